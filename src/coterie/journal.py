@@ -32,6 +32,11 @@ FIELDS = {
     "moved": f"partitions whose owner changed: objects topic, partition, from, to; at most {MOVED_SHOWN} of them",
     "moved_count": "how many partitions changed their owner",
     "unowned_count": "how many of them had an owner before the event and have none after it",
+    "coordinator": "the id of the broker that coordinates the group after the event",
+    "coordinator_from": "the id of the broker that did before; left out where that is not known",
+    "coordinator_epoch": "the leader epoch of the group's partition of `__consumer_offsets`",
+    "loaded_groups": "how many groups that partition has",
+    "load_ms": "how long they took to load",
     "owners": f"member id, topic, partitions; left out where there are more than {OWNERS_SHOWN} partitions",
 }
 
@@ -49,6 +54,7 @@ EVENTS = {
     "stable": "the assignment is stored and handed out",
     "empty": "no members are left",
     "group_removed": "the group is gone",
+    "coordinator_moved": "another broker of the cluster has loaded the group and coordinates it",
     "epoch_raised": "the group epoch rose: a new target assignment is due (KIP-848)",
     "target_computed": "the target assignment of the group epoch is computed; `moved` is what it changes",
     "member_revokes": "a member is to revoke the partitions in `moved`, and keeps its epoch until it has",
@@ -102,6 +108,11 @@ class JournalLine:
     moved: list[dict[str, Any]] = field(default_factory=list)
     moved_count: int | None = None
     unowned_count: int | None = None
+    coordinator: int | None = None
+    coordinator_from: int | None = None
+    coordinator_epoch: int | None = None
+    loaded_groups: int | None = None
+    load_ms: int | None = None
     owners: dict[str, dict[str, list[int]]] | None = None
 
     def to_json(self) -> str:
@@ -129,13 +140,33 @@ class JournalLine:
         return cls(**values)
 
     def why(self) -> str:
-        """The causes in words: "consumer-1 joined; consumer-2 left"."""
+        """The causes in words: "consumer-1 joined; consumer-2 left"; of a coordinator, where it came from."""
+        if self.coordinator is not None:
+            return self._coordinator_text()
         return "; ".join(_cause_text(cause) for cause in self.causes)
+
+    def _coordinator_text(self) -> str:
+        origin = "" if self.coordinator_from is None else f"from broker {self.coordinator_from} "
+        loaded = "" if self.load_ms is None else f"; {self.loaded_groups} groups loaded in {self.load_ms} ms"
+        return f"the coordinator moved {origin}to broker {self.coordinator} (epoch {self.coordinator_epoch}){loaded}"
 
 
 _REQUIRED = {"time_ms": int, "group": str, "generation": int, "event": str, "state_from": str, "state_to": str}
 _OPTIONAL: dict[str, type] = dict.fromkeys(
-    ("members", "member_epoch", "join_ms", "sync_ms", "moved_count", "unowned_count"), int
+    (
+        "members",
+        "member_epoch",
+        "join_ms",
+        "sync_ms",
+        "moved_count",
+        "unowned_count",
+        "coordinator",
+        "coordinator_from",
+        "coordinator_epoch",
+        "loaded_groups",
+        "load_ms",
+    ),
+    int,
 )
 _OPTIONAL |= {"causes": list, "moved": list, "leader": str, "protocol": str, "member": str, "owners": dict}
 

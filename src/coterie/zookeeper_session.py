@@ -153,7 +153,7 @@ class ZooKeeperSession:
 
     def _node(self, data: bytes, stat: Any) -> Znode:
         mine = stat.ephemeralOwner == self._client.client_id[0]
-        return Znode(data.decode(errors="replace"), mine, stat.version, stat.czxid)
+        return Znode(data.decode(errors="replace"), mine, stat.version, stat.czxid, stat.ctime)
 
     def _answer_of(self, result: Any) -> str | None:
         from kazoo.exceptions import NoNodeError

@@ -27,6 +27,12 @@ from coterie.replication.states import (
 from coterie.replication.stored_log import StoredReplicaLog
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
 from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -203,6 +209,13 @@ async def offset_of(client: Client) -> tuple[int, int]:
     return response.error_code, response.topics[0].partitions[0].committed_offset if response.topics else -1
 
 
+async def stable_offset_of(client: Client) -> tuple[int, int]:
+    """The partition's error and the offset, where it must be stable."""
+    request = OffsetFetchRequest("g", [OffsetFetchRequestTopic("t", [0])], require_stable=True)
+    row = (await client.ask(request, OffsetFetchResponse, 7)).topics[0].partitions[0]
+    return row.error_code, row.committed_offset
+
+
 def test_a_groups_change_waits_for_the_replicas_in_sync() -> None:
     async def story() -> None:
         async with one_of_two() as (broker, client, _, offsets):
@@ -253,5 +266,61 @@ def test_a_coordinator_that_loses_its_partition_answers_so_and_another_loads_it(
             broker.role_changed(offsets)
             await broker.groups.loaded()
             assert await offset_of(client) == (0, 7)  # what the log has
+
+    run(story)
+
+
+def test_an_offset_that_not_all_in_sync_have_is_not_read_yet() -> None:
+    """Kafka's GroupMetadataManagerTest: testCommitOffset..., and pending commits with require_stable (KIP-447)."""
+
+    async def story() -> None:
+        async with one_of_two(offsets_commit_timeout_ms="200") as (broker, client, _, offsets):
+            leader = lead(broker, offsets, (ME, OTHER))
+            await broker.groups.loaded()
+            reader = Client(*await asyncio.open_connection(*client.writer.get_extra_info("peername")))
+            assert await offset_of(reader) == (0, -1)
+            waiting = commit(client, 5)
+            await until(lambda: offsets.log.end_offset == 1)
+            assert await offset_of(reader) == (0, -1)
+            assert await stable_offset_of(reader) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+            fetched(broker, leader)
+            assert committed(await waiting) == ErrorCode.NONE
+            assert await stable_offset_of(reader) == (0, 5)
+            assert committed(await commit(client, 6)) == ErrorCode.COORDINATOR_NOT_AVAILABLE  # timed out
+            assert committed(await commit(client, 7)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert await offset_of(reader) == (0, 5)
+            fetched(broker, leader)
+            assert await stable_offset_of(reader) == (0, 7)
+            reader.writer.close()
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [(4, ErrorCode.LEADER_NOT_AVAILABLE), (5, ErrorCode.OFFSET_NOT_AVAILABLE)]
+)
+def test_the_end_is_not_available_until_the_new_leaders_high_watermark_is(version: int, error: ErrorCode) -> None:
+    """Kafka's testFetchOffsetForTimestampNotAvailable of PartitionTest (KIP-207)."""
+
+    async def story() -> None:
+        async with one_of_two() as (broker, client, partition, _):
+            for value in (b"a", b"b"):
+                partition.log.append(batch(value), 1_000)
+            partition.log.move_high_watermark(1)
+            leader = lead(broker, partition, (ME, OTHER))
+            leader.log.high_watermark = 1
+
+            async def listed(timestamp: int, replica_id: int = -1) -> tuple[int, int]:
+                wanted = ListOffsetsPartition(0, timestamp=timestamp)
+                request = ListOffsetsRequest(replica_id, topics=[ListOffsetsTopic("t", [wanted])])
+                row = (await client.ask(request, ListOffsetsResponse, version)).topics[0].partitions[0]
+                return row.error_code, row.offset
+
+            assert await listed(-1) == (error, -1)
+            assert await listed(10**13) == (error, -1)
+            assert await listed(-2) == (0, 0)
+            assert await listed(-1, replica_id=-2) == (0, 1)
+            fetched(broker, leader)
+            assert await listed(-1) == (0, 2)
 
     run(story)

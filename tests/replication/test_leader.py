@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from coterie.laboratory.cluster.replica_log import MemoryReplicaLog
+from coterie.laboratory.cluster.replica_log import Batch, MemoryReplicaLog
 from coterie.replication.leader import Leader
 from coterie.replication.states import (
     AppendDecided,
     Effect,
     EpochLookup,
+    FollowerStartMoved,
     HighWatermarkMoved,
     PartitionState,
     ReplicaError,
@@ -56,16 +57,16 @@ def test_a_fetch_without_room_for_bytes_still_counts() -> None:
     made = leader(log_of([0] * 5), high_watermark=2)
     made.fetch(fetch(3, 5), NOW)
     fetched, effects = made.fetch(replace(fetch(2, 4), max_bytes=0), NOW)
-    assert (fetched.batches, effects) == ([], [HighWatermarkMoved(PARTITION, 4)])
+    assert (fetched.batches, effects) == ([], [HighWatermarkMoved(PARTITION, 4), FollowerStartMoved(PARTITION)])
 
 
 def test_the_high_watermark_waits_for_every_member_of_the_isr() -> None:
     """testUpdateFollowerFetchState"""
     made = leader(log_of([0] * 5), high_watermark=2)
-    assert made.fetch(fetch(2, 5), NOW)[1] == []
+    assert made.fetch(fetch(2, 5), NOW)[1] == [FollowerStartMoved(PARTITION)]
     assert made.high_watermark == 2
     _, effects = made.fetch(fetch(3, 4), NOW)
-    assert effects == [HighWatermarkMoved(PARTITION, 4)]
+    assert effects == [HighWatermarkMoved(PARTITION, 4), FollowerStartMoved(PARTITION)]
 
 
 def test_an_append_is_acknowledged_when_the_isr_has_it() -> None:
@@ -282,3 +283,38 @@ def test_a_replica_that_left_by_itself_is_gone() -> None:
         made.isr_refused(write.state, state(epoch=epoch, isr=(1, 2), version=9), NOW + 20_000)
         assert made.state.isr == isr
     assert (made.state.version, made.high_watermark) == (9, 4)
+
+
+class RetainedLog(MemoryReplicaLog):
+    """Its records before 4 are deleted."""
+
+    @property
+    def start_offset(self) -> int:
+        return 4
+
+
+def test_the_low_watermark_is_the_least_start_of_the_live_replicas() -> None:  # testLowWatermark.. of KIP-107
+    log = RetainedLog()
+    log.append_as_follower([Batch(offset, 0, "") for offset in range(5)])
+    made = leader(log, high_watermark=5)
+    assert made.low_watermark({1, 2, 3}) == -1  # no follower has said where its log begins
+    _, effects = made.fetch(replace(fetch(2, 5), start_offset=4), NOW)
+    assert FollowerStartMoved(PARTITION) in effects
+    made.fetch(replace(fetch(3, 5), start_offset=2), NOW)
+    assert made.low_watermark({1, 2, 3}) == 2
+    assert made.low_watermark({1, 2}) == 4
+    _, effects = made.fetch(replace(fetch(3, 5), start_offset=2), NOW)
+    assert FollowerStartMoved(PARTITION) not in effects
+
+
+def test_a_new_leader_is_behind_its_epoch_until_followers_have_fetched() -> (
+    None
+):  # testFetchLatestOffsetIncludesLeaderEpoch
+    made = leader(log_of([0, 0, 4]), high_watermark=1)
+    assert made.is_behind_epoch
+    made.fetch(fetch(2, 3), NOW)
+    assert made.is_behind_epoch
+    made.fetch(fetch(3, 3), NOW)
+    assert not made.is_behind_epoch
+    made.append("new", 1, NOW, acks_all=True)
+    assert not made.is_behind_epoch  # it has begun with less

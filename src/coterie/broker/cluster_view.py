@@ -49,6 +49,7 @@ class ClusterView:
         self.live: dict[int, LiveBroker] = {}
         self._own = _of_one_broker(node_id, 0)  # of the partition that was described last
         self.states: dict[TopicPartition, PartitionState] = {}
+        self._former: dict[TopicPartition, int] = {}  # the leaders before those in ``states``
         self.on_update: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
         self.on_forget: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
 
@@ -58,6 +59,10 @@ class ClusterView:
         """UpdateMetadata: all live brokers, and the partitions whose state has changed."""
         self.controller_id = controller_id
         self.live = {broker.broker_id: broker for broker in live}
+        for partition, state in states.items():
+            before = self.states.get(partition, _UNKNOWN).leader
+            if before not in (NO_LEADER, state.leader):
+                self._former[partition] = before
         self.states.update(states)
         self.on_update(states)
 
@@ -66,7 +71,18 @@ class ClusterView:
         gone = list(partitions)
         for partition in gone:
             self.states.pop(partition, None)
+            self._former.pop(partition, None)
         self.on_forget(gone)
+
+    def leader_address(self, partition: TopicPartition) -> tuple[str, int] | None:
+        """Where clients reach the leader; None while there is none."""
+        live = self.live.get(self.states.get(partition, _UNKNOWN).leader)
+        return None if live is None else (live.host, live.port)
+
+    def former_leader(self, partition: TopicPartition) -> int | None:
+        """The leader before this broker, which is one now; None where that is not known."""
+        leader = self.states.get(partition, _UNKNOWN).leader
+        return self._former.get(partition) if leader in (NO_LEADER, self.node_id) else leader
 
     def brokers(self, own_address: tuple[str, int]) -> list[LiveBroker]:
         """All of them. ``own_address``: that of this broker for the client that asks, where it is alone."""

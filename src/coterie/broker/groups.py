@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from coterie.broker.clock import Clock
+from coterie.broker.coordinator_moves import CoordinatorElection, moved_lines
 from coterie.broker.deadline_timer import DeadlineTimer
 from coterie.broker.flusher import Flusher
 from coterie.broker.hosted_shard import GroupReplication, HostedShard, answer
@@ -34,6 +35,7 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.refusals import refuse
 from coterie.coordinator.shard import Decision, Shard, Step
+from coterie.coordinator.state import CommittedOffset, TopicPartition
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -80,8 +82,7 @@ class GroupCoordinator:
         self.topics_view = TopicsView(topics, clock)
         self.transactions: OpenTransactions | None = None
         self.orphans_left = False  # a failing disk kept them from being aborted
-        is_written = settings.current.coterie_journal_enable and not topics.in_cluster
-        self.journal = JournalWriter(topics, scheduler, effects, is_written)
+        self.journal = JournalWriter(topics, scheduler, effects, settings.current.coterie_journal_enable)
         self._hosted: list[HostedShard] = []
         self._writing: dict[HostedShard, None] = {}  # with decisions that wait for the end of the turn
         self._hosted_by_group: dict[str, HostedShard] = {}  # spares hashing the id with every request
@@ -123,6 +124,8 @@ class GroupCoordinator:
 
     def _shard_loaded(self, hosted: HostedShard) -> None:
         """Starts its members' sessions."""
+        if hosted.election is not None:
+            self.journal.add(moved_lines(hosted.shard, hosted.election, self._clock.now_ms()))
         for group in hosted.shard.every_group():
             self.journal.loaded(group)
         for decision in hosted.shard.loaded(self._clock.now_ms()):
@@ -158,9 +161,9 @@ class GroupCoordinator:
         answer(hosted.shard.unload())
         return True
 
-    def elect(self, index: int, epoch: int) -> bool:
-        """Begins to load a partition that this broker leads from now on; one that it leads already only has a newer epoch.
-        False, without effect, for an epoch that is not newer."""
+    def elect(self, index: int, epoch: int, former: int | None = None) -> bool:
+        """Begins to load a partition that this broker leads from now on, after ``former`` where that is known; one that it
+        leads already only has a newer epoch. False, without effect, for an epoch that is not newer."""
         self.ready()
         hosted = self._hosted[index]
         if epoch <= hosted.epoch:
@@ -168,6 +171,8 @@ class GroupCoordinator:
         hosted.epoch = epoch
         if hosted.resigned:
             hosted.host(self._new_shard())
+            own_id = self._settings.current.node_id
+            hosted.election = CoordinatorElection(own_id, epoch, former, self._clock.now_ms())
             self._loading.add([hosted])
         return True
 
@@ -202,6 +207,10 @@ class GroupCoordinator:
         if hosted.queue.has(group_id):
             hosted.queue.write()
         return hosted.shard.group(group_id)
+
+    def unreplicated_offsets(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset | None]:
+        """As `UnreplicatedOffsets.of_group`. Raises Refusal."""
+        return self._shard_of(group_id).unreplicated_offsets.of_group(group_id)
 
     def config_of(self, group_id: str) -> CoordinatorConfig:
         """The settings in force for a group."""

@@ -6,10 +6,12 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from coterie.broker.coordinator_moves import CoordinatorElection
 from coterie.broker.pending import Pending
 from coterie.broker.replica_effects import AppendToken, ReplicaEffects
 from coterie.broker.scheduling import Scheduler, Timer
 from coterie.broker.topic import OFFSETS_TOPIC, Partition
+from coterie.broker.unreplicated_offsets import UnreplicatedOffsets
 from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import Reply
 from coterie.coordinator.shard import Decision, Shard, Step
@@ -47,10 +49,10 @@ class GroupReplication:
 class UnreplicatedDecisions:
     """The decisions of one append until all replicas in sync have it. They are in force; their responses wait, and carry an
     error where the leader resigns, too few replicas are in sync, or ``timeout_ms`` passes: what they changed may then be
-    there or not, as after a lost response."""
+    there or not, as after a lost response. ``offsets``: those of the shard that readers do not get yet."""
 
-    def __init__(self, shard: Shard, replication: GroupReplication) -> None:
-        self._shard, self._replication = shard, replication
+    def __init__(self, shard: Shard, replication: GroupReplication, offsets: UnreplicatedOffsets) -> None:
+        self._shard, self._replication, self._offsets = shard, replication, offsets
         self._decisions: list[Decision] = []
         self._result: ErrorCode | None = None
         self._timer: Timer | None = None
@@ -66,11 +68,12 @@ class UnreplicatedDecisions:
             self._timer = self._replication.scheduler.call_later(self._replication.timeout_ms / 1000, self._time_out)
 
     def _time_out(self) -> None:
-        self.token.decided = None
         self._end(ErrorCode.REQUEST_TIMED_OUT)
 
     def _decided(self, error: ReplicaError | None) -> None:
-        self._end(ErrorCode.NONE if error is None else ErrorCode[error.name])
+        self._offsets.ended(self)
+        if self._result is None:
+            self._end(ErrorCode.NONE if error is None else ErrorCode[error.name])
 
     def _end(self, result: ErrorCode) -> None:
         self._result = _STORE_ERRORS.get(result, result)
@@ -103,6 +106,7 @@ class HostedShard:
         self.unreplicated: UnreplicatedDecisions | None = None
         self.host(shard)
         self.loaded = False
+        self.election: CoordinatorElection | None = None  # of this broker, in a cluster
         self.deleted_topics: set[str] = set()  # during the load; their offsets are removed after it
         self.resigned = partition.in_cluster
         self.epoch = (
@@ -112,6 +116,7 @@ class HostedShard:
     def host(self, shard: Shard) -> None:
         """Takes the shard in, in the place of the one before."""
         self.shard, self.log = shard, OffsetsLog(self.partition.log)
+        self.unreplicated_offsets = UnreplicatedOffsets()
         self.loaded = self.resigned = False
         self.queue = WriteQueue(shard, self._append, self._keep, self.log.batch_bytes)
 
@@ -131,7 +136,7 @@ class HostedShard:
 
     def _append_for_replicas(self, decisions: list[Decision]) -> None:
         """With acks=all, as Kafka's coordinator. Raises Refusal with the error for members."""
-        waiting = UnreplicatedDecisions(self.shard, self._replication)
+        waiting = UnreplicatedDecisions(self.shard, self._replication, self.unreplicated_offsets)
         try:
             _, effects = self.partition.append(
                 lambda log: self.log.append(decisions), waiting.token, decisions[-1].now_ms, acks_all=True
@@ -139,4 +144,5 @@ class HostedShard:
         except Refusal as refusal:
             raise Refusal(_STORE_ERRORS.get(refusal.code, refusal.code), refusal.message) from refusal
         self.unreplicated = waiting
+        self.unreplicated_offsets.began(waiting, decisions)
         self._replication.effects.appended(self.partition, effects)

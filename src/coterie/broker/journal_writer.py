@@ -19,19 +19,24 @@ logger = logging.getLogger(__name__)
 
 BATCH_BYTES = 256 * 1024
 _RECORD_OVERHEAD_BYTES = 20
-JournalRecord = tuple[int, bytes, bytes, tuple[()]]
+JournalRecord = tuple[int, bytes, bytes, tuple[()]]  # time in ms, key, value, headers
+
+
+def record_bytes(record: JournalRecord) -> int:
+    """What it adds to a batch, at most."""
+    return len(record[1]) + len(record[2]) + _RECORD_OVERHEAD_BYTES
 
 
 class JournalWriter:
-    """Writes one batch, or as many as are needed, for each turn of the loop. ``enabled``: coterie.journal.enable,
-    of a broker alone: in a cluster each broker that writes would have to lead its partition. Without it lines go to
-    ``listeners`` only."""
+    """Writes one batch, or as many as are needed, for each turn of the loop. ``enabled``: coterie.journal.enable; without it
+    lines go to ``listeners`` only. ``send``: in a cluster, gets the records in the place of the broker's own log."""
 
     def __init__(self, topics: Topics, scheduler: Scheduler, effects: ReplicaEffects, enabled: bool) -> None:
         self._topics, self._scheduler, self._effects, self._enabled = topics, scheduler, effects, enabled
         self.listeners: list[Callable[[JournalLine], None]] = []
         self._lines = JournalLines(lambda topic_id: topics.name_of("", topic_id, True) or topic_id.hex())
         self._unwritten: list[JournalLine] = []
+        self.send: Callable[[list[JournalRecord]], None] | None = None
 
     def loaded(self, group: AnyGroup) -> None:
         """Takes the owners from a group that was loaded from the log."""
@@ -42,7 +47,10 @@ class JournalWriter:
         if not steps or not (self._enabled or self.listeners):
             return
         every = [self._lines.line(step, decision.group, decision.now_ms) for step in steps]
-        lines = [line for line in every if line is not None]
+        self.add([line for line in every if line is not None])
+
+    def add(self, lines: list[JournalLine]) -> None:
+        """Lines of groups that are here."""
         for listener in self.listeners:
             for line in lines:
                 listener(line)
@@ -54,14 +62,18 @@ class JournalWriter:
     def write(self) -> None:
         """Appends the lines that were recorded since the last call."""
         lines, self._unwritten = self._unwritten, []
+        records: list[JournalRecord] = [(li.time_ms, li.group.encode(), li.to_json().encode(), ()) for li in lines]
+        if self._topics.in_cluster:
+            if self.send is not None:
+                self.send(records)
+            return
         batch, size = list[JournalRecord](), 0
-        for line in lines:
-            value = line.to_json().encode()
-            if batch and size + len(value) > BATCH_BYTES:
+        for record in records:
+            if batch and size + record_bytes(record) > BATCH_BYTES:
                 self._append(batch)
                 batch, size = [], 0
-            batch.append((line.time_ms, line.group.encode(), value, ()))
-            size += len(value) + len(line.group) + _RECORD_OVERHEAD_BYTES
+            batch.append(record)
+            size += record_bytes(record)
         if batch:
             self._append(batch)
 

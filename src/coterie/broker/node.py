@@ -44,6 +44,7 @@ from coterie.wire.apis import advertised_versions
 from coterie.wire.messages.api_versions import ApiVersion
 
 if TYPE_CHECKING:
+    from coterie.broker.cluster.entity_settings import EntitySettings
     from coterie.broker.cluster.member import ClusterMember
     from coterie.broker.cluster.topic_changes import TopicAdministration
 
@@ -71,6 +72,7 @@ class BrokerNode:
         self.lacks_topic_ids = lacks_topic_ids(settings.current.inter_broker_protocol_version)
         self.member: ClusterMember | None = None
         self.topic_changes: TopicAdministration | None = None
+        self.entity_settings: EntitySettings | None = None
         self.unserved = UnservedRequests()
         self.cluster_id = ""
         self._advertised = advertised_address(settings)
@@ -146,7 +148,8 @@ class BrokerNode:
         if partition.topic != OFFSETS_TOPIC:
             return
         if partition.is_led:
-            self.groups.elect(partition.index, partition.leader_epoch)
+            former = self.cluster.former_leader((partition.topic, partition.index))
+            self.groups.elect(partition.index, partition.leader_epoch, former)
         else:
             self.groups.resign(partition.index, partition.leader_epoch)
 

@@ -35,6 +35,7 @@ from coterie.wire.declaration import Message
 from coterie.wire.messages.api_versions import ApiVersion
 
 if TYPE_CHECKING:
+    from coterie.broker.cluster.entity_settings import EntitySettings
     from coterie.broker.cluster.member import ClusterMember
     from coterie.broker.cluster.topic_changes import TopicAdministration
 
@@ -132,8 +133,9 @@ class ReplicaServices(TopicServices, ControlServices, Protocol):
 
 
 class ConfigServices(Protocol):
-    """For the requests that describe and alter settings."""
+    """For the requests that describe and alter settings; ``entity_settings`` is None for a broker alone."""
 
+    entity_settings: EntitySettings | None
     topics: Topics
     settings: BrokerSettings
     kept_configs: KeptConfigs

@@ -34,6 +34,7 @@ _INTERNAL_SEGMENT_BYTES = {
     OFFSETS_TOPIC: "offsets.topic.segment.bytes",
     TRANSACTIONS_TOPIC: "transaction.state.log.segment.bytes",
 }
+JOURNAL_CLIENT_ID = "coterie-journal"  # with which the brokers of a cluster write the journal at its leader
 MAX_PARTITIONS = 100_000
 NO_LEADER_EPOCH = -1  # of a client without one
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -114,6 +115,13 @@ class Partition:
                 raise Refusal(ErrorCode.FENCED_LEADER_EPOCH)
         if self.replica is not None and not isinstance(self.replica.role, Leader):
             raise Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def check_high_watermark(self) -> None:
+        """After an election the high watermark is that of the last fetch until the followers have fetched. Raises Refusal
+        OFFSET_NOT_AVAILABLE then."""
+        role = None if self.replica is None else self.replica.role
+        if isinstance(role, Leader) and role.is_behind_epoch:
+            raise Refusal(ErrorCode.OFFSET_NOT_AVAILABLE)
 
     def append(
         self, work: LeaderAppend, token: object, now_ms: int, *, acks_all: bool

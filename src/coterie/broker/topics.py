@@ -210,10 +210,10 @@ class Topics:
             except OSError as error:
                 logger.warning("%s could not be removed: %s; remove it by hand", directory, error.strerror)
 
-    def announce(self, name: str, count: int, topic_id: bytes) -> Topic:
+    def announce(self, name: str, count: int, topic_id: bytes, configs: Mapping[str, str]) -> Topic:
         """In a cluster: the controller's topic, which has so many partitions at least; whether this broker has a replica of
-        one is in the partition."""
-        topic = self.by_name.get(name) or Topic(name, topic_id, internal_configs(name, self._settings))
+        one is in the partition. ``configs``: of a topic that is new here."""
+        topic = self.by_name.get(name) or Topic(name, topic_id, dict(configs))
         if count > len(topic.partitions):
             self.replica_logs.announced(topic, count, self._settings.log_config(topic.configs))
             self._register(topic)

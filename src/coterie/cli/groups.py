@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from coterie.cli.json_documents import DescribedMember, DescribedPartition, GroupDocument, GroupEvent, GroupRow
     from coterie.client import Advice, MemberDescription
 
-# The events of the journal that `groups history` shows without --all: the generations, what ends a group, and the restart
-# of a static member, which makes no generation.
-HISTORY_EVENTS = frozenset({"stable", "empty", "group_removed", "member_replaced"})
+# The events of the journal that `groups history` shows without --all: the generations, what ends a group, the restart of a
+# static member, which makes no generation, and another coordinator.
+HISTORY_EVENTS = frozenset({"stable", "empty", "group_removed", "member_replaced", "coordinator_moved"})
 
 
 @click.group(
@@ -207,7 +207,10 @@ def _described_member(member: MemberDescription) -> DescribedMember:
 @groups.command()
 @click.argument("group")
 @click.option(
-    "--all", "everything", is_flag=True, help="Show every event, not only generations and restarts of static members."
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Show every event, not only generations, restarts of static members and other coordinators.",
 )
 @broker_option
 @json_option

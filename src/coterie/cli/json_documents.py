@@ -120,6 +120,11 @@ class GroupEvent(TypedDict):
     moved: NotRequired[list[MovedPartition]]
     moved_count: NotRequired[int]
     unowned_count: NotRequired[int]
+    coordinator: NotRequired[int]
+    coordinator_from: NotRequired[int]
+    coordinator_epoch: NotRequired[int]
+    loaded_groups: NotRequired[int]
+    load_ms: NotRequired[int]
     owners: NotRequired[dict[str, dict[str, list[int]]]]
     why: str
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from coterie.quantity import quantity
 if TYPE_CHECKING:
     from coterie.cli.json_documents import DescribedReplicas, DescribedTopic, ListedTopic
     from coterie.client import Admin, TopicPartition
+LEADER_S = 2.0  # for offsets, which a dead leader does not return
 
 
 @click.group(
@@ -110,9 +112,11 @@ def describe(topic: str, every_setting: bool, bootstrap_server: str, as_json: bo
             info = (await admin.topics([topic]))[topic]
             check(info.error, topic)
             partitions = {p.partition: TopicPartition(topic, p.partition) for p in info.partitions}
-            led = [partitions[p.partition] for p in info.partitions if p.leader]
-            starts = await _offsets(admin, dict.fromkeys(led, -2))
-            ends = await _offsets(admin, dict.fromkeys(led, -1))
+            led: dict[int, list[TopicPartition]] = {}
+            for p in info.partitions:
+                if p.leader:
+                    led.setdefault(p.leader.id, []).append(partitions[p.partition])
+            starts, ends = await asyncio.gather(_offsets(admin, led, -2), _offsets(admin, led, -1))
             rows: list[DescribedReplicas] = [
                 {
                     "partition": p.partition,
@@ -153,24 +157,27 @@ def describe(topic: str, every_setting: bool, bootstrap_server: str, as_json: bo
         write_lines(f"{name}={value}" for name, value in sorted(description["configs"].items()))
 
 
-async def _offsets(admin: Admin, timestamps: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """As `Admin.offsets`, without the partitions whose leader has just gone. Raises KafkaError."""
+async def _offsets(admin: Admin, led: dict[int, list[TopicPartition]], timestamp: int) -> dict[TopicPartition, int]:
+    """As `Admin.offsets`, of each leader's partitions by themselves, without those of a leader that does not answer within
+    LEADER_S. Raises KafkaError."""
     from coterie.client import RetriableError
 
-    try:
-        return await admin.offsets(timestamps)
-    except RetriableError:
-        offsets: dict[TopicPartition, int] = {}
-        for partition, future in admin.each.offsets(timestamps).items():
-            with contextlib.suppress(RetriableError):
-                offsets[partition] = await future
-        return offsets
+    offsets: dict[TopicPartition, int] = {}
+
+    async def of_leader(partitions: list[TopicPartition]) -> None:
+        with contextlib.suppress(RetriableError, TimeoutError):
+            async with asyncio.timeout(LEADER_S):
+                offsets.update(await admin.offsets(dict.fromkeys(partitions, timestamp)))
+
+    await asyncio.gather(*map(of_leader, led.values()))
+    return offsets
 
 
 def _note(partition: DescribedReplicas) -> str:
     """What is wrong with the partition; "" where nothing is."""
     behind = [replica for replica in partition["replicas"] if replica not in partition["isr"]]
     notes = ["no leader"] if partition["leader"] < 0 else []
+    notes += ["the leader does not answer"] if not notes and partition["end"] is None else []
     notes += [f"under-replicated: {ids(behind)}"] if behind else []
     notes += [f"offline: {ids(partition['offline'])}"] if partition["offline"] else []
     return "; ".join(notes)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 M = TypeVar("M", bound=Message)
 NO_CONTROLLER_S = 0.1  # before metadata is requested again
+NEXT_BROKER_S = 0.5  # before another broker is tried beside one that does not answer
 __all__ = ["GROUP", "TRANSACTION", "Cluster", "TopicInfo"]
 
 
@@ -47,21 +49,36 @@ class Cluster:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text) from None
 
     async def _first_that_answers(self) -> Connection:
-        for node_id in self.known.node_ids():
-            try:
-                return await self.connection(node_id)
-            except AuthenticationError:
-                raise
-            except KafkaError:
-                continue
+        """One that is open and idle, else one that is open; else the brokers are tried in turn, and a further one after
+        NEXT_BROKER_S without an answer: a dead machine says nothing for as long as a connection may take. At last those of
+        bootstrap.servers, which may have changed (KIP-899)."""
+        nodes = self.known.node_ids()
+        opened = [connection for node in nodes if (connection := self.open_connection(node, "data")) is not None]
+        if opened:
+            return next((connection for connection in opened if not connection.is_waiting), opened[0])
+        bootstrap = random.sample(self._bootstrap, len(self._bootstrap))
+        keys = [(node, "data") for node in nodes] + [(-1 - number, "bootstrap") for number in range(len(bootstrap))]
+        candidates = deque(zip(keys, [*map(self.known.address, nodes), *bootstrap], strict=True))
+        attempts: set[asyncio.Task[Connection]] = set()
         error: KafkaError | None = None
-        for number, address in enumerate(random.sample(self._bootstrap, len(self._bootstrap))):
-            try:
-                return await self._open((-1 - number, "bootstrap"), address)
-            except AuthenticationError:
-                raise
-            except KafkaError as failed:
-                error = failed
+        try:
+            while candidates or attempts:
+                if candidates:
+                    key, address = candidates.popleft()
+                    assert address is not None, "a broker of the metadata without an address"
+                    attempts.add(asyncio.create_task(self._open(key, address)))
+                patience_s = NEXT_BROKER_S if candidates else None
+                done, attempts = await asyncio.wait(attempts, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+                failed = {attempt: failure for attempt in done if (failure := attempt.exception()) is not None}
+                for attempt in done - failed.keys():
+                    return attempt.result()
+                for failure in failed.values():
+                    if isinstance(failure, AuthenticationError) or not isinstance(failure, KafkaError):
+                        raise failure
+                    error = failure
+        finally:
+            for attempt in attempts:
+                attempt.cancel()
         assert error is not None
         raise error
 

@@ -2,24 +2,34 @@
 
 The settings of a topic are written to /config/topics/T, and then a notification that names it, /config/changes/config_change_N.
 Every broker reads the new notifications and applies the settings of the topics that it knows; the controller applies
-unclean.leader.election.enable as well (`ControllerMachine.submit` of a TopicConfigured).
+unclean.leader.election.enable as well (`ControllerMachine.submit` of a TopicConfigured). Notifications that all brokers had
+time to read are deleted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from coterie.controller import nodes
 from coterie.controller.session_script import SessionScript
 from coterie.script import Steps, Wait
-from coterie.zookeeper.operations import Corrupt, List, Read, SessionExpired, Znode
+from coterie.zookeeper.operations import Corrupt, Delete, List, NoNode, Read, SessionExpired, Znode
+
+KEPT_MS = 15 * 60_000  # a notification, as in Kafka
+READ_AT_START = (
+    nodes.BROKERS_KIND,
+    nodes.GROUPS_KIND,
+    nodes.CLIENT_METRICS_KIND,
+)  # topics are read when they are announced
+Entity = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsChanged:
-    """Effect: all the settings that the entity has of its own. ``kind``: topics, brokers, users or clients; ``name``: the
-    topic, the broker's id or ``<default>``."""
+    """Effect: all the settings that the entity has of its own. ``kind``: topics, brokers, users, clients, groups or
+    client-metrics; ``name``: the topic, the broker's id or ``<default>``."""
 
     kind: str
     name: str
@@ -27,15 +37,22 @@ class SettingsChanged:
 
 
 class ConfigChanges(SessionScript):
-    """One for each broker. Inputs beside those of a SessionScript: `changed` (the watch fired), `expired`."""
+    """One for each broker. Inputs beside those of a SessionScript: `changed` (the watch fired), `read`, `expired`."""
 
     def __init__(self, now_ms: int) -> None:
         super().__init__(self._life(), now_ms)
         self._is_changed, self._has_expired = True, False
         self._last = ""  # the last notification that was read
+        self._written_ms: dict[str, int] = {}  # of the notifications that were read, and are not deleted
+        self._wanted: dict[Entity, None] = {}
 
     def changed(self) -> None:
         self._is_changed = True
+        self.nudge()
+
+    def read(self, kind: str, name: str) -> None:
+        """The effect follows, whether the settings have changed or not."""
+        self._wanted[kind, name] = None
         self.nudge()
 
     def expired(self) -> None:
@@ -48,31 +65,60 @@ class ConfigChanges(SessionScript):
     def _life(self) -> Steps[None]:
         while True:
             self._has_expired = False
-            try:
+            with suppress(SessionExpired):
+                yield from self._read_at_start()
                 while not self._has_expired:
-                    if self._is_changed:
-                        self._is_changed = False
-                        yield from self._read_new()
-                    else:
-                        yield Wait(None)
-            except SessionExpired:
-                while not self._connected:
-                    yield Wait(None)
+                    yield from self._step()
+            while not self._connected:
+                yield Wait(None)
             self._is_changed = True  # the watch went with the session
+
+    def _step(self) -> Steps[None]:
+        if self._wanted:
+            yield from self._read_wanted(next(iter(self._wanted)))
+        elif self._is_changed:
+            self._is_changed = False
+            yield from self._read_new()
+        else:
+            yield Wait(None)
+
+    def _read_wanted(self, entity: Entity) -> Steps[None]:
+        del self._wanted[entity]  # it may be wanted again meanwhile
+        try:
+            settings = yield from self._settings(*entity)
+        except SessionExpired:
+            self._wanted[entity] = None
+            raise
+        if settings is not None:
+            yield SettingsChanged(*entity, settings)
+
+    def _read_at_start(self) -> Steps[None]:
+        for kind in READ_AT_START:
+            for name in (yield from self.ask(List(nodes.configs(kind)))):
+                self._wanted[kind, name] = None
 
     def _read_new(self) -> Steps[None]:
         names = yield from self.ask(List(nodes.CONFIG_CHANGES, watch=True))
+        self._written_ms = {name: ms for name, ms in self._written_ms.items() if name in names}
         for name in sorted(name for name in names if name > self._last):
             node: Znode | None = yield from self.ask(Read(f"{nodes.CONFIG_CHANGES}/{name}"))
             if node is not None:
-                yield from self._read_settings(node.data)
+                self._written_ms[name] = node.created_ms
+                with suppress(Corrupt):  # a tool's mistake
+                    self._wanted[nodes.config_change_of(node.data)] = None
             self._last = name
+        yield from self._delete_old()
 
-    def _read_settings(self, notification: str) -> Steps[None]:
+    def _delete_old(self) -> Steps[None]:
+        for name in [name for name, ms in self._written_ms.items() if self.now_ms - ms > KEPT_MS]:
+            with suppress(NoNode):
+                yield from self.ask(Delete(f"{nodes.CONFIG_CHANGES}/{name}"))
+            del self._written_ms[name]
+
+    def _settings(self, kind: str, name: str) -> Steps[Mapping[str, str] | None]:
+        """None where the node is a tool's mistake."""
+        node: Znode | None = yield from self.ask(Read(nodes.config(kind, name)))
         try:
-            kind, name = nodes.config_change_of(notification)
-            node: Znode | None = yield from self.ask(Read(nodes.config(kind, name)))
-            settings = {} if node is None else nodes.config_of(node.data)
-        except Corrupt:  # a tool's mistake
-            return
-        yield SettingsChanged(kind, name, settings)
+            return {} if node is None else nodes.config_of(node.data)
+        except Corrupt:
+            return None

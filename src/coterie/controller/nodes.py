@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from urllib.parse import quote, unquote
 
 from coterie.controller.assignment import ReplicaAssignment
 from coterie.replication.states import PartitionState, TopicPartition
@@ -31,6 +32,8 @@ DELETED_TOPICS = "/admin/delete_topics"
 REASSIGNED = "/admin/reassign_partitions"
 PREFERRED_ELECTION = "/admin/preferred_replica_election"
 CONFIG_CHANGES = "/config/changes"
+TOPICS_KIND, BROKERS_KIND, GROUPS_KIND, CLIENT_METRICS_KIND = "topics", "brokers", "groups", "client-metrics"
+DEFAULT_ENTITY = "<default>"  # of all brokers
 _MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
 
 
@@ -172,14 +175,29 @@ def reassigned_of(text: str) -> dict[TopicPartition, tuple[int, ...]]:
         raise Corrupt(f"{REASSIGNED} holds {text[:200]!r}") from error
 
 
+def configs(kind: str) -> str:
+    """Above the nodes of settings of a kind: topics, brokers, users, clients, groups or client-metrics."""
+    return f"/config/{kind}"
+
+
 def config(kind: str, name: str) -> str:
-    """Where the settings of a topic, broker, user or client are; ``kind``: topics, brokers, users or clients."""
-    return f"/config/{kind}/{name}"
+    """Where the settings of a topic, broker, user, client or group are."""
+    return f"{configs(kind)}/{name}"
+
+
+def sanitized(name: str) -> str:
+    """A name that may hold any character, as a node's (Kafka's Sanitizer)."""
+    return name.replace(".", "%2E") if name in (".", "..") else quote(name, safe="")
+
+
+def unsanitized(name: str) -> str:
+    """The name again."""
+    return unquote(name)
 
 
 def topic_config(topic_name: str) -> str:
     """Where a topic's settings are."""
-    return config("topics", topic_name)
+    return config(TOPICS_KIND, topic_name)
 
 
 def settings(of: Mapping[str, str]) -> str:

@@ -109,19 +109,20 @@ class OfficeSession:
 
     def decide(self, partition: TopicPartition, change: Change, batch: RequestBatch) -> Steps[bool]:
         """Writes the partition's next state, if there is one; returns whether there was. Where the leader has written the ISR
-        meanwhile, the decision is made anew from what it has written."""
+        meanwhile, the decision is made anew from what it has written. Where the node has the decided leader epoch, it was this
+        write, whose response was lost; a broker that lost power may have left the ISR since."""
         states = self.view.states
         while partition in states and (state := change(states[partition])) is not None:
             path = paths.partition_state(*partition)
             try:
                 yield from self.write(Write(path, nodes.state(state), state.version))
             except (BadVersion, NoNode):
-                node: Znode | None = yield from self.ask(Read(path))
-                is_own = node is not None and (node.data, node.version) == (nodes.state(state), state.version + 1)
-                if not is_own:  # else it is its own write, whose response was lost
-                    yield from self.read_state(partition)
+                held = yield from self.read_state(partition)
+                if held is None or held.leader_epoch != state.leader_epoch:
                     continue
-            states[partition] = replace(state, version=state.version + 1)
+                states[partition] = replace(state, leader=held.leader, isr=held.isr, version=held.version)
+            else:
+                states[partition] = replace(state, version=state.version + 1)
             batch.decided(partition, states[partition])
             return True
         return False

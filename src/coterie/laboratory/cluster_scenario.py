@@ -11,7 +11,7 @@ reassign t-0 2,3              AlterPartitionReassignments; `cancel t-0`, `reassi
 elect preferred|unclean t-0   ElectLeaders; `elect-node t-0 ...`
 shutdown 2 [stale]            ControlledShutdown
 config t key=value            the topic's settings are altered
-fail state                    the next write to such a node is done, and its response lost
+fail state [t-0=2]            the next write to such a node is done, and its response lost; then another writes that ISR
 rival [unseen|gone]           another controller is elected
 advance ms, node PATH, list PATH
 
@@ -78,6 +78,7 @@ class ClusterScenario:
         self._lines: list[str] = []
         self._grouped: dict[str, tuple[int, list[str]]] = {}  # text -> its line, and the brokers
         self._lost: str | None = None
+        self._isrs_after_loss: Mapping[str, str] = {}
         self._is_unseen = False
         self._verbs = {
             "broker": self._broker,
@@ -136,6 +137,8 @@ class ClusterScenario:
             self._line(f"{number}: {text}")
             if self._lost is not None and self._lost in text:
                 self._lost = None
+                for partition, isr in self._isrs_after_loss.items():
+                    self._isr([partition, isr, "quiet"], {})
                 machine.refuse(ConnectionLost())
                 return
         machine.answer(result)
@@ -283,8 +286,8 @@ class ClusterScenario:
 
     # -- ZooKeeper ------------------------------------------------------------------------------------------------------
 
-    def _fail(self, words: list[str], _: Mapping[str, str]) -> None:
-        self._lost = words[0]
+    def _fail(self, words: list[str], options: Mapping[str, str]) -> None:
+        self._lost, self._isrs_after_loss = words[0], options
 
     def _node(self, words: list[str], _: Mapping[str, str]) -> None:
         node = self._read(words[0])

@@ -50,6 +50,7 @@ class _Stored:
     owner: int | None = None  # the session of an ephemeral one
     version: int = 0
     created: int = 0  # the transaction's id
+    created_ms: int = 0
     created_below: int = 0  # children of it, for sequential ones
     children: set[str] = field(default_factory=set)
 
@@ -260,7 +261,7 @@ class ZooKeeperServer:
         if parent not in self._nodes:
             self._make(parent, "", None)
         self._transactions += 1
-        self._nodes[path] = _Stored(data, owner, created=self._transactions)
+        self._nodes[path] = _Stored(data, owner, created=self._transactions, created_ms=self.world.now_ms)
         self._nodes[parent].children.add(name)
         self._nodes[parent].created_below += 1
         self._changed_below(parent)
@@ -305,7 +306,9 @@ class ZooKeeperServer:
         self._count(path, sent=1, back=0 if node is None else len(node.data) + _STAT_BYTES)
         if watch:
             self._watches.setdefault((path, False), {})[session.number] = session
-        return None if node is None else Znode(node.data, node.owner == session.number, node.version, node.created)
+        if node is None:
+            return None
+        return Znode(node.data, node.owner == session.number, node.version, node.created, node.created_ms)
 
     def _list(self, session: Session, path: str, *, watch: bool) -> list[str]:
         if path not in self._nodes and watch:

@@ -12,6 +12,7 @@ from coterie.replication.states import (
     AppendDecided,
     Effect,
     EpochLookup,
+    FollowerStartMoved,
     HighWatermarkMoved,
     PartitionState,
     ReplicaError,
@@ -32,6 +33,7 @@ class RemoteReplica:
     """A follower as its leader knows it. ``caught_up_ms``: the last time at which it had all that the leader had then."""
 
     end_offset: int = UNKNOWN_OFFSET
+    start_offset: int = UNKNOWN_OFFSET
     caught_up_ms: int = 0
     fetched_ms: int = 0
     leader_end_offset: int = 0  # at its last fetch
@@ -148,6 +150,9 @@ class Leader:
         remote.fetched(request.fetch_offset, end_offset, now_ms)
         effects = self._expand(request.replica_id, remote)
         effects += self._advance(now_ms)
+        if remote.start_offset != request.start_offset:
+            remote.start_offset = request.start_offset
+            effects.append(FollowerStartMoved(self.partition))
         return self._result(batches), effects
 
     def end_of_epoch(self, request: EpochLookup) -> EndOfEpoch:
@@ -157,6 +162,17 @@ class Leader:
 
     def _result(self, batches: Any) -> ReplicaFetched:
         return ReplicaFetched(batches, self.high_watermark, self.log.start_offset, self.log.end_offset)
+
+    def low_watermark(self, live: Container[int]) -> int:
+        """The offset before which no live replica has records any more (KIP-107)."""
+        starts = [remote.start_offset for replica, remote in self.remotes.items() if replica in live]
+        return min([self.log.start_offset, *starts])
+
+    @property
+    def is_behind_epoch(self) -> bool:
+        """Whether the high watermark is still below what this leader began with: records that were acknowledged by the leader
+        before may be above it (KIP-207)."""
+        return self.high_watermark < self.start_offset
 
     # -- the ISR --------------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,12 @@ class Replica:
         self.role: Leader | Follower | None = None
         log.high_watermark = max(min(high_watermark, log.end_offset), log.start_offset)
 
+    def configure(self, config: ReplicationConfig) -> None:
+        """In force for what comes."""
+        self.config = config
+        if self.role is not None:
+            self.role.config = config
+
     @property
     def high_watermark(self) -> int:
         return self.log.high_watermark

@@ -22,7 +22,8 @@ from coterie.replication.states import (
 class Replicas:
     """``open_log`` makes or opens the log of a partition, with the high watermark of the checkpoint file; ``delete_log``
     removes both, if there are any. ``broker_epoch``: the transaction id that created the broker's registration, None before
-    it; requests for an earlier one were meant for an earlier process, whose log may have been longer."""
+    it; requests for an earlier one were meant for an earlier process, whose log may have been longer. ``config_of``: the
+    settings of one partition, where topics have their own."""
 
     def __init__(
         self,
@@ -32,6 +33,7 @@ class Replicas:
         delete_log: Callable[[TopicPartition], None],
     ) -> None:
         self.broker_id, self.config, self._open_log, self._delete_log = broker_id, config, open_log, delete_log
+        self.config_of: Callable[[TopicPartition], ReplicationConfig] = lambda partition: config
         self.broker_epoch: int | None = None
         self.controller_epoch = 0
         self.partitions: dict[TopicPartition, Replica] = {}
@@ -104,7 +106,9 @@ class Replicas:
     def _replica(self, partition: TopicPartition) -> Replica:
         if partition not in self.partitions:
             log, high_watermark = self._open_log(partition)
-            self.partitions[partition] = Replica(self.broker_id, partition, log, self.config, high_watermark)
+            self.partitions[partition] = Replica(
+                self.broker_id, partition, log, self.config_of(partition), high_watermark
+            )
         return self.partitions[partition]
 
     def leader(self, partition: TopicPartition) -> Leader:
@@ -112,6 +116,12 @@ class Replicas:
         if partition not in self.partitions:
             raise ReplicaRefusal(ReplicaError.NOT_LEADER_OR_FOLLOWER)
         return self.partitions[partition].leading()
+
+    def topic_configured(self, topic: str) -> None:
+        """``config_of`` gives its partitions something else."""
+        for partition, replica in self.partitions.items():
+            if partition[0] == topic:
+                replica.configure(self.config_of(partition))
 
     def followers(self) -> Sequence[Replica]:
         return [replica for replica in self.partitions.values() if isinstance(replica.role, Follower)]

@@ -162,13 +162,21 @@ class HighWatermarkMoved:
     high_watermark: int
 
 
-Effect = WriteIsr | AppendDecided | HighWatermarkMoved
+@dataclass(frozen=True, slots=True)
+class FollowerStartMoved:
+    """Effect: a follower's log begins elsewhere, and the partition's low watermark may have moved."""
+
+    partition: TopicPartition
+
+
+Effect = WriteIsr | AppendDecided | HighWatermarkMoved | FollowerStartMoved
 
 __all__ = [
     "NO_LEADER",
     "Effect",
     "EndOfEpoch",
     "EpochLookup",
+    "FollowerStartMoved",
     "ReplicaFetch",
     "ReplicaFetched",
     "HighWatermarkMoved",

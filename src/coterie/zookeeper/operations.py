@@ -52,12 +52,13 @@ class Corrupt(ZooKeeperError):
 @dataclass(frozen=True, slots=True)
 class Znode:
     """The result of `Read`. ``mine``: ephemeral, and of this very session. ``created``: the id of the transaction that created
-    the node (czxid)."""
+    the node (czxid), ``created_ms`` when."""
 
     data: str
     mine: bool = False
     version: int = 0
     created: int = 0
+    created_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from coterie.broker.cluster.controller_driver import ControllerDriver
 from coterie.broker.cluster.replica_manager import ReplicaManager
@@ -23,41 +23,55 @@ from coterie.wire.messages.stop_replica import StopReplicaPartitionError, StopRe
 from coterie.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 ANY_BROKER_EPOCH = -1  # of controllers before KIP-380
+ControlledRequest = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
 
 
 class ControlRequests:
-    """``changed`` is called after roles or addresses have changed. What comes before this broker is registered waits until it
-    is: its epoch is known then."""
+    """``changed`` is called after roles or addresses have changed. What comes for a registration that this broker does not know
+    of yet waits until it does: a replica has no role at its beginning. ``with_settings`` calls its second argument once the
+    settings of those topics are known."""
 
     def __init__(
         self, manager: ReplicaManager, view: ClusterView, driver: ControllerDriver, changed: Callable[[], None]
     ) -> None:
         self._manager, self._view, self._driver, self._changed = manager, view, driver, changed
         self.leaders: dict[int, tuple[str, int]] = {}  # addresses, from LeaderAndIsr
-        self._early: list[Callable[[], None]] = []
+        self._early: list[tuple[int, Callable[[], None]]] = []  # with the epochs that they are meant for
+        self.with_settings: Callable[[Iterable[str], Callable[[], None]], None] = lambda topics, then: then()
 
     def registered(self) -> None:
         """The broker's epoch is known."""
         early, self._early = self._early, []
-        for answer in early:
-            answer()
+        for broker_epoch, handle in early:
+            self._once_registered(broker_epoch, handle)
 
-    def _once_registered(self, handle: Callable[[], Message]) -> Message | Pending:
-        if self._manager.replicas.broker_epoch is not None:
-            return handle()
+    def _once_registered(self, broker_epoch: int, handle: Callable[[], None]) -> None:
+        own = self._manager.replicas.broker_epoch
+        if own is None or broker_epoch > own:
+            self._early.append((broker_epoch, handle))
+        else:
+            handle()
+
+    def _answered(self, request: ControlledRequest, handle: Callable[[], Message]) -> Pending:
         pending = Pending()
-        self._early.append(lambda: pending.answer(handle()))
+        self._once_registered(request.broker_epoch, lambda: pending.answer(handle()))
         return pending
 
-    def _epochs(self, request: LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest) -> tuple[int, int]:
+    def _epochs(self, request: ControlledRequest) -> tuple[int, int]:
         own = self._manager.replicas.broker_epoch
         assert own is not None
         broker_epoch = request.broker_epoch
         return request.controller_epoch, own if broker_epoch == ANY_BROKER_EPOCH else broker_epoch
 
-    def leader_and_isr(self, request: LeaderAndIsrRequest) -> Message | Pending:
+    def leader_and_isr(self, request: LeaderAndIsrRequest) -> Pending:
         """LeaderAndIsrResponse."""
-        return self._once_registered(lambda: self._leader_and_isr(request))
+        pending, topics = Pending(), {topic for topic, _ in encoding.partition_states(request)}
+
+        def handle() -> None:
+            self.with_settings(topics, lambda: pending.answer(self._leader_and_isr(request)))
+
+        self._once_registered(request.broker_epoch, handle)
+        return pending
 
     def _leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         states = encoding.partition_states(request)
@@ -72,9 +86,9 @@ class ControlRequests:
         rows = [LeaderAndIsrPartitionError(*partition, codes.get(partition, ErrorCode.NONE)) for partition in states]
         return LeaderAndIsrResponse(ErrorCode.NONE, rows)
 
-    def stop_replica(self, request: StopReplicaRequest) -> Message | Pending:
+    def stop_replica(self, request: StopReplicaRequest) -> Pending:
         """StopReplicaResponse."""
-        return self._once_registered(lambda: self._stop_replica(request))
+        return self._answered(request, lambda: self._stop_replica(request))
 
     def _stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
         stopped = encoding.stopped_replicas(request)
@@ -88,9 +102,9 @@ class ControlRequests:
         rows = [StopReplicaPartitionError(*partition, codes.get(partition, ErrorCode.NONE)) for partition in stopped]
         return StopReplicaResponse(ErrorCode.NONE, rows)
 
-    def update_metadata(self, request: UpdateMetadataRequest) -> Message | Pending:
+    def update_metadata(self, request: UpdateMetadataRequest) -> Pending:
         """UpdateMetadataResponse."""
-        return self._once_registered(lambda: self._update_metadata(request))
+        return self._answered(request, lambda: self._update_metadata(request))
 
     def _update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
         try:
@@ -109,7 +123,7 @@ class ControlRequests:
         self._changed()
         return UpdateMetadataResponse(ErrorCode.NONE)
 
-    def controlled_shutdown(self, request: ControlledShutdownRequest) -> Message | Pending:
+    def controlled_shutdown(self, request: ControlledShutdownRequest) -> Pending:
         """ControlledShutdownResponse; NOT_CONTROLLER from a broker that is none."""
         pending = Pending()
 

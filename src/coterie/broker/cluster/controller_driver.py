@@ -13,6 +13,7 @@ from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.peer_connection import Address, Dial
 from coterie.broker.cluster.script_task import ScriptTask
 from coterie.broker.cluster.zookeeper_session import ClusterSession, OpenSession
+from coterie.controller import nodes
 from coterie.controller.commands import (
     AlterReassignments,
     Command,
@@ -24,9 +25,11 @@ from coterie.controller.commands import (
     ReplicasStopped,
     Response,
     ShutDown,
+    TopicConfigured,
     refusal,
 )
 from coterie.controller.config import ControllerConfig
+from coterie.controller.config_changes import ConfigChanges, SettingsChanged
 from coterie.controller.isr_writer import IsrWriter
 from coterie.controller.machine import ControllerMachine
 from coterie.controller.registration import registration_of
@@ -44,7 +47,8 @@ ShutdownDecided = Callable[[ShutdownAllowed], None]
 
 class ControllerDriver:
     """A `SessionEvents`. ``registered`` gets the broker's epoch, ``isr_effect`` the results of `write_isr`, ``failed`` an error
-    that the broker cannot go on after."""
+    that the broker cannot go on after, ``settings_changed`` settings that were altered in ZooKeeper, or that `read_settings`
+    reads."""
 
     def __init__(
         self,
@@ -65,8 +69,11 @@ class ControllerDriver:
         )
         self.machine, self._isr_writer = ControllerMachine(own, now_ms()), IsrWriter(now_ms())
         self._registered, self._broker_id, self._failed = registered, config.broker_id, failed
+        self._config_changes = ConfigChanges(now_ms())
+        self.settings_changed: Callable[[SettingsChanged], None] = lambda change: None
         self._controller_task = ScriptTask(self.machine, self.apply, self._effect, now_ms)
         self._isr_task = ScriptTask(self._isr_writer, self.apply, isr_effect, now_ms)
+        self._settings_task = ScriptTask(self._config_changes, self.apply, self._settings_changed, now_ms)
         self._channels = ControllerChannels(
             config.broker_id, config.controller_socket_timeout_ms, self._address, self._answered, dial
         )
@@ -79,7 +86,8 @@ class ControllerDriver:
         """Returns once there is a session. Raises ZooKeeperError."""
         self._session = await open_session(self)
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._run(task)) for task in (self._controller_task, self._isr_task)]
+        tasks = self._controller_task, self._isr_task, self._settings_task
+        self._tasks = [loop.create_task(self._run(task)) for task in tasks]
 
     async def _run(self, task: ScriptTask) -> None:
         try:
@@ -97,26 +105,32 @@ class ControllerDriver:
 
     def changed(self, path: str) -> None:
         """A watch of that path fired."""
-        self.machine.changed(path)
-        self._controller_task.wake()
+        if path == nodes.CONFIG_CHANGES:
+            self._config_changes.changed()
+            self._settings_task.wake()
+        else:
+            self.machine.changed(path)
+            self._controller_task.wake()
 
     def suspended(self) -> None:
         """The connection is lost."""
-        self.machine.suspended()
-        self._isr_writer.suspended()
+        for machine in (self.machine, self._isr_writer, self._config_changes):
+            machine.suspended()
 
     def connected(self) -> None:
         """The connection is back."""
-        self.machine.connected()
-        self._isr_writer.connected()
-        self._controller_task.wake()
-        self._isr_task.wake()
+        for machine in (self.machine, self._isr_writer, self._config_changes):
+            machine.connected()
+        for task in (self._controller_task, self._isr_task, self._settings_task):
+            task.wake()
 
     def expired(self) -> None:
         """The broker registers again, once it is connected."""
         logger.warning("the session with ZooKeeper of broker %d is over; the broker registers again", self._broker_id)
         self.machine.expired()
+        self._config_changes.expired()
         self._controller_task.wake()
+        self._settings_task.wake()
 
     # -- as the controller ----------------------------------------------------------------------------------------------
 
@@ -188,6 +202,19 @@ class ControllerDriver:
     def _shutdown_decided(self, allowed: ShutdownAllowed) -> None:
         for decided in self._shutdowns.pop(allowed.broker, []):
             decided(allowed)
+
+    # -- settings -------------------------------------------------------------------------------------------------------
+
+    def read_settings(self, kind: str, name: str) -> None:
+        """``settings_changed`` gets them. Returns at once."""
+        self._config_changes.read(kind, name)
+        self._settings_task.wake()
+
+    def _settings_changed(self, change: SettingsChanged) -> None:
+        self.settings_changed(change)
+        if change.kind == nodes.TOPICS_KIND and self.is_controller:
+            self.machine.submit(TopicConfigured(change.name))
+            self._controller_task.wake()
 
     # -- as a leader ----------------------------------------------------------------------------------------------------
 

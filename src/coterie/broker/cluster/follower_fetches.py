@@ -38,7 +38,7 @@ class FollowerFetches:
 
     def __init__(self, manager: ReplicaManager, scheduler: Scheduler) -> None:
         self._manager, self._scheduler = manager, scheduler
-        self._sent: dict[tuple[int, TopicPartition], int] = {}  # high watermarks by follower
+        self._sent: dict[tuple[int, TopicPartition], tuple[int, int]] = {}  # watermarks by follower
 
     def fetch(self, request: FetchRequest) -> FetchResponse | Pending:
         """``request`` has the id of a replica."""
@@ -48,7 +48,8 @@ class FollowerFetches:
         return _FollowerWait(self, request).pending
 
     def _read(self, request: FetchRequest) -> tuple[FetchResponse, bool]:
-        """The response, and whether it is one already: min.bytes, an error, or a high watermark that is news (KIP-392)."""
+        """The response, and whether it is one already: min.bytes, an error, or a high watermark that is news (KIP-392), or a
+        start of the log."""
         left, size, is_news = request.max_bytes, 0, False
         response = FetchResponse()
         for topic in request.topics:
@@ -58,8 +59,9 @@ class FollowerFetches:
                 rows.append(data)
                 read = len(data.records or b"")
                 size, left = size + read, max(left - read, 0)
-                sent = self._sent.get((request.replica_id, (topic.topic, wanted.partition)), data.high_watermark)
-                is_news = is_news or data.error_code != ErrorCode.NONE or sent != data.high_watermark
+                watermarks = _watermarks(data)
+                sent = self._sent.get((request.replica_id, (topic.topic, wanted.partition)), watermarks)
+                is_news = is_news or data.error_code != ErrorCode.NONE or sent != watermarks
             response.responses.append(FetchableTopicResponse(topic.topic, partitions=rows))
         return response, is_news or size >= request.min_bytes or not response.responses
 
@@ -83,7 +85,7 @@ class FollowerFetches:
         for topic in response.responses:
             for data in topic.partitions:
                 if data.error_code == ErrorCode.NONE:
-                    self._sent[request.replica_id, (topic.topic, data.partition_index)] = data.high_watermark
+                    self._sent[request.replica_id, (topic.topic, data.partition_index)] = _watermarks(data)
         return response
 
     def end_of_epochs(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
@@ -124,6 +126,10 @@ class FollowerFetches:
             row.offset = leader.log.start_offset if is_earliest else leader.log.end_offset
             row.leader_epoch = leader.state.leader_epoch
         return row
+
+
+def _watermarks(data: PartitionData) -> tuple[int, int]:
+    return data.high_watermark, data.log_start_offset
 
 
 class _FollowerWait:

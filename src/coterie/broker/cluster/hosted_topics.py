@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
@@ -16,7 +16,7 @@ from coterie.replication.stored_log import StoredReplicaLog
 
 class HostedTopics:
     """A `ReplicaStorage` over `Topics`. ``role_changed`` is called for each partition whose role here is another;
-    ``topics_deleted`` with the names of topics that are gone."""
+    ``topics_deleted`` with the names of topics that are gone. ``settings_of`` a topic: None where they are not known yet."""
 
     def __init__(
         self,
@@ -26,8 +26,10 @@ class HostedTopics:
         now_ms: Callable[[], int],
         role_changed: Callable[[Partition], None],
         topics_deleted: Callable[[tuple[str, ...]], None],
+        settings_of: Callable[[str], Mapping[str, str] | None],
     ) -> None:
-        self._topics, self._cluster_id, self._now_ms = topics, cluster_id, now_ms
+        self._topics, self._cluster_id, self._now_ms, self._settings = topics, cluster_id, now_ms, settings
+        self._settings_of = settings_of
         self._role_changed, self._topics_deleted = role_changed, topics_deleted
         # A group's or a producer's partition is found by the number of all, also before all are announced.
         self._counts = {
@@ -43,7 +45,7 @@ class HostedTopics:
         for name, index in partitions:
             counts[name] = max(counts.get(name, self._counts.get(name, 0)), index + 1)
         for name, count in counts.items():
-            self._topics.announce(name, count, self._topic_id(name))
+            self._topics.announce(name, count, self._topic_id(name), self._settings_of(name) or {})
 
     def _topic_id(self, name: str) -> bytes:
         """The same on every broker: brokers of the protocol of 2.6 do not pass ids on."""
@@ -56,6 +58,13 @@ class HostedTopics:
             finish(self._topics.deleting(self._topics.by_name[name]))
         if names:
             self._topics_deleted(tuple(sorted(names)))
+
+    def min_insync_replicas(self, topic_name: str) -> int:
+        """As the topic has it, or else this broker."""
+        topic = self._topics.by_name.get(topic_name)
+        value = self._settings.topic_value("min.insync.replicas", {} if topic is None else topic.configs)
+        assert isinstance(value, int)
+        return value
 
     def _known(self, partition: TopicPartition) -> Partition | None:
         """None once its topic is deleted here."""

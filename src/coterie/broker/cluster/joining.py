@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
+from coterie.broker.cluster.applied_settings import AppliedSettings
 from coterie.broker.cluster.config import ClusterConfig
+from coterie.broker.cluster.entity_settings import EntitySettings
 from coterie.broker.cluster.hosted_topics import HostedTopics
+from coterie.broker.cluster.journal_sender import JournalSender
 from coterie.broker.cluster.member import ClusterMember
 from coterie.broker.cluster.peer_connection import Dial
 from coterie.broker.cluster.producer_id_blocks import ProducerIdBlocks
@@ -15,6 +19,7 @@ from coterie.broker.cluster.topic_changes import TopicAdministration
 from coterie.broker.cluster.zookeeper_session import OpenSession
 from coterie.broker.node import BrokerNode
 from coterie.controller import nodes
+from coterie.journal import TOPIC as JOURNAL_TOPIC
 from coterie.replication.states import TopicPartition
 
 
@@ -30,14 +35,29 @@ async def join(
     """Returns once the broker, which serves at ``address``, is registered. ``failed``: as of `ClusterMember`. Raises
     ZooKeeperError."""
     node.cluster_id, now_ms, view = cluster_id, node.clock.now_ms, node.cluster
-    hosted = HostedTopics(node.topics, node.settings, cluster_id, now_ms, node.role_changed, node.groups.topics_deleted)
+
+    def settings_of(topic: str) -> Mapping[str, str] | None:
+        return applied.of_topic(topic)
+
+    def topics_deleted(names: tuple[str, ...]) -> None:
+        applied.topics_deleted(names)
+        node.groups.topics_deleted(names)
+
+    hosted = HostedTopics(
+        node.topics, node.settings, cluster_id, now_ms, node.role_changed, topics_deleted, settings_of
+    )
     registration = nodes.broker(*address, config.rack, now_ms())
     member = ClusterMember(config, registration, view, hosted, now_ms, dial, failed)
     changes = TopicAdministration(node.settings, node.topics, view, member.driver.apply, random.Random())
+    applied = AppliedSettings(node, member.driver.read_settings, member.manager.replicas.topic_configured)
+    member.driver.settings_changed, member.control.with_settings = applied.changed, applied.with_settings
+    member.manager.replicas.config_of = lambda partition: replace(
+        config.replication, min_insync_replicas=hosted.min_insync_replicas(partition[0])
+    )
 
     def updated(partitions: Iterable[TopicPartition]) -> None:
         hosted.announced(partitions)
-        changes.view_changed()
+        applied.with_settings({topic for topic, _ in partitions}, changes.view_changed)
 
     def forgotten(partitions: Iterable[TopicPartition]) -> None:
         hosted.forgotten(partitions)
@@ -46,8 +66,17 @@ async def join(
     view.on_update, view.on_forget = updated, forgotten
     node.replica_effects.act, node.replica_effects.notify = member.manager.act, member.manager.notify
     node.member, node.topic_changes = member, changes
+    node.entity_settings = EntitySettings(member.driver.apply, applied.changed)
     await member.start(open_session)
     producer_ids = ProducerIdBlocks(config.broker_id, member.driver.apply)
     await producer_ids.reserve()
     node.transactions.take_ids_from(producer_ids)
+    member.journal = JournalSender(
+        config.controller_socket_timeout_ms,
+        lambda: view.leader_address((JOURNAL_TOPIC, 0)),
+        lambda: None if JOURNAL_TOPIC in node.topics.by_name else changes.create_soon(JOURNAL_TOPIC),
+        producer_ids.take,
+        dial,
+    )
+    node.groups.journal.send = member.journal.add
     return member

@@ -12,11 +12,13 @@ from coterie.broker.cluster.control_requests import ControlRequests
 from coterie.broker.cluster.controller_commands import ControllerCommands
 from coterie.broker.cluster.controller_driver import ControllerDriver
 from coterie.broker.cluster.follower_fetches import FollowerFetches
+from coterie.broker.cluster.journal_sender import JournalSender
 from coterie.broker.cluster.peer_connection import PEER_FAILED, Address, Dial, PeerConnection
 from coterie.broker.cluster.replica_fetcher import ReplicaFetchers
 from coterie.broker.cluster.replica_manager import ReplicaManager, ReplicaStorage
 from coterie.broker.cluster.zookeeper_session import OpenSession
 from coterie.broker.cluster_view import ClusterView
+from coterie.replication.states import TopicPartition
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 
@@ -48,9 +50,10 @@ class ClusterMember:
         )
         self.manager.write_isr = self.driver.write_isr
         self.fetchers = ReplicaFetchers(config, self.manager, self._address, now_ms, dial)
-        self.control = ControlRequests(self.manager, view, self.driver, self.fetchers.wake)
+        self.control = ControlRequests(self.manager, view, self.driver, self._cluster_changed)
         self.commands = ControllerCommands(self.driver)
         self.follower_fetches = FollowerFetches(self.manager, asyncio.get_running_loop())
+        self.journal: JournalSender | None = None
         self._is_registered = asyncio.Event()
         self._upkeep: list[asyncio.Task[None]] = []
 
@@ -78,14 +81,25 @@ class ClusterMember:
         self._is_registered.set()
         self._report_failure(error)
 
+    def _cluster_changed(self) -> None:
+        """Roles, or the live brokers."""
+        self.fetchers.wake()
+        self.manager.live_brokers_changed()
+
     def _address(self, broker: int) -> Address | None:
         live = self._view.live.get(broker)
         return self.control.leaders.get(broker) if live is None else (live.host, live.port)
+
+    def low_watermark(self, partition: TopicPartition) -> int:
+        """Of a partition that this broker leads. Raises ReplicaRefusal NOT_LEADER_OR_FOLLOWER."""
+        return self.manager.replicas.leader(partition).low_watermark(self._view.live)
 
     # -- the end --------------------------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
         """A controlled shutdown: the controller moves the leaders first."""
+        if self.journal is not None:
+            await self.journal.close()
         if self.config.controlled_shutdown_enable and not await self._shut_down_orderly():
             logger.warning("broker %d stops without a controlled shutdown", self.config.broker_id)
         await self._end_tasks()
@@ -136,6 +150,8 @@ class ClusterMember:
         await self.driver.abandon()
 
     async def _end_tasks(self) -> None:
+        if self.journal is not None:
+            await self.journal.abandon()
         for task in self._upkeep:
             task.cancel()
         await asyncio.gather(*self._upkeep, return_exceptions=True)

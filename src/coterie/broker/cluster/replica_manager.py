@@ -17,6 +17,7 @@ from coterie.replication.states import (
     AppendDecided,
     Effect,
     EpochLookup,
+    FollowerStartMoved,
     HighWatermarkMoved,
     PartitionState,
     ReplicaError,
@@ -30,6 +31,8 @@ from coterie.replication.states import (
 )
 
 logger = logging.getLogger(__name__)
+
+Watchers = dict[TopicPartition, dict[Callable[[], None], None]]
 
 
 class ReplicaStorage(Protocol):
@@ -53,7 +56,7 @@ class ReplicaStorage(Protocol):
 
 class ReplicaManager:
     """``write_isr`` is set by the driver of the ISR writer. A partition's ``watchers`` are called when its leader here has
-    appended, or has resigned."""
+    appended or has resigned, its ``low_watermark_watchers`` then as well and when a follower's log begins elsewhere."""
 
     def __init__(
         self, broker_id: int, config: ReplicationConfig, storage: ReplicaStorage, now_ms: Callable[[], int]
@@ -61,14 +64,25 @@ class ReplicaManager:
         self.replicas = Replicas(broker_id, config, storage.open_log, self._remove_log)
         self.storage, self._now_ms = storage, now_ms
         self.write_isr: Callable[[WriteIsr], None]
-        self.watchers: dict[TopicPartition, dict[Callable[[], None], None]] = {}
+        self.watchers: Watchers = {}
+        self.low_watermark_watchers: Watchers = {}
         self._visible: dict[TopicPartition, int] = {}  # high watermarks that the storage knows
 
     def registered(self, broker_epoch: int) -> None:
-        """The broker is registered, for the first time or again."""
+        """This broker is registered; what had a role in an earlier session has none until a controller gives it one."""
+        before = [replica for replica in self.replicas.partitions.values() if replica.role is not None]
         effects = self.replicas.registered(broker_epoch)
-        self._roles_changed([p for p, replica in self.replicas.partitions.items() if replica.role is None])
+        self._without_role(before)
         self.act(effects)
+
+    def _without_role(self, before: Iterable[Replica]) -> None:
+        """``before``: replicas that had one; they may be removed."""
+        stopped = [replica for replica in before if replica.role is None]
+        self.storage.roles_changed(stopped)
+        for replica in stopped:
+            if replica.partition in self.replicas.partitions:
+                self.show_high_watermark(replica)
+            self.notify(replica.partition)
 
     # -- the controller's requests --------------------------------------------------------------------------------------
 
@@ -91,11 +105,7 @@ class ReplicaManager:
         """Returns the partitions that refused. Raises ReplicaRefusal where the whole request is stale."""
         before = [replica for p, replica in self.replicas.partitions.items() if p in stopped]
         refused, effects = self.replicas.stop_replicas(controller_epoch, broker_epoch, stopped)
-        self.storage.roles_changed([replica for replica in before if replica.role is None])
-        for replica in before:
-            if replica.partition in self.replicas.partitions:
-                self.show_high_watermark(replica)
-            self.notify(replica.partition)
+        self._without_role(before)
         self.act(effects)
         return refused
 
@@ -156,11 +166,22 @@ class ReplicaManager:
                     token.decide(error)
                 case HighWatermarkMoved(partition):
                     self.show_high_watermark(self.replicas.partitions[partition])
+                case FollowerStartMoved(partition):
+                    self._call(self.low_watermark_watchers, partition)
 
     def notify(self, partition: TopicPartition) -> None:
         """Calls the partition's watchers."""
-        for watcher in list(self.watchers.get(partition, ())):
+        self._call(self.watchers, partition)
+        self._call(self.low_watermark_watchers, partition)
+
+    def _call(self, watchers: Watchers, partition: TopicPartition) -> None:
+        for watcher in list(watchers.get(partition, ())):
             watcher()
+
+    def live_brokers_changed(self) -> None:
+        """Low watermarks are those of the live replicas."""
+        for partition in list(self.low_watermark_watchers):
+            self._call(self.low_watermark_watchers, partition)
 
     def show_high_watermark(self, replica: Replica) -> None:
         """Passes it to the storage where it is another than before."""

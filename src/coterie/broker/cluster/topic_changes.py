@@ -15,6 +15,7 @@ from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, internal_con
 from coterie.broker.topics import Topics
 from coterie.controller import nodes
 from coterie.controller.round_robin import assign_replicas
+from coterie.journal import TOPIC as JOURNAL_TOPIC
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import BadVersion, Create, NodeExists, Operation, Read, Write, Znode, ZooKeeperError
@@ -55,6 +56,7 @@ class TopicAdministration:
         count, factor = {
             OFFSETS_TOPIC: (own.offsets_topic_num_partitions, own.offsets_topic_replication_factor),
             TRANSACTIONS_TOPIC: (own.transaction_state_log_num_partitions, own.offsets_topic_replication_factor),
+            JOURNAL_TOPIC: (1, own.offsets_topic_replication_factor),
         }.get(name, (own.num_partitions, own.default_replication_factor))
         try:
             assigned = self.assign(count, factor)

@@ -25,6 +25,7 @@ from coterie.broker.handlers.delegation_tokens import (
     handle_expire_delegation_token,
     handle_renew_delegation_token,
 )
+from coterie.broker.handlers.delete_records import handle_delete_records
 from coterie.broker.handlers.features import handle_update_features
 from coterie.broker.handlers.fetch import handle_fetch
 from coterie.broker.handlers.groups import (
@@ -41,7 +42,6 @@ from coterie.broker.handlers.log_dirs import handle_alter_replica_log_dirs, hand
 from coterie.broker.handlers.offsets import handle_offset_commit, handle_offset_delete, handle_offset_fetch
 from coterie.broker.handlers.quotas import handle_alter_client_quotas, handle_describe_client_quotas
 from coterie.broker.handlers.records import (
-    handle_delete_records,
     handle_list_offsets,
     handle_offset_for_leader_epoch,
     handle_produce,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
+from coterie.broker.handlers.cluster_answers import answered_by, refusal_of
+from coterie.broker.handlers.configs import created_configs
 from coterie.broker.pending import Pending
 from coterie.broker.services import TopicServices
 from coterie.broker.topic import MAX_PARTITIONS, Topic
-from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -36,19 +35,6 @@ if TYPE_CHECKING:
     from coterie.broker.cluster.topic_changes import TopicAdministration
 
 NAMES_UNTIL = 5  # version of DeleteTopics with a list of names
-_running: set[asyncio.Task[None]] = set()
-
-
-def _answered_by(work: Coroutine[object, object, Message]) -> Pending:
-    pending = Pending()
-
-    async def answer() -> None:
-        pending.answer(await work)
-
-    task = asyncio.get_running_loop().create_task(answer())
-    _running.add(task)
-    task.add_done_callback(_running.discard)
-    return pending
 
 
 def _check_controller(broker: TopicServices) -> None:
@@ -57,7 +43,7 @@ def _check_controller(broker: TopicServices) -> None:
 
 
 def create_topics(broker: TopicServices, changes: TopicAdministration, request: CreateTopicsRequest) -> Pending:
-    return _answered_by(_create_topics(broker, changes, request))
+    return answered_by(_create_topics(broker, changes, request))
 
 
 async def _create_topics(
@@ -72,18 +58,11 @@ async def _create_topics(
                 raise Refusal(ErrorCode.INVALID_REQUEST, f"topic {requested.name} is named twice")
             response.topics.append(await _create(broker, changes, requested, request))
         except (Refusal, ZooKeeperError) as error:
-            refusal = _refusal(error)
+            refusal = refusal_of(error)
             response.topics.append(
                 CreatableTopicResult(requested.name, error_code=refusal.code, error_message=str(refusal), configs=[])
             )
     return response
-
-
-def _refusal(error: Refusal | ZooKeeperError) -> Refusal:
-    """A ZooKeeper that cannot be reached is an unknown server error, as in Kafka."""
-    if isinstance(error, Refusal):
-        return error
-    return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"ZooKeeper: {type(error).__name__}")
 
 
 async def _create(
@@ -96,7 +75,11 @@ async def _create(
         await changes.create(requested.name, assigned, configs)
         await changes.until_led(requested.name, len(assigned), request.timeout_ms)
     return CreatableTopicResult(
-        requested.name, error_code=ErrorCode.NONE, num_partitions=len(assigned), replication_factor=factor, configs=[]
+        requested.name,
+        error_code=ErrorCode.NONE,
+        num_partitions=len(assigned),
+        replication_factor=factor,
+        configs=created_configs(broker.settings, configs),
     )
 
 
@@ -136,7 +119,7 @@ def _check_assignment(broker: TopicServices, assigned: dict[int, tuple[int, ...]
 
 
 def create_partitions(broker: TopicServices, changes: TopicAdministration, request: CreatePartitionsRequest) -> Pending:
-    return _answered_by(_create_partitions(broker, changes, request))
+    return answered_by(_create_partitions(broker, changes, request))
 
 
 async def _create_partitions(
@@ -149,7 +132,7 @@ async def _create_partitions(
             _check_controller(broker)
             await _enlarge(broker, changes, requested, request)
         except (Refusal, ZooKeeperError) as error:
-            refusal = _refusal(error)
+            refusal = refusal_of(error)
             result.error_code, result.error_message = refusal.code, refusal.message or None
         response.results.append(result)
     return response
@@ -185,7 +168,7 @@ async def _enlarge(
 def delete_topics(
     broker: TopicServices, changes: TopicAdministration, request: DeleteTopicsRequest, version: int
 ) -> Pending:
-    return _answered_by(_delete_topics(broker, changes, request, version))
+    return answered_by(_delete_topics(broker, changes, request, version))
 
 
 async def _delete_topics(
@@ -202,7 +185,7 @@ async def _delete_topics(
             await changes.delete(topic.name)
             await changes.until_gone(topic.name, request.timeout_ms)
         except (Refusal, ZooKeeperError) as error:
-            refusal = _refusal(error)
+            refusal = refusal_of(error)
             result.error_code, result.error_message = refusal.code, str(refusal)
         response.responses.append(result)
     return response

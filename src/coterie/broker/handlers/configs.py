@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 
 from coterie.broker.calls import Call
+from coterie.broker.handlers.alterations import check_broker_name
 from coterie.broker.kept_configs import ResourceType
 from coterie.broker.loggers import logger_levels
 from coterie.broker.pending import Pending
@@ -25,6 +26,7 @@ from coterie.broker.topic import check_name
 from coterie.broker.turns import distinct
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.create_topics import CreatableTopicConfigs
 from coterie.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResourceResult,
@@ -43,7 +45,13 @@ Described = DescribeConfigsResourceResult
 
 def handle_describe_configs(broker: ConfigServices, request: DescribeConfigsRequest, call: Call) -> Message | Pending:
     """Each resource once; INVALID_REQUEST for a type without settings."""
-    return broker.turns.run(_describe_configs(broker, request))
+    describing = _describe_configs(broker, request)
+    if broker.entity_settings is None:
+        return broker.turns.run(describing)
+    from coterie.broker.handlers.cluster_configs import refreshed  # of a broker in a cluster only
+
+    resources = dict.fromkeys((r.resource_type, r.resource_name) for r in request.resources)
+    return refreshed(broker, broker.entity_settings, resources, describing)
 
 
 def _describe_configs(broker: ConfigServices, request: DescribeConfigsRequest) -> Generator[None, None, Message]:
@@ -78,14 +86,6 @@ def _refuse_type(broker: ConfigServices, name: str) -> list[Described]:
     raise Refusal(ErrorCode.INVALID_REQUEST, "resources of this type have no settings")
 
 
-def check_broker_name(broker: ConfigServices, name: str) -> None:
-    """Raises Refusal unless it is this broker's id."""
-    if not name.removeprefix("-").isdecimal():
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"a broker's id is a whole number, not {name!r}")
-    if int(name) != broker.node_id:
-        raise Refusal(ErrorCode.INVALID_REQUEST, f"this is broker {broker.node_id}, not {name}")
-
-
 def _describe_topic(broker: ConfigServices, name: str) -> list[Described]:
     check_name(name)
     topic = broker.topics.by_name.get(name)
@@ -99,6 +99,20 @@ def describe_topic(settings: BrokerSettings, configs: Mapping[str, str]) -> list
     return [
         _described(topic.setting, settings.topic_value(name, configs), settings.topic_synonyms(name, configs))
         for name, topic in TOPIC_SETTINGS.items()
+    ]
+
+
+def created_configs(settings: BrokerSettings, configs: dict[str, str]) -> list[CreatableTopicConfigs]:
+    """Every setting of a topic that was created with these."""
+    return [
+        CreatableTopicConfigs(
+            c.name,
+            configs.get(c.name, c.value),
+            c.read_only,
+            settings.topic_source(c.name, configs),
+            c.is_sensitive,
+        )
+        for c in describe_topic(settings, configs)
     ]
 
 

@@ -136,9 +136,13 @@ def _committed(
     group = broker.groups.group(group_id)
     if isinstance(group, ConsumerGroup):
         check_fetch(group, member_id, member_epoch)
+    unreplicated = broker.groups.unreplicated_offsets(group_id)
     if topics is None:
-        return [*fetch_offsets(group, None, require_stable=stable).items()]
-    return [(name, fetch_offsets(group, {name: requested}, require_stable=stable)[name]) for name, requested in topics]
+        return [*fetch_offsets(group, None, require_stable=stable, unreplicated=unreplicated).items()]
+    return [
+        (name, fetch_offsets(group, {name: requested}, require_stable=stable, unreplicated=unreplicated)[name])
+        for name, requested in topics
+    ]
 
 
 def _fetch_group(

@@ -1,10 +1,10 @@
-"""Records by offset: Produce, ListOffsets, OffsetForLeaderEpoch, DeleteRecords."""
+"""Records by offset: Produce, ListOffsets, OffsetForLeaderEpoch."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 from coterie.broker.calls import Call, CannotAnswer
@@ -12,13 +12,13 @@ from coterie.broker.handlers.produce_wait import ProduceWait
 from coterie.broker.pending import Pending
 from coterie.broker.replica_effects import AppendToken
 from coterie.broker.services import RecordServices
-from coterie.broker.topic import INTERNAL_TOPICS, Partition
+from coterie.broker.topic import INTERNAL_TOPICS, JOURNAL_CLIENT_ID, Partition
 from coterie.coordinator.transactions.state import BUMPS_FROM
 from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODUCE_V2_FROM, Claim
+from coterie.journal import TOPIC as JOURNAL_TOPIC
 from coterie.log.appended import Appended
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import offsets_before
-from coterie.log.retention import delete_records
 from coterie.log.time_lookup import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -31,12 +31,6 @@ from coterie.records.batch import BatchHeader, begins_transactional, of_unknown_
 from coterie.wire import topic_names
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal, error_of
-from coterie.wire.messages.delete_records import (
-    DeleteRecordsPartitionResult,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopicResult,
-)
 from coterie.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -62,6 +56,7 @@ from coterie.wire.messages.produce import (
 logger = logging.getLogger(__name__)
 
 STORAGE_ERROR_FROM = 4
+NOT_AVAILABLE_FROM = 5  # of ListOffsets
 _EARLIEST_LOCAL, _LATEST_TIERED = -4, -5
 _CONSUMER_REPLICA_ID = -1  # a replica, or a tool for replicas, reads open transactions too
 _TIMESTAMPS_FROM = {MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9}  # KIP-734, KIP-405, KIP-1005
@@ -78,7 +73,7 @@ _WITHOUT_START_OFFSET = frozenset(
 def handle_produce(broker: RecordServices, request: ProduceRequest, call: Call) -> ProduceResponse | Pending | None:
     """None with acks=0; Pending where a sync or replicas are waited for. Raises CannotAnswer for a failure with
     acks=0."""
-    produce = _Produce(broker, request, call.api_version)
+    produce = _Produce(broker, request, call.api_version, call.client_id)
     response = ProduceResponse()
     whole = _refusal_of_all(request)
     for topic in request.topic_data:
@@ -130,6 +125,7 @@ class _Produce:
     broker: RecordServices
     request: ProduceRequest
     version: int
+    client_id: str
     wait: ProduceWait | None = None
 
     def append(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
@@ -199,11 +195,15 @@ class _Produce:
             self._check_transaction(produced[1], (name, data.index))
         if request.acks not in (-1, 0, 1):
             raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
-        if name in INTERNAL_TOPICS:
+        if name in INTERNAL_TOPICS and not self._is_journal(partition):
             raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "internal topics are written by the broker only")
         if partition.in_cluster:
             partition.check_leader()
         return partition, produced
+
+    def _is_journal(self, partition: Partition) -> bool:
+        """Whether another broker of the cluster writes its groups' journal."""
+        return partition.in_cluster and partition.topic == JOURNAL_TOPIC and self.client_id == JOURNAL_CLIENT_ID
 
     def _check_transaction(self, header: BatchHeader, partition: tuple[str, int]) -> None:
         """Transactional records need an open transaction that has their partition, which this adds for a producer of the
@@ -260,10 +260,12 @@ def _list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Cal
                         log, requested.timestamp, requested.max_num_offsets, broker.clock.now_ms()
                     )
                 else:
-                    result.offset, result.timestamp = _offset(log, requested.timestamp, isolation_level)
+                    check = partition.check_high_watermark if request.replica_id == _CONSUMER_REPLICA_ID else None
+                    result.offset, result.timestamp = _offset(log, requested.timestamp, isolation_level, check)
                     result.leader_epoch = partition.leader_epoch if result.offset >= 0 else -1
             except Refusal as refusal:
-                result.error_code = refusal.code
+                is_older = refusal.code == ErrorCode.OFFSET_NOT_AVAILABLE and call.api_version < NOT_AVAILABLE_FROM
+                result.error_code = ErrorCode.LEADER_NOT_AVAILABLE if is_older else refusal.code
             except OSError as error:
                 broker.log_lines.warning("%s-%d cannot be read: %s", topic.name, requested.partition_index, error)
                 result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
@@ -273,8 +275,14 @@ def _list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Cal
     return response
 
 
-def _offset(log: PartitionLog, timestamp: int, isolation_level: int) -> tuple[int, int]:
+def _offset(
+    log: PartitionLog, timestamp: int, isolation_level: int, check: Callable[[], None] | None
+) -> tuple[int, int]:
+    """``check``, before an answer that depends on the high watermark. Raises Refusal (Kafka's
+    Partition.fetchOffsetForTimestamp, KIP-207)."""
     if timestamp == LATEST_TIMESTAMP:
+        if check is not None:
+            check()
         return log.last_stable_offset if isolation_level else log.high_watermark, -1
     if timestamp in (EARLIEST_TIMESTAMP, _EARLIEST_LOCAL):
         return log.log_start_offset, -1
@@ -284,7 +292,10 @@ def _offset(log: PartitionLog, timestamp: int, isolation_level: int) -> tuple[in
         return -1, -1
     if timestamp < 0:
         raise Refusal(ErrorCode.UNSUPPORTED_VERSION)
-    return _visible(log, offset_for_timestamp(log, timestamp))
+    offset = _visible(log, offset_for_timestamp(log, timestamp))
+    if offset[0] < 0 and check is not None:
+        check()
+    return offset
 
 
 def _visible(log: PartitionLog, of_record: tuple[int, int] | None) -> tuple[int, int]:
@@ -312,35 +323,4 @@ def handle_offset_for_leader_epoch(
                 result.error_code = refusal.code
             topic_response.partitions.append(result)
         response.topics.append(topic_response)
-    return response
-
-
-def handle_delete_records(broker: RecordServices, request: DeleteRecordsRequest, call: Call) -> DeleteRecordsResponse:
-    """Moves the start of logs, and writes it down before the response. Not in an internal topic:
-    INVALID_TOPIC_EXCEPTION."""
-    response = DeleteRecordsResponse()
-    for topic in request.topics:
-        topic_response = DeleteRecordsTopicResult(topic.name)
-        for requested in topic.partitions:
-            result = DeleteRecordsPartitionResult(requested.partition_index, -1)
-            try:
-                if topic.name in INTERNAL_TOPICS:
-                    raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION)
-                partition = broker.topics.partition(topic.name, requested.partition_index)
-                partition.check_leader()
-                result.low_watermark = delete_records(partition.log, requested.offset)
-            except Refusal as refusal:
-                result.error_code = refusal.code
-            except OSError as error:
-                logger.error("%s-%d: segments cannot be deleted: %s", topic.name, requested.partition_index, error)
-                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-            topic_response.partitions.append(result)
-        response.topics.append(topic_response)
-    try:
-        broker.topics.save_start_offsets()
-    except OSError as error:
-        logger.error("the start offsets of logs cannot be written: %s", error)
-        for topic_response in response.topics:
-            for result in topic_response.partitions:
-                result.error_code = result.error_code or ErrorCode.KAFKA_STORAGE_ERROR
     return response

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Generator
 
 from coterie.broker.calls import Call
-from coterie.broker.handlers.configs import describe_topic
+from coterie.broker.handlers.configs import created_configs
 from coterie.broker.pending import Pending
 from coterie.broker.services import TopicServices
 from coterie.broker.topic import INTERNAL_TOPICS, MAX_PARTITIONS, Topic
@@ -22,7 +22,6 @@ from coterie.wire.messages.create_partitions import (
 )
 from coterie.wire.messages.create_topics import (
     CreatableTopic,
-    CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
@@ -90,18 +89,14 @@ def _create(
         # An internal topic is created in one turn: another request may need it at once.
         topic = finish(creating) if requested.name in INTERNAL_TOPICS else (yield from creating)
         checked, topic_id = topic.configs, topic.topic_id
-    described = [
-        CreatableTopicConfigs(
-            c.name,
-            checked.get(c.name, c.value),
-            c.read_only,
-            broker.settings.topic_source(c.name, checked),
-            c.is_sensitive,
-        )
-        for c in describe_topic(broker.settings, checked)
-    ]
     return CreatableTopicResult(
-        requested.name, topic_id, ErrorCode.NONE, None, num_partitions=count, replication_factor=1, configs=described
+        requested.name,
+        topic_id,
+        ErrorCode.NONE,
+        None,
+        num_partitions=count,
+        replication_factor=1,
+        configs=created_configs(broker.settings, checked),
     )
 
 

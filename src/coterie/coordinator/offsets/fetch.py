@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from coterie.coordinator.state import GroupOffsets
+from coterie.coordinator.state import CommittedOffset, GroupOffsets, TopicPartition
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.offset_fetch import OffsetFetchResponsePartition
 
@@ -12,11 +12,20 @@ NO_OFFSET = -1
 
 
 def fetch_offsets(
-    group: GroupOffsets | None, topics: Mapping[str, Iterable[int]] | None, *, require_stable: bool = False
+    group: GroupOffsets | None,
+    topics: Mapping[str, Iterable[int]] | None,
+    *,
+    require_stable: bool = False,
+    unreplicated: Mapping[TopicPartition, CommittedOffset | None] | None = None,
 ) -> dict[str, list[OffsetFetchResponsePartition]]:
-    """Committed offsets by topic; ``topics`` None stands for all topics of the group. ``require_stable``: a partition with
-    an offset in an open transaction is UNSTABLE_OFFSET_COMMIT (KIP-447)."""
+    """Committed offsets by topic; ``topics`` None stands for all topics of the group. ``unreplicated``: the partitions whose
+    offset not all replicas in sync have, with the one before, which is returned. ``require_stable``: such a partition, and one
+    with an offset in an open transaction, is UNSTABLE_OFFSET_COMMIT (KIP-447)."""
     offsets = group.offsets if group is not None else {}
+    unstable_partitions = unreplicated or {}
+    if unstable_partitions:
+        known = {**offsets, **unstable_partitions}
+        offsets = {partition: committed for partition, committed in known.items() if committed is not None}
     if topics is None:
         requested: dict[str, list[int]] = {}
         for topic, partition in offsets:  # a pending offset alone is left out, even as unstable
@@ -27,7 +36,8 @@ def fetch_offsets(
         fetched = answer[topic] = []
         for partition in partitions:
             committed = offsets.get((topic, partition))
-            if require_stable and group is not None and group.has_pending_offset((topic, partition)):
+            is_unstable = (topic, partition) in unstable_partitions
+            if require_stable and group is not None and (is_unstable or group.has_pending_offset((topic, partition))):
                 unstable = ErrorCode.UNSTABLE_OFFSET_COMMIT
                 fetched.append(OffsetFetchResponsePartition(partition, NO_OFFSET, -1, "", unstable))
             elif committed is None:

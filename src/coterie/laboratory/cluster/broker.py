@@ -40,6 +40,7 @@ from coterie.replication.states import (
     AppendDecided,
     Effect,
     EpochLookup,
+    FollowerStartMoved,
     HighWatermarkMoved,
     PartitionState,
     ReplicaError,
@@ -300,7 +301,7 @@ class ClusterBroker(ReplicatingBroker):
                     self.isr_writer.write(effect)
                 case AppendDecided(token, error):
                     self._answers.pop(token)(error)
-                case HighWatermarkMoved():
+                case HighWatermarkMoved() | FollowerStartMoved():
                     pass  # consumers ask again by themselves
 
     def _isr_effect(self, effect: Any) -> None:

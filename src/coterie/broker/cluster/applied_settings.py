@@ -1,0 +1,132 @@
+"""Settings that were altered in ZooKeeper, put in force at this broker (Kafka's TopicConfigHandler and BrokerConfigHandler)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from coterie.broker.kept_configs import KeptConfigs, ResourceType
+from coterie.broker.settings import TOPIC_SETTINGS, BrokerSettings, SettingError
+from coterie.broker.settings.changes import check_dynamic
+from coterie.broker.settings.resource_tables import check_group_settings, client_metrics_config
+from coterie.broker.topics import Topics
+from coterie.controller import nodes
+from coterie.controller.config_changes import SettingsChanged
+from coterie.wire.errors import Refusal
+
+logger = logging.getLogger(__name__)
+
+_KEPT_KINDS = {
+    nodes.BROKERS_KIND: ResourceType.BROKER,
+    nodes.GROUPS_KIND: ResourceType.GROUP,
+    nodes.CLIENT_METRICS_KIND: ResourceType.CLIENT_METRICS,
+}
+
+
+class ConfiguredBroker(Protocol):
+    """What settings are applied to."""
+
+    topics: Topics
+    settings: BrokerSettings
+    kept_configs: KeptConfigs
+    node_id: int
+
+    def apply_kept_settings(self) -> None:
+        """Puts the broker's altered settings in force. Raises SettingError."""
+
+
+class AppliedSettings:
+    """``read`` requests the settings of a kind and name, which come to `changed`; ``topic_configured`` is called after a topic
+    has other settings. What is not valid here, a tool's mistake, is logged, and the settings before stay in force."""
+
+    def __init__(
+        self, broker: ConfiguredBroker, read: Callable[[str, str], None], topic_configured: Callable[[str], None]
+    ) -> None:
+        self._broker, self._read, self._topic_configured = broker, read, topic_configured
+        self._of_topics: dict[str, Mapping[str, str]] = {}  # as far as they were read since the start
+        self._waiting: list[tuple[set[str], Callable[[], None]]] = []
+
+    def of_topic(self, name: str) -> Mapping[str, str] | None:
+        """None where they have not been read."""
+        return self._of_topics.get(name)
+
+    def with_settings(self, topics: Iterable[str], then: Callable[[], None]) -> None:
+        """Calls ``then`` once the settings of the topics have been read."""
+        unread = {topic for topic in topics if topic not in self._of_topics}
+        if not unread:
+            then()
+            return
+        self._waiting.append((unread, then))
+        for topic in sorted(unread):
+            self._read(nodes.TOPICS_KIND, topic)
+
+    def topics_deleted(self, names: Iterable[str]) -> None:
+        """A topic of such a name that is created later has settings of its own."""
+        for name in names:
+            self._of_topics.pop(name, None)
+
+    def changed(self, change: SettingsChanged) -> None:
+        """As ZooKeeper has them now."""
+        try:
+            if change.kind == nodes.TOPICS_KIND:
+                self._topic_changed(change.name, change.settings)
+            elif change.kind in _KEPT_KINDS:
+                self._kept_changed(change, _KEPT_KINDS[change.kind])
+        except (Refusal, SettingError, OSError) as error:
+            logger.error("the settings of %s/%s are not put in force: %s", change.kind, change.name, error)
+
+    def _topic_changed(self, name: str, settings: Mapping[str, str]) -> None:
+        topics = self._broker.topics
+        topic = topics.by_name.get(name)
+        valid = self._valid(name, settings)
+        if valid is None:
+            valid = {} if topic is None else topic.configs
+        self._of_topics[name] = valid
+        try:
+            if topic is not None and topic.configs != valid:
+                topics.configure(topic, valid)
+                self._topic_configured(name)
+        finally:
+            self._settings_known(name)
+            if name not in topics.by_name:  # deleted, and perhaps created again with others
+                self._of_topics.pop(name, None)
+
+    def _valid(self, name: str, settings: Mapping[str, str]) -> dict[str, str] | None:
+        """Without the names of a later Kafka. None where a value cannot be."""
+        unknown = sorted(settings.keys() - TOPIC_SETTINGS.keys())
+        if unknown:
+            logger.warning(
+                "the settings %s of topic %s are unknown here; they have no effect", ", ".join(unknown), name
+            )
+        try:
+            return self._broker.topics.check_configs({n: v for n, v in settings.items() if n in TOPIC_SETTINGS})
+        except Refusal as refusal:
+            logger.error("the settings of topic %s are not put in force: %s", name, refusal)
+            return None
+
+    def _settings_known(self, topic: str) -> None:
+        waiting, self._waiting = self._waiting, []
+        for unread, then in waiting:
+            unread.discard(topic)
+            if unread:
+                self._waiting.append((unread, then))
+            else:
+                then()
+
+    def _kept_changed(self, change: SettingsChanged, kind: ResourceType) -> None:
+        broker, settings = self._broker, dict(change.settings)
+        name = "" if change.name == nodes.DEFAULT_ENTITY else nodes.unsanitized(change.name)
+        is_here = kind is not ResourceType.BROKER or name in ("", str(broker.node_id))
+        if not is_here or broker.kept_configs.of(kind, name) == settings:
+            return
+        if kind is ResourceType.BROKER:
+            check_dynamic(broker.settings, settings, cluster=not name)
+        elif kind is ResourceType.GROUP:
+            check_group_settings(broker.settings, settings)
+        else:
+            client_metrics_config(settings)
+        broker.kept_configs.replace(kind, name, settings)
+        broker.apply_kept_settings()
+        for topic in list(broker.topics.by_name) if kind is ResourceType.BROKER else ():
+            self._topic_configured(topic)

@@ -1,0 +1,140 @@
+"""Altered settings as each broker reads them: notifications, what was missed, and what is asked for (Kafka's
+ZkNodeChangeNotificationListenerTest)."""
+
+from __future__ import annotations
+
+from coterie.controller import nodes
+from coterie.controller.config_changes import KEPT_MS, ConfigChanges, SettingsChanged
+from coterie.laboratory.world import NetworkFaults, World
+from coterie.laboratory.zookeeper_server import ZooKeeperServer
+from coterie.zookeeper.operations import ConnectionLost, Create, List, Operation, SessionExpired, Write, ZooKeeperError
+
+FOREVER_MS = 10**9
+
+
+class Reader:
+    """One broker's machine on a simulated ZooKeeper."""
+
+    def __init__(self) -> None:
+        self.world = World(1)
+        self.world.faults = NetworkFaults(0, 0)
+        self.server = ZooKeeperServer(self.world)
+        self.admin = self.server.connect(FOREVER_MS, lambda _: None)
+        self.machine = ConfigChanges(self.world.now_ms)
+        self.session = self.server.connect(FOREVER_MS, lambda _: self.machine.changed())
+        self.loses: type[ZooKeeperError] | None = None
+
+    def alter(self, kind: str, name: str, **settings: str) -> None:
+        self.apply(Write(nodes.config(kind, name), nodes.settings(settings)))
+        data = nodes.config_change(kind, name)
+        self.notify(data)
+
+    def notify(self, data: str) -> None:
+        path = f"{nodes.CONFIG_CHANGES}/config_change_"
+        self.apply(Create(path, data, ephemeral=False, sequential=True))
+
+    def apply(self, operation: Operation) -> object:
+        return self.server.apply(self.admin, operation)
+
+    def seen(self) -> list[SettingsChanged]:
+        """What the broker is to apply now."""
+        self.world.run_until(self.world.now_ms + 10)
+        changes: list[SettingsChanged] = []
+        while (effect := self.machine.next(self.world.now_ms)) is not None:
+            if isinstance(effect, SettingsChanged):
+                changes.append(effect)
+                self.machine.answer()
+            elif self.loses is not None:
+                self.machine.refuse(self.loses())
+                self.loses = None
+            else:
+                self.machine.answer(self.server.apply(self.session, effect))
+        return changes
+
+
+def _topic(name: str, **settings: str) -> SettingsChanged:
+    return SettingsChanged(nodes.TOPICS_KIND, name, settings)
+
+
+def test_each_alteration_is_read_once() -> None:  # testProcessNotification
+    reader = Reader()
+    assert reader.seen() == []
+    reader.alter("topics", "t", a="1")
+    reader.alter("topics", "u", b="2")
+    assert reader.seen() == [_topic("t", a="1"), _topic("u", b="2")]
+    assert reader.seen() == []
+    reader.alter("topics", "t")
+    assert reader.seen() == [_topic("t")]
+
+
+def test_several_alterations_of_one_topic_are_read_together() -> None:
+    reader = Reader()
+    reader.alter("topics", "t", a="1")
+    reader.alter("topics", "t", a="2")
+    assert reader.seen() == [_topic("t", a="2")]
+
+
+def test_brokers_and_groups_are_read_at_the_start() -> None:
+    reader = Reader()
+    reader.apply(Write(nodes.config("brokers", nodes.DEFAULT_ENTITY), nodes.settings({"c": "3"})))
+    reader.apply(Write(nodes.config("groups", "g"), nodes.settings({"d": "4"})))
+    assert reader.seen() == [
+        SettingsChanged("brokers", nodes.DEFAULT_ENTITY, {"c": "3"}),
+        SettingsChanged("groups", "g", {"d": "4"}),
+    ]
+
+
+def test_settings_are_read_on_request() -> None:
+    reader = Reader()
+    assert reader.seen() == []
+    reader.machine.read("topics", "new")
+    assert reader.seen() == [_topic("new")]
+
+
+def test_a_tools_mistake_is_passed_over() -> None:
+    reader = Reader()
+    reader.notify("no JSON")
+    reader.alter("topics", "t", a="1")
+    assert reader.seen() == [_topic("t", a="1")]
+    reader.apply(Write(nodes.config("topics", "t"), "no JSON"))
+    reader.notify(nodes.config_change("topics", "t"))
+    assert reader.seen() == []
+
+
+def test_what_changed_while_the_session_was_over_is_read_in_the_next_one() -> (
+    None
+):  # testConditionalUpdate.. of sessions
+    reader = Reader()
+    assert reader.seen() == []
+    reader.server.close(reader.session)
+    reader.machine.expired()
+    reader.machine.suspended()
+    reader.alter("topics", "t", a="1")
+    assert reader.seen() == []
+    reader.session = reader.server.connect(FOREVER_MS, lambda _: reader.machine.changed())
+    reader.machine.connected()
+    assert reader.seen() == [_topic("t", a="1")]
+
+
+def test_a_request_survives_a_lost_connection_and_a_lost_session() -> None:
+    for loses in (ConnectionLost, SessionExpired):
+        reader = Reader()
+        assert reader.seen() == []
+        reader.machine.read("topics", "t")
+        reader.loses = loses
+        reader.machine.connected()
+        assert reader.seen() == [_topic("t")]
+
+
+def test_old_notifications_are_deleted() -> None:  # KAFKA: purgeObsoleteNotifications
+    reader = Reader()
+    reader.alter("topics", "t", a="1")
+    assert reader.seen() == [_topic("t", a="1")]
+    reader.world.run_until(reader.world.now_ms + KEPT_MS - 1_000)
+    reader.alter("topics", "u")
+    assert reader.seen() == [_topic("u")]
+    assert len(reader.apply(List(nodes.CONFIG_CHANGES))) == 2  # type: ignore[arg-type]
+    reader.world.run_until(reader.world.now_ms + 2_000)
+    reader.alter("topics", "v")
+    assert reader.seen() == [_topic("v")]
+    assert reader.apply(List(nodes.CONFIG_CHANGES)) == ["config_change_0000000001", "config_change_0000000002"]

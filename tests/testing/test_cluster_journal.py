@@ -1,0 +1,112 @@
+"""The groups' journal of a cluster is one topic on all brokers: it outlives each of them and says where a coordinator moved."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+
+from coterie.cli import main
+from coterie.cli.groups import read_journal
+from coterie.cli.json_documents import GroupEvent
+from coterie.client.blocking import BlockingConsumer
+from coterie.journal import TOPIC as JOURNAL_TOPIC
+from coterie.testing import LocalBroker
+from tests.awaiting import until_in_thread
+
+TOPIC, GROUP = "orders", "billing"
+
+
+@pytest.fixture
+def cluster() -> Iterator[LocalBroker]:
+    with LocalBroker(brokers=3) as brokers:
+        brokers.create_topic(TOPIC, 2)
+        yield brokers
+
+
+def _events(cluster: LocalBroker, name: str) -> list[GroupEvent]:
+    lines: list[GroupEvent] = asyncio.run(read_journal(GROUP, cluster.bootstrap_servers))
+    return [line for line in lines if line["event"] == name]
+
+
+def _until_event(cluster: LocalBroker, name: str, count: int = 1) -> GroupEvent:
+    until_in_thread(lambda: len(_events(cluster, name)) >= count, lambda: f"{count} {name}", every_s=0.1)
+    return _events(cluster, name)[-1]
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_the_journal_says_where_a_coordinator_moved(cluster: LocalBroker, end: str) -> None:
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": GROUP, "heartbeat.interval.ms": "100"}
+    with BlockingConsumer(settings) as consumer:
+        consumer.subscribe([TOPIC])
+        until_in_thread(lambda: consumer.poll(50) or consumer.assignment(), "an assignment")
+        stable = _until_event(cluster, "stable")
+        coordinator = cluster.coordinator_of(GROUP)
+        if end == "stop":
+            cluster.stop(coordinator)
+        else:
+            cluster.kill(coordinator)
+        until_in_thread(lambda: consumer.poll(50) or cluster.coordinator_of(GROUP) != coordinator, "another")
+        moved = _until_event(cluster, "coordinator_moved")
+        assert moved["coordinator"] == cluster.coordinator_of(GROUP)
+        assert (moved["coordinator_from"], moved["loaded_groups"], moved["members"]) == (coordinator, 1, 1)
+        assert moved["coordinator_epoch"] > 0
+        assert moved["load_ms"] >= 0
+        assert _events(cluster, "stable")[0] == stable  # of the coordinator that is gone
+        text = f"the coordinator moved from broker {coordinator} to broker {moved['coordinator']}"
+        history = CliRunner().invoke(main, ["groups", "history", GROUP, "-b", cluster.bootstrap_servers])
+        assert text in history.output
+        assert text in "\n".join(cluster.story())
+        why = CliRunner().invoke(main, ["groups", "why", GROUP, "--json", "-b", cluster.bootstrap_servers])
+        assert json.loads(why.output)["state"] == "Stable"
+
+
+def test_the_journal_is_replicated_and_written_by_each_coordinator() -> None:
+    with LocalBroker({"offsets.topic.num.partitions": "6"}, brokers=3) as cluster:
+        cluster.create_topic(TOPIC, 2)
+        _each_coordinator_writes(cluster)
+
+
+def _each_coordinator_writes(cluster: LocalBroker) -> None:
+    groups = [f"group-{number}" for number in range(6)]
+    for group in groups:
+        with BlockingConsumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group}) as consumer:
+            consumer.subscribe([TOPIC])
+            until_in_thread(lambda c=consumer: c.poll(20) or c.assignment(), "an assignment")  # type: ignore[misc]
+    assert len({cluster.coordinator_of(group) for group in groups}) > 1
+    assert cluster.in_sync(JOURNAL_TOPIC) == {1, 2, 3}
+
+    def empty() -> set[str]:
+        lines: list[GroupEvent] = asyncio.run(read_journal(None, cluster.bootstrap_servers))
+        return {line["group"] for line in lines if line["event"] == "empty"}
+
+    until_in_thread(lambda: empty() == set(groups), empty, every_s=0.1)
+
+
+def test_lines_wait_for_the_journals_leader(cluster: LocalBroker) -> None:
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": GROUP}
+    with BlockingConsumer(settings) as consumer:
+        consumer.subscribe([TOPIC])
+        until_in_thread(lambda: consumer.poll(50) or consumer.assignment(), "an assignment")
+        _until_event(cluster, "stable")
+        coordinator, leader = cluster.coordinator_of(GROUP), cluster.leader_of(JOURNAL_TOPIC)
+        if coordinator == leader:
+            other = next(broker for broker in (1, 2, 3) if broker != leader)
+            cluster.move_leader(JOURNAL_TOPIC, 0, other)
+            leader = other
+        cluster.kill(leader)
+    _until_event(cluster, "empty")
+
+
+def test_nobody_else_writes_the_journal(cluster: LocalBroker) -> None:
+    from coterie.client import KafkaError
+
+    with BlockingConsumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": GROUP}) as consumer:
+        consumer.subscribe([TOPIC])
+        until_in_thread(lambda: consumer.poll(50) or consumer.assignment(), "an assignment")
+        _until_event(cluster, "stable")
+    with pytest.raises(KafkaError, match="INVALID_TOPIC_EXCEPTION"):
+        cluster.produce(JOURNAL_TOPIC, b"{}")
