@@ -90,6 +90,13 @@ def fetched(broker: Broker, leader: Leader) -> None:
     broker.replica_effects.act(effects)
 
 
+def announced(broker: Broker, name: str) -> Partition:
+    """The controller's topic of one partition, with a replica here."""
+    partition = broker.topics.announce(name, 1, name.encode().ljust(16), {}).partitions[0]
+    broker.topics.store(partition)
+    return partition
+
+
 @asynccontextmanager
 async def one_of_two(**settings: str) -> AsyncIterator[tuple[Broker, Client, Partition, Partition]]:
     """A broker of a cluster with the topics t and __consumer_offsets of a partition each."""
@@ -98,8 +105,7 @@ async def one_of_two(**settings: str) -> AsyncIterator[tuple[Broker, Client, Par
     broker.cluster.update(ME, [LiveBroker(ME, "127.0.0.1", 1), LiveBroker(OTHER, "127.0.0.1", 2)], {})
     client = Client(*await asyncio.open_connection(*await broker.start("127.0.0.1", 0)))
     try:
-        topics = broker.topics
-        yield broker, client, topics.create("t", 1).partitions[0], topics.create(OFFSETS_TOPIC, 1).partitions[0]
+        yield broker, client, announced(broker, "t"), announced(broker, OFFSETS_TOPIC)
     finally:
         client.writer.close()
         await broker.stop()

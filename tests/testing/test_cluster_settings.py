@@ -64,13 +64,15 @@ def _described(cluster: LocalBroker, broker_id: int, kind: int, name: str) -> di
     return {config.name: config.value for config in result.configs}
 
 
-def _topics(cluster: LocalBroker) -> list[Topic]:
-    return [broker.topics.by_name[TOPIC] for broker in cluster._brokers()]
+def _topics(cluster: LocalBroker) -> list[Topic | None]:
+    """A broker that has just started knows none."""
+    return [broker.topics.by_name.get(TOPIC) for broker in cluster._brokers()]
 
 
 def _until_in_force(cluster: LocalBroker, field: str, value: object) -> None:
     def in_force() -> bool:
-        return all(getattr(topic.partitions[0].log.config, field) == value for topic in _topics(cluster))
+        topics = _topics(cluster)
+        return all(topic is not None and getattr(topic.partitions[0].log.config, field) == value for topic in topics)
 
     until_in_thread(in_force, lambda: f"{field}={value} at each broker")
 
