@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
 from coterie.cli.invocation import json_option
 from coterie.console.terminal import write_json, write_line
+
+if TYPE_CHECKING:
+    from coterie.bench.measurement import Measurement
 
 PART_NAMES = (
     "start",
@@ -36,6 +43,8 @@ Examples:
   coterie bench
   coterie bench --part groups --json           with command, date and machine, as docs/results keeps them
   coterie bench --part clients                 our client beside aiokafka, kafka-python, confluent-kafka
+  coterie bench --part clients --against ../old
+                                               our client's CPU beside that of another checkout
   coterie bench --part load                    ten million records of __consumer_offsets
   coterie bench --part history                 group history over 5 and 50 million commits
   coterie bench --part churn                   five minutes of clients that come and go: what is left open
@@ -46,18 +55,24 @@ Examples:
 @click.option(
     "--part", "parts", multiple=True, type=click.Choice(PART_NAMES), help="Only this part; may be given again."
 )
+@click.option(
+    "--against",
+    metavar="CHECKOUT",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="With --part clients: our client's CPU by operation, beside that of the client in another checkout.",
+)
 @json_option
-def bench(parts: tuple[str, ...], as_json: bool) -> None:
+def bench(parts: tuple[str, ...], against: Path | None, as_json: bool) -> None:
     """Measure start, memory, produce, fetch, heartbeats, commits, rebalances and Spark.
 
     Takes about a minute and a half.
     """
     from coterie.bench.measure import results_of, run_parts
-    from coterie.bench.measurement import Measurement
     from coterie.conformance.kafka import CannotRun
     from coterie.edition import edition
     from coterie.extras import require
 
+    sources = None if against is None else _sources(against, parts)
     if ON_SPARK & set(parts or BY_DEFAULT):
         require("spark", f"coterie bench --part {' --part '.join(sorted(ON_SPARK))}")
 
@@ -68,11 +83,37 @@ def bench(parts: tuple[str, ...], as_json: bool) -> None:
             write_line(f"{row.name:42} {row.value:14,.2f} {row.unit:7} {ratio}")
 
     try:
-        rows = run_parts(list(parts) or list(BY_DEFAULT), write_result)
+        if sources is not None:
+            rows = _compared(sources, write_result)
+        else:
+            rows = run_parts(list(parts) or list(BY_DEFAULT), write_result)
     except CannotRun as reason:
         write_line(f"SKIPPED the comparison with Apache Kafka: {reason}", color="red", bold=True, err=True)
         raise SystemExit(3) from reason
     if as_json:
         chosen = "".join(f"--part {part} " for part in parts)
         compiled = "compiled " if edition() == "compiled" else ""
+        chosen += "" if against is None else f"--against {against} "
         write_json(results_of(rows, f"./run {compiled}bench {chosen}--json"), indent=1)
+
+
+def _sources(against: Path, parts: tuple[str, ...]) -> Path:
+    """The modules of the checkout that our client is compared with."""
+    from coterie.bench.client_cpu import sources_of
+
+    if parts != ("clients",):
+        raise click.UsageError("--against compares clients only; give --part clients with it, and no other part")
+    try:
+        return sources_of(against)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _compared(sources: Path, write_result: Callable[[Measurement], None]) -> list[Measurement]:
+    from coterie.bench.client_cpu import client_cpu
+
+    rows: list[Measurement] = []
+    for row in client_cpu(sources):
+        rows.append(row)
+        write_result(row)
+    return rows
