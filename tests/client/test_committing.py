@@ -236,6 +236,7 @@ def test_a_sync_commit_without_time_left(broker: LocalBroker) -> None:
         async with await settled(member(broker, **MANUAL), 2) as one:
             with broker.hold("OffsetCommit"), pytest.raises(KafkaError, match="REQUEST_TIMED_OUT"):
                 await one.commit({T0: 5}, timeout_ms=50)
+            assert not one._committer.machine._requests, "what was sent is forgotten with its commit"
 
     asyncio.run(story())
 

@@ -58,6 +58,40 @@ def test_an_answer_is_awaited_no_longer_than_asked() -> None:
     asyncio.run(story())
 
 
+def test_the_request_that_is_overdue_first_ends_the_connection_for_all() -> None:
+    """The timer is set anew for a request that is due sooner, and not by one that is due later or is answered."""
+
+    async def story() -> None:
+        connection, first = asking(10)
+        heartbeat = HeartbeatRequest("g")
+        sooner = asyncio.create_task(connection.request_version(heartbeat, HeartbeatResponse, 0, 0.01))
+        later = asyncio.create_task(connection.request_version(heartbeat, HeartbeatResponse, 0, 20))
+        with pytest.raises(KafkaError, match=r"REQUEST_TIMED_OUT.*no answer within 0\.01 s"):
+            await sooner
+        for other in (first, later):
+            with pytest.raises(KafkaError, match=r"NETWORK_EXCEPTION.*another request"):
+                await other
+        assert connection.closed
+
+    asyncio.run(story())
+
+
+def test_what_is_answered_or_cancelled_is_never_overdue() -> None:
+    async def story() -> None:
+        connection, answered = asking(0.01)
+        heartbeat = HeartbeatRequest("g")
+        cancelled = asyncio.create_task(connection.request_version(heartbeat, HeartbeatResponse, 0, 0.01))
+        waiting = asyncio.create_task(connection.request_version(heartbeat, HeartbeatResponse, 0, 0.03))
+        await asyncio.sleep(0)
+        connection.data_received(ANSWER)
+        cancelled.cancel()
+        with pytest.raises(KafkaError, match=r"no answer within 0\.03 s"):
+            await waiting
+        assert (await answered).error_code == 0
+
+    asyncio.run(story())
+
+
 def test_an_answer_is_returned() -> None:
     async def story() -> None:
         connection, task = asking(10)

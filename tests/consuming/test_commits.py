@@ -124,6 +124,17 @@ def test_the_deadline_of_a_synchronous_commit() -> None:
     assert ends(machine.next(1_050)) == [(paused, Verdict.TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT)]
 
 
+def test_a_request_that_its_driver_gave_up_is_forgotten() -> None:
+    machine = commits()
+    token = machine.commit(OFFSETS, 0, 50)
+    machine.next(0)
+    assert ends(machine.next(50)) == [(token, Verdict.TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT)]
+    machine.request_abandoned(token)
+    with pytest.raises(KeyError):
+        machine.answered(token, response(), 60, 0)
+    assert machine.known.coordinator("g", GROUP) is not None, "the coordinator may well be there"
+
+
 def test_a_commit_without_time_is_sent_all_the_same() -> None:
     """As KafkaConsumer.commitSync with a timeout of 0, which polls the network once."""
     machine = commits()

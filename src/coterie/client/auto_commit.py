@@ -47,7 +47,8 @@ class AutoCommit:
             self._committer.follow_async(token, {}, _ignore)
 
     def _ended(self, result: CommitEnded) -> None:
-        self._schedule.ended(result, now_ms(), jitter())
+        if result.token == self._schedule.token:
+            self._schedule.ended(result, now_ms(), jitter())
 
     async def now(self, timeout_s: float) -> None:
         """Commits, and waits for it no longer than that; a failure is none, since the next owner starts at the commit

@@ -21,6 +21,7 @@ from coterie.wire.messages.find_coordinator import FindCoordinatorResponse
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 M = TypeVar("M", bound=Message)
+COORDINATOR = "coordinator"  # the purpose of the connection to one
 NO_CONTROLLER_S = 0.1  # before metadata is requested again
 NEXT_BROKER_S = 0.5  # before another broker is tried beside one that does not answer
 __all__ = ["GROUP", "TRANSACTION", "Cluster", "TopicInfo"]
@@ -221,7 +222,7 @@ class Cluster:
         return self.known.address(node_id)
 
     async def coordinator_connection(self, node_id: int) -> Connection:
-        return await self.connection(node_id, "coordinator")
+        return await self.connection(node_id, COORDINATOR)
 
     def close(self) -> None:
         """Every later request raises RuntimeError."""

@@ -7,7 +7,7 @@ import os
 import re
 import ssl
 import sys
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from coterie.client.errors import KafkaError, SslAuthenticationError
 from coterie.client.handshake import Handshake, VersionTable, encoded
@@ -18,6 +18,7 @@ from coterie.wire.framing import decode_response
 from coterie.wire.primitives import WireError
 
 M = TypeVar("M", bound=Message)
+NEVER_S = float("inf")
 MAX_ANSWER_BYTES = 512 * 1024 * 1024
 LARGE_BYTES = 64 * 1024
 
@@ -56,6 +57,13 @@ def _reason(error: Exception) -> str:
     return strerror or str(error) or type(error).__name__
 
 
+class _Deadline(NamedTuple):
+    """Of a request without response: when, by the loop's clock, and after how long."""
+
+    due_s: float
+    timeout_s: float
+
+
 class Connection(asyncio.Protocol):
     """Use `connect`; then `request`. Broken or closed, every waiting request gets KafkaError NETWORK_EXCEPTION."""
 
@@ -68,6 +76,9 @@ class Connection(asyncio.Protocol):
         self._parts: list[bytes] = []  # of one large answer, put together once
         self._missing = 0
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        self._deadlines: dict[int, _Deadline] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_s = NEVER_S
         self._correlation_id = 0
 
     @classmethod
@@ -119,6 +130,9 @@ class Connection(asyncio.Protocol):
                     why if isinstance(why, Exception) else KafkaError(ErrorCode.NETWORK_EXCEPTION, why)
                 )
         self._waiting.clear()
+        self._deadlines.clear()
+        if self._timer is not None:
+            self._timer.cancel()
 
     def data_received(self, data: bytes) -> None:
         if self._missing:
@@ -159,6 +173,7 @@ class Connection(asyncio.Protocol):
     def _answered(self, frame: bytes) -> None:
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
         future = self._waiting.pop(correlation_id, None)
+        self._deadlines.pop(correlation_id, None)
         if future is None:
             self.abort(f"the broker answered a request {correlation_id} that was not sent")
         elif not future.done():
@@ -209,18 +224,44 @@ class Connection(asyncio.Protocol):
     async def request_version(self, request: Message, response: type[M], version: int, timeout_s: float) -> M:
         """The answer to a request in just that version. Raises KafkaError NETWORK_EXCEPTION or REQUEST_TIMED_OUT."""
         future = self._send(request, version)
+        self._expect(self._correlation_id, timeout_s)
         try:
-            # Not wait_for: in Python 3.11 it loses a cancellation that comes in the same turn as the answer.
-            async with asyncio.timeout(timeout_s):
-                frame = await future
-            return decode_response(response, frame, version)
-        except TimeoutError as error:
-            # As in Kafka's NetworkClient: what is silent for so long may be half-open and never answer again.
-            self.abort("another request on the connection was not answered in time")
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"no answer within {timeout_s:g} s") from error
+            return decode_response(response, await future, version)
         except WireError as error:
             self.abort("the broker sent an answer that cannot be read")
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"an answer that cannot be read: {error}") from error
+
+    # -- timeouts -----------------------------------------------------------------------------------------------------
+
+    def _expect(self, correlation_id: int, timeout_s: float) -> None:
+        """One timer serves all requests: most are answered long before it fires, and it then looks again."""
+        loop = asyncio.get_running_loop()
+        due_s = loop.time() + timeout_s
+        self._deadlines[correlation_id] = _Deadline(due_s, timeout_s)
+        if due_s < self._timer_due_s:
+            self._arm(loop, due_s)
+
+    def _arm(self, loop: asyncio.AbstractEventLoop, due_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_due_s = due_s
+        self._timer = loop.call_at(due_s, self._look_for_overdue)
+
+    def _look_for_overdue(self) -> None:
+        """As in Kafka's NetworkClient, what is silent for so long may be half-open and never answer again: one request that is
+        overdue ends the connection."""
+        loop = asyncio.get_running_loop()
+        self._timer, self._timer_due_s = None, NEVER_S
+        for correlation_id in [each for each in self._deadlines if self._waiting[each].done()]:
+            del self._deadlines[correlation_id]  # its caller was cancelled
+        overdue = [each for each, deadline in self._deadlines.items() if deadline.due_s <= loop.time()]
+        for correlation_id in overdue:
+            text = f"no answer within {self._deadlines[correlation_id].timeout_s:g} s"
+            self._waiting[correlation_id].set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT, text))
+        if overdue:
+            self.abort("another request on the connection was not answered in time")
+        elif self._deadlines:
+            self._arm(loop, min(deadline.due_s for deadline in self._deadlines.values()))
 
     def tell(self, request: Message) -> None:
         """Sends a request that has no answer (Produce with acks=0). Raises KafkaError NETWORK_EXCEPTION."""

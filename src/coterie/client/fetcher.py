@@ -10,7 +10,7 @@ import time
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from coterie.client.cluster import Cluster
+from coterie.client.cluster import COORDINATOR, Cluster
 from coterie.client.connection import Connection
 from coterie.client.errors import (
     CorruptBatchError,
@@ -243,7 +243,7 @@ class Fetcher:
     def _close_session(self, sent: SendFetch, timeout_s: float) -> Coroutine[Any, Any, None]:
         """On the coordinator's connection where there is one: on the other a fetch may wait for fetch.max.wait.ms, and then the
         response is not awaited."""
-        connection = self._cluster.open_connection(sent.node_id, "coordinator")
+        connection = self._cluster.open_connection(sent.node_id, COORDINATOR)
         if connection is None:
             connection = self._cluster.open_connection(sent.node_id, "data")
             if connection is not None and connection.is_waiting:

@@ -22,7 +22,7 @@ class AutoCommitSchedule:
     commits: Commits
     interval_ms: float | None
     next_ms: float = float("inf")
-    _token: int | None = None
+    token: int | None = None  # of the commit under way
     _retries: Retries | None = None
 
     def restart(self, now_ms: float) -> None:
@@ -33,13 +33,13 @@ class AutoCommitSchedule:
     def poll(self, consumed: Consumed, now_ms: float) -> int | None:
         """Begins the commit that is due, and returns its token. While the member has no generation of its own none is made,
         and the interval begins anew."""
-        if self._token is not None or now_ms < self.next_ms:
+        if self.token is not None or now_ms < self.next_ms:
             return None
         self.restart(now_ms)
         member, offsets = self.commits.member, consumed()
         if offsets and (member is None or may_auto_commit(member)):
-            self._token = self.commits.commit_async(offsets)
-        return self._token
+            self.token = self.commits.commit_async(offsets)
+        return self.token
 
     def commit_now(self, consumed: Consumed, now_ms: float, timeout_ms: float) -> int | None:
         """Begins the synchronous commit before partitions are given up; None where there is none to make. Its failure is no
@@ -51,9 +51,9 @@ class AutoCommitSchedule:
 
     def ended(self, result: CommitEnded, now_ms: float, jitter: float) -> None:
         """A commit has ended, whether of this schedule or not."""
-        if result.token != self._token:
+        if result.token != self.token:
             return
-        self._token = None
+        self.token = None
         if result.verdict == Verdict.DONE:
             self._retries = None
         elif result.verdict in RETRIED:

@@ -66,10 +66,13 @@ class Begun(NamedTuple):
     generation: int = -1
 
 
+WITHOUT_MEMBERSHIP = Begun()
+
+
 def begun_in(machine: GroupMachine | None) -> Begun:
     """Of a commit that begins now; ``machine`` None for one without membership."""
     if machine is None:
-        return Begun()
+        return WITHOUT_MEMBERSHIP
     return Begun(
         machine.member_id, machine.joins if isinstance(machine, ConsumerMemberMachine) else 0, machine.generation
     )
@@ -79,14 +82,13 @@ def outdated_error(machine: GroupMachine | None, begun: Begun, partitions: Colle
     """Why a commit that began then may not be sent now, when the coordinator would take any partition from the member; NONE
     where it may. A classic generation that is over has no commits: Kafka's consumer would still name it, and be refused. A
     newer member epoch takes over the commits for what is still owned. In its own epoch a user may commit what it likes."""
-    now = begun_in(machine)
-    if begun == now:
-        return ErrorCode.NONE
     if machine is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if begun == WITHOUT_MEMBERSHIP else ErrorCode.UNKNOWN_MEMBER_ID
+    is_same_member, is_same_generation = begun.member_id == machine.member_id, begun.generation == machine.generation
     if not isinstance(machine, ConsumerMemberMachine):
-        return ErrorCode.ILLEGAL_GENERATION
-    is_kept = begun[:2] == now[:2] and set(machine.owned).issuperset(partitions)
+        return ErrorCode.NONE if is_same_member and is_same_generation else ErrorCode.ILLEGAL_GENERATION
+    is_same_member = is_same_member and begun.joins == machine.joins
+    is_kept = is_same_member and (is_same_generation or set(machine.owned).issuperset(partitions))
     return ErrorCode.NONE if is_kept else ErrorCode.STALE_MEMBER_EPOCH
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from coterie.backoff import Backoff, Retries
 from coterie.cluster_metadata import GROUP, ClusterMetadata
@@ -64,17 +65,17 @@ class _Commit:
     token: int
     offsets: CommitOffsets
     begun: Begun
-    timeout_ms: float = 0
-    retries: Retries | None = None  # None: tried once
+    started_ms: float = 0
+    timeout_ms: float | None = None  # None: tried once
+    retries: Retries | None = None  # from the first failure on
     due_ms: float = float("-inf")
 
     @property
     def is_sync(self) -> bool:
-        return self.retries is not None
+        return self.timeout_ms is not None
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
+class _Sent(NamedTuple):
     """A request without response yet; its commit may have ended at its deadline."""
 
     node_id: int
@@ -105,7 +106,7 @@ class Commits:
     def commit(self, offsets: CommitOffsets, now_ms: float, timeout_ms: float) -> int:
         """Begins a synchronous commit; the token names it in effects and inputs."""
         token = self._next_token()
-        self._waiting.append(_Commit(token, offsets, begun_in(self.member), timeout_ms, Retries(self.backoff, now_ms)))
+        self._waiting.append(_Commit(token, offsets, begun_in(self.member), now_ms, timeout_ms))
         self._deadlines_ms[token] = now_ms + timeout_ms
         return token
 
@@ -152,6 +153,10 @@ class Commits:
         """No response will come; ``code`` is NETWORK_EXCEPTION, REQUEST_TIMED_OUT or another of the driver's.
         ``is_final`` as in `coordinator_looked_up`."""
         return self._received(token, code, "", now_ms, jitter, is_final)
+
+    def request_abandoned(self, token: int) -> None:
+        """The driver gave the request up, after the end of its commit: nothing is known of the coordinator."""
+        del self._requests[token]
 
     def _received(
         self, token: int, code: ErrorCode, partition: str, now_ms: float, jitter: float, is_final: bool
@@ -238,9 +243,10 @@ class Commits:
         self, commit: _Commit, what: Verdict, code: ErrorCode, message: str, now_ms: float, jitter: float
     ) -> None:
         """Ends the commit, or has a synchronous one tried again after a pause, before any other."""
-        if commit.retries is None or what not in RETRIED:
+        if commit.timeout_ms is None or what not in RETRIED:
             self._end(commit, what, code, message)
             return
+        commit.retries = commit.retries or Retries(self.backoff, commit.started_ms)
         pause_ms = commit.retries.failed(now_ms, commit.timeout_ms, jitter)
         commit.due_ms = now_ms + (pause_ms or 0)
         self._waiting.appendleft(commit)
@@ -252,6 +258,7 @@ class Commits:
         for token in expired:
             commit = self._under_way.get(token) or next(c for c in self._waiting if c.token == token)
             self.cancel(token)
+            assert commit.timeout_ms is not None, "an asynchronous commit has no deadline"
             text = f"the commit was not made within {commit.timeout_ms / 1000:g} s"
             self._end(commit, Verdict.TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT, text)
         return bool(expired)
