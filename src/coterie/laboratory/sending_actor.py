@@ -11,23 +11,14 @@ from dataclasses import dataclass, field
 
 from coterie.laboratory.produce_checker import RecordLedger
 from coterie.laboratory.produce_cluster import TOPIC, ProduceCluster
+from coterie.laboratory.producing_actor import LOST, ProducingActor
 from coterie.laboratory.world import World
-from coterie.producing.batch import ProduceFailure, TopicPartition
+from coterie.producing.batch import ProduceFailure, ProducerBatch, TopicPartition
 from coterie.producing.config import ProducingConfig
-from coterie.producing.effects import (
-    AddPartitions,
-    BatchEnded,
-    Effect,
-    ForgetLeaders,
-    GetProducerId,
-    LookUpLeaders,
-    SendProduce,
-)
-from coterie.producing.machine import ProducerMachine
+from coterie.producing.effects import SendProduce
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.produce import ProduceResponse
 
-LOST = ProduceFailure.of_code(ErrorCode.NETWORK_EXCEPTION)
 NO_ANSWER = ProduceFailure.of_code(ErrorCode.REQUEST_TIMED_OUT)
 OVERHEAD_BYTES = 20
 
@@ -44,11 +35,12 @@ class _Connection:
     arriving: set[int] = field(default_factory=set)  # of a broken connection: the requests that still arrive
 
 
-class SendingActor:
+class SendingActor(ProducingActor):
     """Appends records at random times, and drives its machine. ``stalled_until_ms``: until then its process is stalled."""
 
     def __init__(self, world: World, cluster: ProduceCluster, name: str, config: ProducingConfig) -> None:
-        self.world, self.cluster, self.config = world, cluster, config
+        super().__init__(world, config)
+        self.cluster = cluster
         self.ledger = RecordLedger(name, config.is_idempotent, config.delivery_timeout_ms)
         self.stalled_until_ms = 0
         self.resumed_ms = float("-inf")
@@ -56,16 +48,13 @@ class SendingActor:
         self.splits = 0
         self._leaders: dict[TopicPartition, int] = {}
         self._connections: dict[int, _Connection] = {}
-        self._armed_ms: float | None = None
-        self._life = 0
         cluster.on_crash.append(self._broker_crashed)
-        self._begin()
+        self._restart()
 
-    def _begin(self) -> None:
-        self._life += 1
+    def _restart(self) -> None:
         self._leaders.clear()
         self._connections.clear()
-        self.machine = ProducerMachine(self.config, lambda *partition: self._leaders.get(partition))
+        self._begin(lambda *partition: self._leaders.get(partition))
 
     # -- its life -----------------------------------------------------------------------------------------------------
 
@@ -83,7 +72,7 @@ class SendingActor:
         """The process dies with what it has in memory, and begins anew as another producer."""
         for connection in self._connections.values():
             self._break(connection, notices=False)
-        self._begin()
+        self._restart()
         self.ledger.forget_open()
 
     def stall(self, length_ms: int) -> None:
@@ -127,60 +116,35 @@ class SendingActor:
     # -- the machine --------------------------------------------------------------------------------------------------
 
     def _act(self, action: Callable[[], None]) -> None:
-        """Runs an input, now or at the end of a stall, and carries out its effects."""
+        """Now, or at the end of a stall."""
         wait_ms = self.stalled_until_ms - self.world.now_ms
-        life = self._life
         if wait_ms > 0:
-            self.world.after(wait_ms, lambda: self._act(action) if self._life == life else None)
+            self._after(wait_ms, action)
             return
         if 0 <= -wait_ms <= 1:
             self.resumed_ms = self.world.now_ms
-        action()
-        while effects := self.machine.next(self.world.now_ms):
-            for effect in effects:
-                self._carry_out(effect)
-        self._arm()
+        super()._act(action)
 
-    def _arm(self) -> None:
-        due_ms = self.machine.next_deadline_ms()
-        if due_ms is None or (self._armed_ms is not None and self.world.now_ms < self._armed_ms <= due_ms):
-            return
-        self._armed_ms, life = due_ms, self._life
+    def _ended(self, batch: ProducerBatch) -> None:
+        self.splits += len(batch.results) > 1
+        for index, item in enumerate(batch.items):
+            value = _key(item[2] or b"")
+            self.ledger.ended(batch.partition, value, batch.result_of(index), self.world.now_ms, self.resumed_ms)
 
-        def fire() -> None:
-            if self._life == life:
-                self._act(lambda: None)
+    def _forget_leaders(self, topic: str) -> None:
+        self._leaders = {p: leader for p, leader in self._leaders.items() if p[0] != topic}
 
-        self.world.at(int(-(-due_ms // 1)), fire)
+    def _look_up_leaders(self, topics: frozenset[str]) -> None:
+        self._request(self._leaders_received)
 
-    def _carry_out(self, effect: Effect) -> None:
-        match effect:
-            case SendProduce():
-                self._send(effect)
-            case ForgetLeaders(topic):
-                self._leaders = {p: leader for p, leader in self._leaders.items() if p[0] != topic}
-            case LookUpLeaders():
-                self._request(self._leaders_received)
-            case GetProducerId():
-                self._request(self._producer_id_received)
-            case BatchEnded(batch):
-                self.splits += len(batch.results) > 1
-                for index, item in enumerate(batch.items):
-                    result = batch.result_of(index)
-                    value = _key(item[2] or b"")
-                    self.ledger.ended(batch.partition, value, result, self.world.now_ms, self.resumed_ms)
-            case AddPartitions():
-                raise AssertionError("this producer has no transaction")
-
-    def _jitter(self) -> float:
-        return self.world.random.uniform(-1, 1)
+    def _get_producer_id(self) -> None:
+        self._request(self._producer_id_received)
 
     def _request(self, received: Callable[[bool], None]) -> None:
         """At any broker; the response may be lost."""
         is_lost = self.world.chance(3 * self.world.faults.break_probability) or not any(self.cluster.up.values())
-        life = self._life
-        later = self.world.faults.notice_ms if is_lost else 2 * self.world.delay_ms()
-        self.world.after(later, lambda: self._act(lambda: received(not is_lost)) if self._life == life else None)
+        later_ms = self.world.faults.notice_ms if is_lost else 2 * self.world.delay_ms()
+        self._after(later_ms, lambda: received(not is_lost))
 
     def _leaders_received(self, is_received: bool) -> None:
         if is_received:
@@ -240,16 +204,10 @@ class SendingActor:
         if not connection.is_open:
             return
         connection.is_open = False
-        tokens, life = list(connection.under_way), self._life
+        tokens = list(connection.under_way)
         connection.arriving = set(tokens[: self.world.between(0, len(tokens))])
-        if not notices:
-            return
-
-        def notice() -> None:
-            if self._life == life:
-                self._act(lambda: self._fail(tokens, failure))
-
-        self.world.after(self.world.between(0, self.world.faults.notice_ms), notice)
+        if notices:
+            self._after(self.world.between(0, self.world.faults.notice_ms), lambda: self._fail(tokens, failure))
 
     def _fail(self, tokens: list[int], failure: ProduceFailure) -> None:
         for token in tokens:

@@ -10,34 +10,25 @@ from coterie.cluster_metadata import ClusterMetadata
 from coterie.laboratory.node.broker import LaboratoryBroker
 from coterie.laboratory.node.connection import LaboratoryConnection
 from coterie.laboratory.node.record_checker import RecordChecker, TopicPartition
+from coterie.laboratory.producing_actor import LOST, ProducingActor
 from coterie.laboratory.world import World
-from coterie.producing.batch import ProduceFailure
+from coterie.producing.batch import ProduceFailure, ProducerBatch
 from coterie.producing.config import ProducingConfig
-from coterie.producing.effects import (
-    AddPartitions,
-    BatchEnded,
-    Effect,
-    ForgetLeaders,
-    GetProducerId,
-    LookUpLeaders,
-    SendProduce,
-)
-from coterie.producing.machine import ProducerMachine
+from coterie.producing.effects import SendProduce
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
 from coterie.wire.declaration import Message
-from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.errors import error_of
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from coterie.wire.messages.metadata import MetadataResponse
 from coterie.wire.messages.produce import ProduceRequest, ProduceResponse
 
-LOST = ProduceFailure.of_code(ErrorCode.NETWORK_EXCEPTION)
 METADATA_MAX_AGE_MS = 300_000
 PRODUCE_VERSION, INIT_VERSION, METADATA_VERSION = 12, 5, 12
 RECORD_BYTES = 40
 
 
-class ProducingClient:
+class ProducingClient(ProducingActor):
     """Appends records at random times until `finish`. Each life has a name of its own, and numbers its records."""
 
     def __init__(
@@ -49,22 +40,21 @@ class ProducingClient:
         checker: RecordChecker,
         config: ProducingConfig,
     ) -> None:
-        self.world, self.broker, self.name, self.config = world, broker, name, config
+        super().__init__(world, config)
+        self.broker, self.name = broker, name
         self._partitions, self._checker = partitions, checker
         self.alive = False
         self.failed = 0
         self._is_appending = False
-        self._life = self._appended = 0
-        self._armed_ms = -1.0
+        self._appended = 0
 
     def start(self) -> None:
         if self.alive:
             return
         self.alive = self._is_appending = True
-        self._life += 1
         self._known = ClusterMetadata(METADATA_MAX_AGE_MS)
         self._connections: dict[int, LaboratoryConnection] = {}
-        self.machine = ProducerMachine(self.config, self._known.leader)
+        self._begin(self._known.leader)
         self._append_later()
 
     def crash(self) -> None:
@@ -99,51 +89,18 @@ class ProducingClient:
 
     # -- the machine ----------------------------------------------------------------------------------------------------
 
-    def _after(self, delay_ms: int, action: Callable[[], None]) -> None:
-        life = self._life
-        self.world.after(delay_ms, lambda: self._act(action) if self._life == life else None)
+    def _ended(self, batch: ProducerBatch) -> None:
+        for index, item in enumerate(batch.items):
+            result = batch.result_of(index)
+            if isinstance(result, ProduceFailure):
+                self.failed += 1
+            else:
+                self._checker.acknowledge_record(batch.partition, result[0], item[2] or b"")
 
-    def _act(self, action: Callable[[], None]) -> None:
-        """Runs an input and carries out the effects."""
-        if not self.alive:
-            return
-        action()
-        while effects := self.machine.next(self.world.now_ms):
-            for effect in effects:
-                self._carry_out(effect)
-        self._arm()
+    def _forget_leaders(self, topic: str) -> None:
+        self._known.forget_topic(topic)
 
-    def _arm(self) -> None:
-        now_ms, due_ms = self.world.now_ms, self.machine.next_deadline_ms()
-        if due_ms is None or now_ms < self._armed_ms <= due_ms:
-            return
-        self._armed_ms = max(due_ms, now_ms)
-        self._after(max(int(-(-due_ms // 1)) - now_ms, 0), lambda: None)
-
-    def _carry_out(self, effect: Effect) -> None:
-        match effect:
-            case SendProduce():
-                self._send(effect)
-            case ForgetLeaders(topic):
-                self._known.forget_topic(topic)
-            case LookUpLeaders(topics):
-                self._look_up(topics)
-            case GetProducerId():
-                self._get_producer_id()
-            case BatchEnded(batch):
-                for index, item in enumerate(batch.items):
-                    result = batch.result_of(index)
-                    if isinstance(result, ProduceFailure):
-                        self.failed += 1
-                    else:
-                        self._checker.acknowledge_record(batch.partition, result[0], item[2] or b"")
-            case AddPartitions():
-                raise AssertionError("this producer has no transaction")
-
-    def _jitter(self) -> float:
-        return self.world.random.uniform(-1, 1)
-
-    def _look_up(self, topics: frozenset[str]) -> None:
+    def _look_up_leaders(self, topics: frozenset[str]) -> None:
         def received(response: Message | None) -> None:
             errors = dict.fromkeys(topics, LOST)
             if isinstance(response, MetadataResponse):
