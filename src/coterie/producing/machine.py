@@ -8,10 +8,9 @@ producer is idempotent, once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
-from coterie.backoff import Backoff
+from coterie.backoff import Retries
 from coterie.producing.accumulator import FOREVER_MS, Accumulator, BatchClosed
 from coterie.producing.batch import (
     Acknowledged,
@@ -33,6 +32,7 @@ from coterie.producing.effects import (
 )
 from coterie.producing.partition_queue import PartitionQueue
 from coterie.producing.remedies import BatchRemedy, remedy_of
+from coterie.producing.repeated_request import RepeatedRequest
 from coterie.producing.requests import encoded, produce_request, results_of
 from coterie.producing.sequences import NO_PRODUCER, CurrentProducer
 from coterie.wire.errors import ErrorCode
@@ -56,24 +56,6 @@ class OpenedTransaction(Protocol):
         """Whether the partition takes part in the open transaction, so that records may be sent to it."""
 
 
-@dataclass(slots=True)
-class _RepeatedRequest:
-    """A request to the cluster, one at a time, repeated after a pause (KIP-580)."""
-
-    backoff: Backoff
-    is_out: bool = False
-    failures: int = 0
-    retry_at_ms: float = -FOREVER_MS
-
-    def is_due(self, now_ms: float) -> bool:
-        return not self.is_out and now_ms >= self.retry_at_ms
-
-    def ended(self, failed: bool, now_ms: float, jitter: float) -> None:
-        self.is_out = False
-        self.retry_at_ms = now_ms + self.backoff.pause_ms(self.failures, jitter) if failed else -FOREVER_MS
-        self.failures = self.failures + 1 if failed else 0
-
-
 class ProducerMachine:
     """``leader_of`` returns the node id of a partition's leader, None or -1 where it is not known. Inputs return nothing;
     `next` returns what follows. ``jitter`` between -1 and 1 is the driver's random number for pauses."""
@@ -93,7 +75,7 @@ class ProducerMachine:
         self._requests: dict[int, tuple[int, list[ProducerBatch]]] = {}
         self._in_flight: dict[int, int] = {}  # requests by node id
         self._tokens = 0
-        self._leaders, self._producer_id = _RepeatedRequest(config.backoff), _RepeatedRequest(config.backoff)
+        self._leaders, self._producer_id = (RepeatedRequest(Retries(config.backoff, None)) for _ in range(2))
         self._leaderless: set[str] = set()
         self._stale: set[str] = set()
         self._adding: frozenset[TopicPartition] = frozenset()
@@ -149,13 +131,16 @@ class ProducerMachine:
             if topic in topics and queue.batches and not self._has_leader(queue):
                 self._note(queue, errors.get(topic) or ProduceFailure.of_code(ErrorCode.LEADER_NOT_AVAILABLE))
                 is_waiting = is_waiting or bool(queue.batches)
-        self._leaders.ended(is_waiting, now_ms, jitter)
+        if is_waiting:
+            self._leaders.failed(now_ms, jitter)
+        else:
+            self._leaders.succeeded()
 
     def identified(self, producer: ProducerIdAndEpoch, now_ms: float) -> None:
         """After `GetProducerId`."""
         self.accumulator.is_changed = True
         self.identity.current = producer
-        self._producer_id.ended(False, now_ms, 0.0)
+        self._producer_id.succeeded()
 
     def not_identified(self, failure: ProduceFailure, now_ms: float, jitter: float) -> None:
         """After `GetProducerId`. A failure that is not retriable fails what waits for the id."""
@@ -163,7 +148,7 @@ class ProducerMachine:
         for queue in list(self.accumulator.busy.values()):
             if queue.batches and queue.batches[0].sequence < 0:
                 self._note(queue, failure)
-        self._producer_id.ended(True, now_ms, jitter)
+        self._producer_id.failed(now_ms, jitter)
 
     def partitions_added(self) -> None:
         """After `AddPartitions`: ``has`` of the transaction is true of them."""
