@@ -124,10 +124,18 @@ def _class(name: str, owner: type) -> dict[str, str]:
         entries |= _constructor(name, vars(owner)["__init__"], drop_self=True)
     elif not issubclass(owner, BaseException) and not getattr(owner, "_is_protocol", False):
         entries |= _constructor(name, owner, drop_self=False)
-    for base in reversed(owner.__mro__):
-        if base is owner or (base.__module__.startswith("coterie") and not _is_public(base)):
-            entries |= _members(name, base)
+    for base in (*private_bases(owner), owner):
+        entries |= _members(name, base)
     return entries
+
+
+def private_bases(owner: type) -> list[type]:
+    """The bases in coterie that are not public themselves, the furthest first."""
+    return [
+        base
+        for base in reversed(owner.__mro__)
+        if base is not owner and base.__module__.startswith("coterie") and not _is_public(base)
+    ]
 
 
 def _constructor(name: str, function: Callable[..., Any], *, drop_self: bool) -> dict[str, str]:

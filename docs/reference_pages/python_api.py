@@ -18,6 +18,11 @@ def _directive(module: str, name: str, kind: str, options: tuple[str, ...]) -> s
     return "\n".join(["```{eval-rst}", *lines, "```", ""])
 
 
+def _inherited(owner: type) -> tuple[str, ...]:
+    """The option that shows what a base in coterie, which is not public itself, has of the class."""
+    return (":inherited-members: Generic",) if public_api.private_bases(owner) else ()
+
+
 def _exported(module: ModuleType) -> str:
     parts = []
     for name in public_api.exports(module):
@@ -30,7 +35,7 @@ def _exported(module: ModuleType) -> str:
         elif issubclass(value, Exception):
             kind, options = "autoexception", (":show-inheritance:",)
         else:
-            kind, options = "autoclass", (":members:", ":show-inheritance:")
+            kind, options = "autoclass", (":members:", ":show-inheritance:", *_inherited(value))
         parts.append(f"### {name}\n\n{_directive(module.__name__, name, kind, options)}")
     return "\n".join(parts)
 

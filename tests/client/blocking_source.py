@@ -9,6 +9,7 @@ concurrent.futures.Future, and `transaction` is a plain context manager.
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import subprocess
 import sys
@@ -22,6 +23,7 @@ RESULTS = {
     "admin.py": "Admin",
     "admin_each.py": "Each",
 }
+BASES = {"Consumer": ("consumer_positions.py", "ConsumerPositions")}  # of classes with methods in a file of their own
 HEADERS = {
     "Consumer": '''
         class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
@@ -138,11 +140,15 @@ IMPORTS = {
 def source(file: str) -> str:
     """The text of one file of the package."""
     name = RESULTS[file]
-    module = ast.parse((CLIENT / file).read_text())
-    (client,) = (node for node in module.body if isinstance(node, ast.ClassDef) and node.name == name)
+    module, client = _parsed(file, name)
+    modules, bodies = [module], [client.body]
+    if name in BASES:
+        base_module, base = _parsed(*BASES[name])
+        modules.append(base_module)
+        bodies.append(base.body)
     methods = [
         _method(node, name)
-        for node in client.body
+        for node in itertools.chain(*bodies)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_")
     ]
     (init,) = (node for node in client.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
@@ -152,8 +158,14 @@ def source(file: str) -> str:
         body += textwrap.indent(textwrap.dedent(COMMIT_ASYNC), "    ")
     heading = f'"""Blocking{name}: written by tests/client/blocking_source.py from `coterie.client.{name}`."""\n'
     text = f"{heading}\nfrom __future__ import annotations\n\n{IMPORTS[name]}"
-    text += "from coterie.client.blocking.thread import BlockingClient\n" + _imports(module, body, file)
+    text += "from coterie.client.blocking.thread import BlockingClient\n" + _imports(modules, body, file)
     return _formatted(text + body)
+
+
+def _parsed(file: str, name: str) -> tuple[ast.Module, ast.ClassDef]:
+    module = ast.parse((CLIENT / file).read_text())
+    (client,) = (node for node in module.body if isinstance(node, ast.ClassDef) and node.name == name)
+    return module, client
 
 
 def _method(node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str) -> str:
@@ -195,12 +207,12 @@ def _names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     return [a.arg for a in node.args.args[1:]] + [f"{a.arg}={a.arg}" for a in node.args.kwonlyargs]
 
 
-def _imports(module: ast.Module, body: str, file: str) -> str:
-    """The imports of the asyncio module that the text needs, and what it defines itself."""
+def _imports(modules: list[ast.Module], body: str, file: str) -> str:
+    """The imports of the asyncio modules that the text needs, and what they define themselves."""
     wanted = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
     lines: list[str] = []
     typing_only: list[str] = []
-    for node in module.body:
+    for node in itertools.chain(*(module.body for module in modules)):
         if isinstance(node, ast.Import | ast.ImportFrom):
             lines += _needed(node, wanted)
         elif isinstance(node, ast.If):

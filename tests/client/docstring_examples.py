@@ -69,7 +69,8 @@ def documented(package: ModuleType) -> Iterator[Documented]:
 
 def of_class(owner: type, package: ModuleType, name: str) -> Iterator[Documented]:
     yield Documented(name, owner.__doc__ or "", package, owner)
-    for attribute, value in vars(owner).items():
+    bases = [base for base in owner.__mro__ if base.__module__.startswith("coterie.")]
+    for attribute, value in (member for base in bases for member in vars(base).items()):
         target = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
         if inspect.isfunction(target) and (not attribute.startswith("_") or attribute == "__init__"):
             yield Documented(f"{name}.{attribute}", inspect.getdoc(target) or "", package, owner)

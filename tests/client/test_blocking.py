@@ -17,6 +17,7 @@ from coterie.client import Admin, Consumer, ErrorCode, NewTopic, Producer, Topic
 from coterie.client.admin_each import Each
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.client.blocking.admin_each import BlockingEach
+from coterie.client.consumer_positions import ConsumerPositions
 from coterie.client.errors import ConfigError, KafkaError
 from coterie.testing import LocalBroker
 from tests.broker_process import BrokerProcess
@@ -83,7 +84,8 @@ OTHER_RESULTS = {
 
 
 def public_methods(owner: type) -> dict[str, Any]:
-    return {name: value for name, value in vars(owner).items() if not name.startswith("_")}
+    bases = (base for base in owner.__mro__ if base in {owner, ConsumerPositions})
+    return {name: value for base in bases for name, value in vars(base).items() if not name.startswith("_")}
 
 
 @pytest.mark.parametrize(("client", "blocking"), PAIRS)

@@ -115,6 +115,35 @@ class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
         """Ends the poll under way, or the next one, with WakeupError."""
         self._call(self._client.wakeup)
 
+    def committed(self, partitions: Iterable[PartitionLike]) -> dict[TopicPartition, int]:
+        """The group's committed offsets, by partition; -1 where there is none. Raises KafkaError, ConfigError without a
+        group.id."""
+        return self._await(self._client.committed, partitions)
+
+    def committed_metadata(self, partitions: Iterable[PartitionLike]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """As `committed`, with leader epoch and text."""
+        return self._await(self._client.committed_metadata, partitions)
+
+    def commit(self, offsets: Offsets | None = None, timeout_ms: float | None = None) -> None:
+        """Commits positions, or the offsets given, and waits for it, default.api.timeout.ms at most. Raises
+        CommitFailedError when the group has moved on, RebalanceInProgressError while it rebalances; TypeError or
+        ValueError for offsets that cannot be."""
+        self._await(self._client.commit, offsets, timeout_ms)
+
+    def metrics(self) -> dict[str, float]:
+        """Counts since the start; safe to call from any thread."""
+        return self._call(self._client.metrics)
+
+    def close(
+        self,
+        timeout_ms: float = 30000,
+        group_membership_operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
+    ) -> None:
+        """Commits if that is automatic, leaves the group unless it is static or is to remain (KIP-1092), closes; takes no
+        longer than that, and END_S beyond. What is not done by then is left to the session timeout. Raises TypeError,
+        ValueError."""
+        self._close(self._client.close, timeout_ms, group_membership_operation)
+
     def position(self, partition: PartitionLike) -> int:
         """The offset of the next record that poll returns; -1 while it is not known yet. Raises KeyError for a partition
         that is not assigned."""
@@ -169,35 +198,6 @@ class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
         """By partition the offset of the first record whose timestamp is at least so many ms since 1970; -1 where there is
         none. Raises KafkaError."""
         return self._await(self._client.offsets_for_times, timestamps)
-
-    def committed(self, partitions: Iterable[PartitionLike]) -> dict[TopicPartition, int]:
-        """The group's committed offsets, by partition; -1 where there is none. Raises KafkaError, ConfigError without a
-        group.id."""
-        return self._await(self._client.committed, partitions)
-
-    def committed_metadata(self, partitions: Iterable[PartitionLike]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """As `committed`, with leader epoch and text."""
-        return self._await(self._client.committed_metadata, partitions)
-
-    def commit(self, offsets: Offsets | None = None, timeout_ms: float | None = None) -> None:
-        """Commits positions, or the offsets given, and waits for it, default.api.timeout.ms at most. Raises
-        CommitFailedError when the group has moved on, RebalanceInProgressError while it rebalances; TypeError or
-        ValueError for offsets that cannot be."""
-        self._await(self._client.commit, offsets, timeout_ms)
-
-    def metrics(self) -> dict[str, float]:
-        """Counts since the start; safe to call from any thread."""
-        return self._call(self._client.metrics)
-
-    def close(
-        self,
-        timeout_ms: float = 30000,
-        group_membership_operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
-    ) -> None:
-        """Commits if that is automatic, leaves the group unless it is static or is to remain (KIP-1092), closes; takes no
-        longer than that, and END_S beyond. What is not done by then is left to the session timeout. Raises TypeError,
-        ValueError."""
-        self._close(self._client.close, timeout_ms, group_membership_operation)
 
     def commit_async(self, offsets: Offsets | None = None, callback: Callback | None = None) -> Future[None]:
         """As `coterie.client.Consumer.commit_async`; the future raises what the commit failed with."""
