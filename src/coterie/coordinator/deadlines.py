@@ -31,8 +31,8 @@ class Deadlines:
 
     def queue(self, group_id: str, member_id: str, holder: Timed) -> None:
         """Looks at the holder at its present deadline."""
-        holder.queued_ms = holder.deadline_ms
-        heapq.heappush(self._heap, (holder.deadline_ms, group_id, member_id))
+        holder.queued_ms = deadline_ms = holder.deadline_ms
+        heapq.heappush(self._heap, (deadline_ms, group_id, member_id))
 
     def restart_session(self, group: AnyGroup, member_id: str, deadline_ms: int) -> None:
         """A member's session ends at ``deadline_ms`` from now on. A reserved id has no session."""

@@ -74,6 +74,9 @@ def decide(group: AnyGroup, exists: bool, command: Command, ctx: Context, config
     match command:
         case HeartbeatRequest() if isinstance(group, Group):  # by far the most frequent one
             return decide_heartbeat(group, command, ctx)
+        case ConsumerGroupHeartbeatRequest() if isinstance(group, ConsumerGroup):
+            outcome = decide_consumer_heartbeat(group, exists, command, ctx, config)
+            return _mapping_store_errors(outcome, command, ctx) if outcome.events else outcome
         case OffsetCommitRequest():
             return decide_commit(group, exists, command, ctx, config)
         case TxnOffsetCommitRequest():
@@ -129,8 +132,6 @@ def _decide_consumer(
     group: ConsumerGroup, exists: bool, command: Command, ctx: Context, config: CoordinatorConfig
 ) -> Outcome:
     match command:
-        case ConsumerGroupHeartbeatRequest():
-            return decide_consumer_heartbeat(group, exists, command, ctx, config)
         case JoinGroupRequest() if group.members:
             return decide_classic_join(group, command, ctx, config)
         case JoinGroupRequest():

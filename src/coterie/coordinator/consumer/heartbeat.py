@@ -23,6 +23,7 @@ from coterie.coordinator.consumer.state import (
     LEAVE_GROUP_STATIC_EPOCH,
     ConsumerGroup,
     ConsumerMember,
+    ConsumerMemberState,
     ConsumerSubscription,
     TopicIdPartition,
 )
@@ -42,6 +43,8 @@ def decide_consumer_heartbeat(
     group: ConsumerGroup, exists: bool, request: ConsumerGroupHeartbeatRequest, ctx: Context, config: CoordinatorConfig
 ) -> Outcome:
     """Everything that one heartbeat does. Raises Refusal."""
+    if _changes_nothing(group, request, ctx):
+        return _answered(Outcome(), request.member_id, request.member_epoch, ctx, config)
     check_request(request, ctx.api_version, config.consumer_group_assignors)
     if not exists and request.member_epoch != JOIN_GROUP_EPOCH:
         kind = "Group" if request.member_epoch < JOIN_GROUP_EPOCH else "Consumer group"
@@ -55,17 +58,43 @@ def decide_consumer_heartbeat(
     subscription = _updated(before.subscription, request, ctx)
     after = before if subscription is before.subscription else replace(before, subscription=subscription)
     current = carry_out(group, MemberRequest(before, after, replaced, owned), ctx, config, outcome)
-    outcome.deadlines.append((after.member_id, ctx.now_ms + config.consumer_group_session_timeout_ms))
-    response = ConsumerGroupHeartbeatResponse(
-        member_id=after.member_id,
-        member_epoch=current.member_epoch,
-        heartbeat_interval_ms=config.consumer_group_heartbeat_interval_ms,
-    )
+    assignment = None
     if request.member_epoch == JOIN_GROUP_EPOCH or _is_full(request) or current.assigned != before.current.assigned:
-        response.assignment = Assignment(
+        assignment = Assignment(
             [TopicPartitions(topic_id, numbers) for topic_id, numbers in partitions_by_topic(current.assigned)]
         )
+    return _answered(outcome, after.member_id, current.member_epoch, ctx, config, assignment)
+
+
+def _changes_nothing(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, ctx: Context) -> bool:
+    """Whether the four steps come to nothing but the session: almost every heartbeat, for which they cost twice as much. The
+    request names only a member that has all of the target assignment, and neither the topics nor the group have changed."""
+    member = group.members.get(request.member_id)
+    return (
+        member is not None
+        and member.current.member_epoch == request.member_epoch == group.assignment_epoch
+        and member.current.state == ConsumerMemberState.STABLE
+        and group.assignment_epoch >= group.group_epoch
+        and group.topics_version == ctx.topics.version
+        and not group.regex_subscribers
+        and request.topic_partitions is None
+        and _updated(member.subscription, request, ctx) is member.subscription
+    )
+
+
+def _answered(
+    outcome: Outcome,
+    member_id: str,
+    member_epoch: int,
+    ctx: Context,
+    config: CoordinatorConfig,
+    assignment: Assignment | None = None,
+) -> Outcome:
+    """With the response, and the member's session anew."""
+    interval_ms = config.consumer_group_heartbeat_interval_ms
+    response = ConsumerGroupHeartbeatResponse(0, ErrorCode.NONE, None, member_id, member_epoch, interval_ms, assignment)
     outcome.replies.append(Reply(ctx.token, response))
+    outcome.deadlines.append((member_id, ctx.now_ms + config.consumer_group_session_timeout_ms))
     return outcome
 
 

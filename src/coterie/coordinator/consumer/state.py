@@ -131,8 +131,11 @@ class MemberTimers:
     @property
     def deadline_ms(self) -> int:
         """The first of them."""
-        others = (self.rebalance_ms, self.join_ms, self.sync_ms)
-        return min([self.session_ms, *(ms for ms in others if ms is not None)])
+        first = self.session_ms
+        for other in (self.rebalance_ms, self.join_ms, self.sync_ms):
+            if other is not None and other < first:
+                first = other
+        return first
 
 
 @dataclass(frozen=True, slots=True)
