@@ -14,9 +14,9 @@ from coterie.log.partition_log import PartitionLog
 from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
 from coterie.log.validation import produced_batch
 from coterie.records import compiled, compression
-from coterie.records.batch import NO_TIMESTAMP, read_header, sealed
+from coterie.records.batch import NO_TIMESTAMP, read_header
 from coterie.records.decoding import decode_records
-from coterie.records.encoding import encode_batch
+from coterie.records.encoding import encode_batch, sealed
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,

@@ -20,13 +20,12 @@ from coterie.records.batch import (
     BatchRecord,
     batches,
     read_header,
-    sealed,
     stamp,
     stamp_times,
 )
 from coterie.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from coterie.records.decoding import decode_records
-from coterie.records.encoding import encode_batch
+from coterie.records.encoding import encode_batch, sealed
 from coterie.records.markers import end_of_transaction
 from coterie.wire.errors import ErrorCode, Refusal
 

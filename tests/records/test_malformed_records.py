@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from coterie.fuzzing.batches import malformed_batch
 from coterie.records import columnar, compiled, compression, decoding
-from coterie.records.batch import HEADER_BYTES, BatchError, BatchHeader, read_header, sealed
+from coterie.records.batch import HEADER_BYTES, BatchError, BatchHeader, read_header
 from coterie.records.compression import CompressionError, UncompressedTooLarge
 from coterie.records.decoding import decode_keys_and_values, decode_records
-from coterie.records.encoding import encode_batch
+from coterie.records.encoding import encode_batch, sealed
 from coterie.records.walking import walk, walk_each
 from coterie.wire.primitives import write_varint
 

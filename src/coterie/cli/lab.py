@@ -33,6 +33,7 @@ FAILURES_SHRUNK = 3
 Examples:
   coterie lab fuzz --seeds 200
   coterie lab fuzz --first 4711 --seeds 1
+  coterie lab fuzz --of clusters --seeds 20
   coterie lab fuzz --seeds 10000 --spark 'local[*]'
   coterie lab handover
   coterie lab migration
@@ -146,7 +147,7 @@ def fuzz(
     results: Path | None,
     as_json: bool,
 ) -> None:
-    """Run members, producers or clients under random faults.
+    """Run members, producers, clients or clusters under random faults.
 
     With --of: members of groups of either protocol, transactional producers, producers at brokers whose leaders move (senders),
     writers and readers of records, or whole clients, each with a broker; or clusters of several brokers. Exits 1 where a

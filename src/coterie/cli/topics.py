@@ -29,6 +29,7 @@ Examples:
   coterie topics list --json
   coterie topics grow flights --partitions 24
   coterie topics reassign flights --brokers 2,3
+  coterie topics elect flights
 """,
 )
 def topics() -> None:

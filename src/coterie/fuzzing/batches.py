@@ -9,7 +9,8 @@ import struct
 import zlib
 
 from coterie.records import compression
-from coterie.records.batch import BatchHeader, sealed
+from coterie.records.batch import BatchHeader
+from coterie.records.encoding import sealed
 from coterie.wire.primitives import write_unsigned_varint
 
 RATES = (0.0, 0.02, 0.2)  # how often a field of a batch lies

@@ -31,7 +31,6 @@ TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_BEFORE_COUNTED, _COUNTED = struct.Struct(">qiibI"), struct.Struct(">hiqqqhii")  # the CRC is of what follows it
 _OFFSET, _EPOCH = struct.Struct(">q"), struct.Struct(">i")
 _SPAN = struct.Struct(">qi11xi")  # base offset, length, last offset delta
 _CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 17, 21, 35
@@ -156,14 +155,6 @@ def stamp_times(batch: bytearray, header: BatchHeader, attributes: int, max_time
 def payload(data: bytes, position: int, header: BatchHeader) -> bytes:
     """The batch's records, unfolded. Raises CompressionError."""
     return compression.decompress(header.codec, data[position + HEADER_BYTES : position + header.size])
-
-
-def sealed(body: bytes, header: BatchHeader) -> bytes:
-    """Header and body, with length and CRC."""
-    counted = _COUNTED.pack(*header[5:]) + body
-    length = len(counted) + _ATTRIBUTES_AT - LENGTH_END
-    crc = google_crc32c.value(counted)
-    return _BEFORE_COUNTED.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc) + counted
 
 
 def of_unknown_format(data: bytes) -> bool:

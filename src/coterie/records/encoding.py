@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
+
+import google_crc32c
 
 from coterie.records import compression
 from coterie.records.batch import (
     COMPRESSION_MASK,
+    LENGTH_END,
     MAGIC,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     TRANSACTIONAL_BIT,
     BatchHeader,
     BatchRecord,
-    sealed,
 )
 from coterie.records.fields import Header
 from coterie.wire.primitives import write_varint
 
+_BEFORE_COUNTED, _COUNTED = struct.Struct(">qiibI"), struct.Struct(">hiqqqhii")  # the CRC is of what follows it
 _VARINTS: list[bytes] = []  # of 0 to 2047, made at first use: lengths and deltas are nearly always among them
 
 
@@ -50,6 +54,14 @@ def recompressed(header: BatchHeader, body: bytes, codec: int, level: int | None
     """A batch with the records of ``body``, unfolded, in another compression; all other fields are ``header``'s."""
     attributes = header.attributes & ~COMPRESSION_MASK | codec
     return sealed(compression.compress(codec, body, level), header._replace(attributes=attributes))
+
+
+def sealed(body: bytes, header: BatchHeader) -> bytes:
+    """Header and body, with length and CRC."""
+    counted = _COUNTED.pack(*header[5:]) + body
+    length = len(counted) + _BEFORE_COUNTED.size - LENGTH_END
+    crc = google_crc32c.value(counted)
+    return _BEFORE_COUNTED.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc) + counted
 
 
 def _record(
