@@ -88,6 +88,9 @@ COMMANDS = [
 # Commands that write nothing of a stranger's, or whose texts go through the same door in another test.
 ELSEWHERE = {
     "bench": "writes figures of its own",
+    "cluster describe": "writes of brokers that `cluster start` started",
+    "cluster start": "writes of brokers that it starts",
+    "cluster stop": "writes of brokers that `cluster start` started",
     "conformance": "writes of brokers that it starts",
     "demo": "names all that it shows itself",
     "fuzz": "names all that it shows itself",
