@@ -84,7 +84,8 @@ CAUSES = {
 }
 
 
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+_quote = json.encoder.encode_basestring_ascii
 
 
 @dataclass(slots=True)
@@ -116,12 +117,39 @@ class JournalLine:
     owners: dict[str, dict[str, list[int]]] | None = None
 
     def to_json(self) -> str:
-        fields: dict[str, Any] = {}
-        for name in self.__slots__:
-            value = getattr(self, name)
-            if value is not None and value != []:
-                fields[name] = value
-        return _ENCODER.encode(fields)
+        """The line, its fields in their order. Written out, because a rebalance makes several lines: a generic encoder takes
+        four times as long."""
+        head = (
+            f'{{"time_ms":{self.time_ms},"group":{_quote(self.group)},"generation":{self.generation},"event":'
+            f'{_quote(self.event)},"state_from":{_quote(self.state_from)},"state_to":{_quote(self.state_to)}'
+        )
+        parts = [head]
+        if self.causes:
+            parts.append(f',"causes":[{",".join([_object(cause) for cause in self.causes])}]')
+        if self.leader is not None:
+            parts.append(f',"leader":{_quote(self.leader)}')
+        if self.protocol is not None:
+            parts.append(f',"protocol":{_quote(self.protocol)}')
+        if self.members is not None:
+            parts.append(f',"members":{self.members}')
+        if self.member is not None:
+            parts.append(f',"member":{_quote(self.member)}')
+        if self.member_epoch is not None:
+            parts.append(f',"member_epoch":{self.member_epoch}')
+        if self.join_ms is not None:
+            parts.append(f',"join_ms":{self.join_ms}')
+        if self.sync_ms is not None:
+            parts.append(f',"sync_ms":{self.sync_ms}')
+        if self.moved:
+            parts.append(f',"moved":{_encode(self.moved)}')
+        if self.moved_count is not None:
+            parts.append(f',"moved_count":{self.moved_count}')
+        if self.unowned_count is not None:
+            parts.append(f',"unowned_count":{self.unowned_count}')
+        if self.owners is not None:
+            parts.append(f',"owners":{_encode(self.owners)}')
+        parts.append("}")
+        return "".join(parts)
 
     @classmethod
     def from_json(cls, line: str | bytes) -> JournalLine:
@@ -169,6 +197,10 @@ _OPTIONAL: dict[str, type] = dict.fromkeys(
     int,
 )
 _OPTIONAL |= {"causes": list, "moved": list, "leader": str, "protocol": str, "member": str, "owners": dict}
+
+
+def _object(texts: dict[str, str]) -> str:
+    return f"{{{','.join([f'{_quote(name)}:{_quote(text)}' for name, text in texts.items()])}}}"
 
 
 def _is_text(cause: dict[str, Any]) -> bool:

@@ -1,5 +1,6 @@
 """The deadlines of a shard's groups and members. Lazy: a heartbeat stores a number; the heap holds one entry per member, looked
-at when it comes up."""
+at when it comes up. An entry is good while its time is its holder's ``queued_ms``; what members that left have behind them is
+swept out when the heap has doubled."""
 
 from __future__ import annotations
 
@@ -22,17 +23,40 @@ class Timed(Protocol):
     def deadline_ms(self) -> int: ...
 
 
+SWEPT_FROM = 1_024  # entries
+
+
 class Deadlines:
     """Of the groups that ``group_of`` returns by id."""
 
     def __init__(self, group_of: Callable[[str], AnyGroup | None]) -> None:
         self._group_of = group_of
         self._heap: list[tuple[int, str, str]] = []  # time, group id, member id or ""
+        self._sweep_at = SWEPT_FROM
+
+    def __len__(self) -> int:
+        return len(self._heap)
 
     def queue(self, group_id: str, member_id: str, holder: Timed) -> None:
         """Looks at the holder at its present deadline."""
         holder.queued_ms = deadline_ms = holder.deadline_ms
-        heapq.heappush(self._heap, (deadline_ms, group_id, member_id))
+        self._push(deadline_ms, group_id, member_id)
+
+    def _push(self, time_ms: int, group_id: str, member_id: str) -> None:
+        heapq.heappush(self._heap, (time_ms, group_id, member_id))
+        if len(self._heap) > self._sweep_at:
+            self._heap = [entry for entry in self._heap if self._is_good(*entry)]
+            heapq.heapify(self._heap)
+            self._sweep_at = max(SWEPT_FROM, 2 * len(self._heap))
+
+    def _is_good(self, time_ms: int, group_id: str, member_id: str) -> bool:
+        group = self._group_of(group_id)
+        if group is None:
+            return False
+        if not member_id:
+            return isinstance(group, Group) and group.queued_ms == time_ms
+        holder = timed(group, member_id)
+        return holder is not None and holder.queued_ms == time_ms
 
     def restart_session(self, group: AnyGroup, member_id: str, deadline_ms: int) -> None:
         """A member's session ends at ``deadline_ms`` from now on. A reserved id has no session."""
@@ -52,12 +76,14 @@ class Deadlines:
         if holder.queued_ms < 0 or holder.deadline_ms < holder.queued_ms:
             self.queue(group_id, member_id, holder)
 
-    def queue_group(self, group: Group) -> None:
-        """The same for the group's own deadline."""
+    def queue_group(self, group: Group, settled_ms: int = -1) -> None:
+        """The same for the group's own deadline, but for one up to ``settled_ms``: the group is settled at that time next."""
         deadline_ms = group.next_deadline_ms()
-        if deadline_ms is not None and (group.queued_ms < 0 or deadline_ms < group.queued_ms):
+        if deadline_ms is None or deadline_ms <= settled_ms:
+            return
+        if group.queued_ms < 0 or deadline_ms < group.queued_ms:
             group.queued_ms = deadline_ms
-            heapq.heappush(self._heap, (deadline_ms, group.group_id, ""))
+            self._push(deadline_ms, group.group_id, "")
 
     def next_ms(self) -> int | None:
         """When to call `expired` next; may be early, never late."""
@@ -66,13 +92,12 @@ class Deadlines:
     def expired(self, now_ms: int) -> Generator[DeadlineExpired, None, None]:
         """As `Shard.expired`."""
         while self._heap and self._heap[0][0] <= now_ms:
-            _, group_id, member_id = heapq.heappop(self._heap)
+            entry = heapq.heappop(self._heap)
+            _, group_id, member_id = entry
             group = self._group_of(group_id)
-            if group is None:
+            if group is None or not self._is_good(*entry):
                 continue
-            if not member_id:
-                if isinstance(group, ConsumerGroup):
-                    continue  # it was a classic one
+            if isinstance(group, Group) and not member_id:
                 group.queued_ms = -1
                 try:
                     if (group.next_deadline_ms() or now_ms + 1) <= now_ms:
@@ -81,8 +106,7 @@ class Deadlines:
                     self.queue_group(group)
                 continue
             holder = timed(group, member_id)
-            if holder is None:
-                continue
+            assert holder is not None, f"{member_id} has a good entry and no deadline"
             if holder.deadline_ms > now_ms:
                 self.queue(group_id, member_id, holder)
                 continue
@@ -90,4 +114,6 @@ class Deadlines:
             yield DeadlineExpired(group_id, member_id)
 
     def clear(self) -> None:
+        """Forgets every deadline."""
         self._heap.clear()
+        self._sweep_at = SWEPT_FROM

@@ -63,10 +63,12 @@ class JournalLines:
     def line(self, step: Step, group: AnyGroup, now_ms: int) -> JournalLine | None:
         """The line for a step; None for what is not worth one (a follower's SyncGroup)."""
         event = step.event
-        line = JournalLine(now_ms, step.group_id, step.generation, "", step.phase_before.value, step.phase_after.value)
+        line = JournalLine(now_ms, step.group_id, step.generation, "", str(step.phase_before), str(step.phase_after))
         if isinstance(group, ConsumerGroup) and isinstance(event, ConsumerEvent):
             return line if self._of_consumers.fill(line, event, group) else None
-        story = self._stories.setdefault(step.group_id, _Story())
+        story = self._stories.get(step.group_id)
+        if story is None:
+            story = self._stories[step.group_id] = _Story()
         if isinstance(event, e.GroupStored):
             return self._stored(line, story, event.value, step)
         name = _NAMES.get(type(event))
@@ -134,14 +136,16 @@ def _since(start_ms: int | None, now_ms: int | None) -> int | None:
 
 
 def _cause(cause: Cause) -> dict[str, str]:
-    fields = {
-        "kind": cause.kind,
-        "member_id": cause.member_id,
-        "client_id": cause.client_id,
-        "group_instance_id": cause.group_instance_id,
-        "reason": cause.reason,
-    }
-    return {name: value for name, value in fields.items() if value}
+    fields = {"kind": cause.kind}
+    if cause.member_id:
+        fields["member_id"] = cause.member_id
+    if cause.client_id:
+        fields["client_id"] = cause.client_id
+    if cause.group_instance_id:
+        fields["group_instance_id"] = cause.group_instance_id
+    if cause.reason:
+        fields["reason"] = cause.reason
+    return fields
 
 
 def owners_of(assignments: Iterable[tuple[str, bytes]]) -> dict[TopicPartition, str]:

@@ -190,6 +190,8 @@ class Group(GroupOffsets):
         """Each member votes for its first candidate; most votes win; ties go to the protocol voted for first in
         join order (Kafka's ClassicGroup.selectProtocol)."""
         candidates = self.candidate_protocols()
+        if len(candidates) == 1:
+            return candidates.pop()
         votes: Counter[str] = Counter()
         for member in self.members.values():
             votes[next(name for name, _ in member.protocols if name in candidates)] += 1

@@ -22,17 +22,21 @@ from coterie.records.fields import Header
 from coterie.wire.primitives import write_varint
 
 _BEFORE_COUNTED, _COUNTED = struct.Struct(">qiibI"), struct.Struct(">hiqqqhii")  # the CRC is of what follows it
-_VARINTS: list[bytes] = []  # of 0 to 2047, made at first use: lengths and deltas are nearly always among them
+VARINTS_KEPT = 4096
 
 
-def _varint(value: int) -> bytes:
-    return _VARINTS[value] if 0 <= value < len(_VARINTS) else _other_varint(value)
+class _Varints(dict[int, bytes]):
+    """Varints by value, each made at its first use: lengths and deltas are nearly always small ones. A dictionary, because a
+    call for each of a record's five takes longer than all else about the record."""
+
+    def __missing__(self, value: int) -> bytes:
+        made = write_varint(value)
+        if 0 <= value < VARINTS_KEPT:
+            self[value] = made
+        return made
 
 
-def _other_varint(value: int) -> bytes:
-    if not _VARINTS:
-        _VARINTS.extend(write_varint(n) for n in range(2048))
-    return write_varint(value)
+_VARINT = _Varints()
 
 
 def rebuild_batch(header: BatchHeader, records: Sequence[BatchRecord]) -> bytes:
@@ -68,12 +72,12 @@ def _record(
     timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
 ) -> list[bytes]:
     """A record as its length and the rest."""
-    varint = _varint
-    record = b"\0" + varint(timestamp_delta) + varint(offset_delta)
-    record += b"\x01" if key is None else varint(len(key)) + key
-    record += b"\x01" if value is None else varint(len(value)) + value
+    varint = _VARINT
+    record = b"\0" + varint[timestamp_delta] + varint[offset_delta]
+    record += b"\x01" if key is None else varint[len(key)] + key
+    record += b"\x01" if value is None else varint[len(value)] + value
     record += _encode_headers(headers) if headers else b"\0"
-    return [varint(len(record)), record]
+    return [varint[len(record)], record]
 
 
 def encode_batch(
@@ -111,9 +115,9 @@ def encode_batch(
 
 
 def _encode_headers(headers: Sequence[Header]) -> bytes:
-    pieces = [_varint(len(headers))]
+    pieces = [_VARINT[len(headers)]]
     for name, value in headers:
         raw = name.encode()
-        pieces += [_varint(len(raw)), raw]
-        pieces += [b"\x01"] if value is None else [_varint(len(value)), value]
+        pieces += [_VARINT[len(raw)], raw]
+        pieces += [b"\x01"] if value is None else [_VARINT[len(value)], value]
     return b"".join(pieces)

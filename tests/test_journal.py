@@ -1,0 +1,43 @@
+"""A journal line's JSON is that of a generic encoder, and reads back as the line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coterie.journal import FIELDS, JournalLine
+
+texts, counts = st.text(max_size=20), st.integers(-1, 2**63)
+causes = st.lists(st.dictionaries(st.sampled_from(["member_id", "reason"]), texts).map(lambda c: {"kind": "left"} | c))
+moves = st.fixed_dictionaries({"topic": texts, "partition": counts, "from": st.none() | texts, "to": st.none() | texts})
+owners = st.dictionaries(texts, st.dictionaries(texts, st.lists(counts, max_size=3), max_size=2), max_size=2)
+optional = {
+    **{name: st.none() | texts for name in ("leader", "protocol", "member")},
+    **{
+        name: st.none() | counts
+        for name in ("members", "member_epoch", "join_ms", "sync_ms", "moved_count", "unowned_count")
+    },
+    "causes": causes,
+    "moved": st.lists(moves, max_size=3),
+    "owners": st.none() | owners,
+}
+lines = st.builds(JournalLine, counts, texts, counts, texts, texts, texts, **optional)
+
+
+@given(lines)
+def test_a_line_is_written_as_a_generic_encoder_would(line: JournalLine) -> None:
+    set_fields: dict[str, Any] = {}
+    for name in FIELDS:
+        value = getattr(line, name)
+        if value is not None and value != []:
+            set_fields[name] = value
+    assert line.to_json() == json.dumps(set_fields, separators=(",", ":"))
+    assert JournalLine.from_json(line.to_json()) == line
+
+
+def test_every_field_has_a_meaning() -> None:
+    assert [f.name for f in fields(JournalLine)] == list(FIELDS)
