@@ -14,7 +14,7 @@ PAGE = re.compile(r"(?<![\w/.*:-])(?:[\w-]+/)*[\w-]+\.md\b")
 LINK = re.compile(r"\]\(([^)#\s]+\.\w+)(?:#[^)]*)?\)")
 RECORDED = ("src/coterie/conformance/certify/recordings/", "tests/pipeline/server_logs/", "tests/broker/data/")
 # Files that commands and tests write, and no reader looks for here.
-MADE = {"study.md", "OUT/study.md", "page.md", "pages.md"}
+MADE = {"study.md", "OUT/study.md", "performance.md", "OUT/performance.md", "page.md", "pages.md"}
 
 
 def tracked() -> list[Path]:

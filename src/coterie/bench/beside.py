@@ -24,6 +24,11 @@ FILLED_BATCHES = 100  # of a megabyte each, for the consumer
 HEARTBEATING = 1000  # members of a consumer group that send heartbeats, over a connection each
 WARM_UP_S = 4.0  # of each kind, on both: the JVM compiles what it has run often
 BROKER_CORE, DRIVER_CORE = 0, 1
+KAFKA_SETTINGS = {
+    "group.coordinator.append.linger.ms": "0",
+    "socket.listen.backlog.size": "5000",
+    "max.connections": "20000",
+}
 
 Address = tuple[str, int]
 
@@ -47,12 +52,7 @@ def coterie(folder: Path, delay_ms: int) -> Iterator[tuple[Address, subprocess.P
 def kafka(folder: Path, delay_ms: int) -> Iterator[Address]:
     """An Apache Kafka bound to BROKER_CORE whose group coordinator answers; ``delay_ms`` as for `coterie`. Raises
     CannotRun."""
-    settings = {
-        "group.initial.rebalance.delay.ms": str(delay_ms),
-        "group.coordinator.append.linger.ms": "0",
-        "socket.listen.backlog.size": "5000",
-        "max.connections": "20000",
-    }
+    settings = KAFKA_SETTINGS | {"group.initial.rebalance.delay.ms": str(delay_ms)}
     with running(KAFKA, folder / "kafka", settings, {BROKER_CORE}) as started:
         wait_for_coordinator(started)
         yield started

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Iterable
 
+from coterie.bench.measurement import NO_WINDOW, Window
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
 from coterie.records.encoding import encode_batch
@@ -41,8 +42,9 @@ def create_topic(address: tuple[str, int], partitions: int = 1, name: str = TOPI
     broker.close()
 
 
-def closed_loop(address: tuple[str, int], frames: list[bytes], seconds: float) -> float:
-    """One connection per frame, each sending its frame again as soon as it is answered; returns answers/s."""
+def closed_loop(address: tuple[str, int], frames: list[bytes], seconds: float, window: Window = NO_WINDOW) -> float:
+    """One connection per frame, each sending its frame again as soon as it is answered; returns answers/s. It counts from when
+    there are as many answers as connections: until then the broker accepts them."""
     selector = selectors.DefaultSelector()
     for frame in frames:
         s = socket.create_connection(address)
@@ -50,52 +52,76 @@ def closed_loop(address: tuple[str, int], frames: list[bytes], seconds: float) -
         s.setblocking(False)
         selector.register(s, selectors.EVENT_READ, (s, frame))
         s.send(frame)
+    answers = 0
+    while answers < len(frames):
+        answers += _answered(selector)
+    window.begin()
     answers, started = 0, time.perf_counter()
-    end = started + seconds
-    while time.perf_counter() < end:
-        for key, _ in selector.select(0.5):
-            s, frame = key.data
-            if not s.recv(65_536):
-                raise ConnectionError("the broker closed a connection under load")
-            s.send(frame)
-            answers += 1
-    rate = answers / (time.perf_counter() - started)
+    while time.perf_counter() < started + seconds:
+        answers += _answered(selector)
+    took_s = time.perf_counter() - started
+    window.end(answers)
     for key in list(selector.get_map().values()):
         key.data[0].close()
     selector.close()
-    return rate
+    return answers / took_s
 
 
-def groups_of_one(address: tuple[str, int], count: int) -> list[str]:
+def _answered(selector: selectors.BaseSelector) -> int:
+    """Sends the next request of each connection that has its response; returns how many had."""
+    ready = selector.select(0.5)
+    for key, _ in ready:
+        s, frame = key.data
+        if not s.recv(65_536):
+            raise ConnectionError("the broker closed a connection under load")
+        s.send(frame)
+    return len(ready)
+
+
+def groups_of_one(address: tuple[str, int], count: int, prefix: str = "g") -> list[str]:
     """``count`` groups with one settled member each; returns the member ids, the groups being g0, g1, ..."""
     broker, members = BrokerSocket(*address), []
     for n in range(count):
         join = JoinGroupRequest(
-            f"g{n}", 300_000, 300_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")]
+            f"{prefix}{n}", 300_000, 300_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")]
         )
         joined = broker.request(join, highest=JOIN_VERSION)
         check(joined.error_code)
         assignment = [SyncGroupRequestAssignment(joined.member_id, b"")]
-        sync = SyncGroupRequest(f"g{n}", joined.generation_id, joined.member_id, assignments=assignment)
+        sync = SyncGroupRequest(f"{prefix}{n}", joined.generation_id, joined.member_id, assignments=assignment)
         check(broker.request(sync, highest=SYNC_VERSION).error_code)
         members.append(joined.member_id)
     broker.close()
     return members
 
 
-def heartbeats(address: tuple[str, int], members: list[str], seconds: float) -> float:
+def heartbeats(
+    address: tuple[str, int], members: list[str], seconds: float, window: Window = NO_WINDOW, prefix: str = "g"
+) -> float:
     """Heartbeats/s over one connection per member."""
-    frames = [_frame(HeartbeatRequest(f"g{n}", 1, m), HEARTBEAT_VERSION) for n, m in enumerate(members)]
-    return closed_loop(address, frames, seconds)
+    frames = [_frame(HeartbeatRequest(f"{prefix}{n}", 1, m), HEARTBEAT_VERSION) for n, m in enumerate(members)]
+    return closed_loop(address, frames, seconds, window)
 
 
 def commits(address: tuple[str, int], members: list[str], seconds: float) -> float:
     """Commits/s of one partition each, over one connection per member."""
-    topics = [
-        OffsetCommitRequestTopic(TOPIC, partitions=[OffsetCommitRequestPartition(0, 5, -1, committed_metadata="")])
+    frames = [
+        _frame(OffsetCommitRequest(f"g{n}", 1, m, topics=[_one_offset(5)]), COMMIT_VERSION)
+        for n, m in enumerate(members)
     ]
-    frames = [_frame(OffsetCommitRequest(f"g{n}", 1, m, topics=topics), COMMIT_VERSION) for n, m in enumerate(members)]
     return closed_loop(address, frames, seconds)
+
+
+def _one_offset(offset: int) -> OffsetCommitRequestTopic:
+    return OffsetCommitRequestTopic(
+        TOPIC, partitions=[OffsetCommitRequestPartition(0, offset, -1, committed_metadata="")]
+    )
+
+
+def commits_of_many(address: tuple[str, int], groups: int, seconds: float, window: Window = NO_WINDOW) -> float:
+    """Commits/s of so many of the groups that `commit_many` made, over a connection each."""
+    frames = [_frame(OffsetCommitRequest(f"many-{n}", topics=[_one_offset(5)]), COMMIT_VERSION) for n in range(groups)]
+    return closed_loop(address, frames, seconds, window)
 
 
 def joins(address: tuple[str, int], groups: int, seconds: float) -> float:
@@ -190,6 +216,47 @@ def _append(broker: BrokerSocket, topic: str, partitions: Iterable[int], batch: 
         check(partition.error_code, partition.error_message)
 
 
+def _in_turn(address: tuple[str, int], frame: bytes, seconds: float, window: Window) -> float:
+    """Requests/s over one connection, each sent when the one before is answered; the first tenth of the time does not count."""
+    s, answered = socket.create_connection(address), 0
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for part, part_s in ((None, seconds / 10), (window, seconds)):
+        if part is not None:
+            part.begin()
+        answered, started = 0, time.perf_counter()
+        while (took_s := time.perf_counter() - started) < part_s:
+            s.sendall(frame)
+            _read_frame(s)
+            answered += 1
+    window.end(answered)
+    s.close()
+    return answered / took_s
+
+
+def produce_records(
+    address: tuple[str, int], topic: str, record_bytes: int, seconds: float, window: Window = NO_WINDOW
+) -> float:
+    """Produce requests/s with one record of that size each. The topic has a partition."""
+    data = [TopicProduceData(topic, partition_data=[PartitionProduceData(0, one_record(record_bytes))])]
+    return _in_turn(address, _frame(ProduceRequest(None, -1, 30_000, data), PRODUCE_VERSION), seconds, window)
+
+
+def fetch_records(
+    address: tuple[str, int], topic: str, record_bytes: int, seconds: float, window: Window = NO_WINDOW
+) -> float:
+    """Fetch requests/s for the first record of a topic of such records."""
+    limit = len(one_record(record_bytes))
+    wanted = [FetchPartition(0, fetch_offset=0, partition_max_bytes=limit)]
+    topics = [FetchTopic(topic, partitions=wanted)]
+    request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=limit, topics=topics)
+    return _in_turn(address, _frame(request, FETCH_VERSION), seconds, window)
+
+
+def one_record(record_bytes: int) -> bytes:
+    """A batch of one record of that size."""
+    return encode_batch([(1_700_000_000_000, None, b"x" * record_bytes, ())])
+
+
 def produce_singles(address: tuple[str, int], connections: int, seconds: float) -> float:
     """Records/s of requests with one record each, over so many connections."""
     batch = encode_batch([(1_700_000_000_000, None, SMALL_RECORD, ())])
@@ -201,12 +268,16 @@ def produce_singles(address: tuple[str, int], connections: int, seconds: float) 
 def create_small_partitions(address: tuple[str, int], count: int) -> None:
     """A topic with one record in each of its partitions, for `fetch_small_partitions`. Raises KafkaError."""
     create_topic(address, count, SMALL_TOPIC)
-    batch = encode_batch([(1_700_000_000_000, None, SMALL_RECORD, ())])
+    append_first(address, SMALL_TOPIC, count, encode_batch([(1_700_000_000_000, None, SMALL_RECORD, ())]))
+
+
+def append_first(address: tuple[str, int], topic: str, count: int, batch: bytes) -> None:
+    """The batch to each of a new topic's partitions, as soon as it has its leader. Raises KafkaError."""
     broker, end = BrokerSocket(*address), time.perf_counter() + LEADERS_WITHIN_S
     for partition in range(count):
         while True:
             try:
-                _append(broker, SMALL_TOPIC, [partition], batch)
+                _append(broker, topic, [partition], batch)
             except KafkaError:
                 if time.perf_counter() > end:
                     raise

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from coterie.addresses import parse_address
@@ -60,3 +61,41 @@ def resident_mb(pid: int) -> float:
         line = next(x for x in status.read_text().splitlines() if x.startswith("VmRSS"))
         return int(line.split()[1]) / 1024
     return int(subprocess.check_output(["ps", "-o", "rss=", "-p", str(pid)])) / 1024
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time of a process so far, all threads (Linux's /proc)."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(slots=True)
+class Window:
+    """The part of a load that counts: ``begin`` is called at its start, ``end`` with the number of units that were done."""
+
+    begin: Callable[[], None] = lambda: None
+    end: Callable[[float], None] = lambda units: None
+
+
+NO_WINDOW = Window()
+
+
+@dataclass(slots=True)
+class ProcessorMeter:
+    """What work costs a process: its processor time by unit, in µs, under each measure's name with `_us`."""
+
+    pid: int
+    costs: dict[str, float] = field(default_factory=dict)
+    _begun_s: float = 0.0
+
+    def begin(self) -> None:
+        """Work that counts begins."""
+        self._begun_s = cpu_seconds(self.pid)
+
+    def end(self, name: str, units: float) -> None:
+        """It has ended, and was of so many units."""
+        self.costs[f"{name}_us"] = (cpu_seconds(self.pid) - self._begun_s) * 1e6 / max(units, 1)
+
+    def window(self, name: str) -> Window:
+        """A window whose work is measured under that name."""
+        return Window(self.begin, lambda units: self.end(name, units))

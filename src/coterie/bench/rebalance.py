@@ -103,21 +103,23 @@ def settled_crew(address: tuple[str, int], members: int) -> RawMembers:
     return crew
 
 
+def one_more_ms(crew: RawMembers) -> float:
+    """Milliseconds of the rebalance in which one more member joins a settled group."""
+    old = list(range(len(crew.ids)))
+    crew.add_members(1)
+    started = time.perf_counter()
+    crew.join(len(old))
+    crew.wait_for_rebalance(0)
+    for number in old:
+        crew.join(number)
+    crew.round([*old, len(old)])
+    return (time.perf_counter() - started) * 1000
+
+
 def rebalance_ms(address: tuple[str, int], members: int) -> float:
     """Milliseconds; the better of two rounds."""
     crew = settled_crew(address, members)
     try:
-        took = []
-        for _ in range(2):
-            old = list(range(len(crew.ids)))
-            crew.add_members(1)
-            started = time.perf_counter()
-            crew.join(len(old))
-            crew.wait_for_rebalance(0)
-            for number in old:
-                crew.join(number)
-            crew.round([*old, len(old)])
-            took.append((time.perf_counter() - started) * 1000)
-        return min(took)
+        return min(one_more_ms(crew) for _ in range(2))
     finally:
         crew.close()

@@ -50,6 +50,8 @@ Examples:
   coterie bench --part churn                   five minutes of clients that come and go: what is left open
   coterie bench --part kafka                   beside Apache Kafka, one core each
   coterie bench --part consumer-groups         the same for groups of the consumer protocol
+  coterie bench --report                       cost as it grows, with pictures
+  coterie bench --report --quick --out my-report
 """
 )
 @click.option(
@@ -61,12 +63,33 @@ Examples:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="With --part clients: our client's CPU by operation, beside that of the client in another checkout.",
 )
+@click.option("--report", is_flag=True, help="Measure cost as it grows, beside Apache Kafka, and write the page.")
+@click.option("--quick", is_flag=True, help="With --report: sizes up to 1,000, and half a second of each load.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="With --report: the folder of the page.  [default: docs]",
+)
 @json_option
-def bench(parts: tuple[str, ...], against: Path | None, as_json: bool) -> None:
+def bench(
+    parts: tuple[str, ...], against: Path | None, report: bool, quick: bool, out: Path | None, as_json: bool
+) -> None:
     """Measure start, memory, produce, fetch, heartbeats, commits, rebalances and Spark.
 
-    Takes about a minute and a half.
+    Takes about a minute and a half. With --report the curves of OUT/performance.md instead, with their pictures in
+    OUT/performance and their figures in OUT/results.
     """
+    if report:
+        if parts or against or as_json:
+            raise click.UsageError("--report stands alone: it writes its figures to OUT/results/growth.json")
+        if quick and out is None:
+            raise click.UsageError("--report --quick needs --out FOLDER, so that it does not replace the whole report")
+        from coterie.cli.bench_report import write_report
+
+        write_report(out or Path("docs"), quick)
+        return
+    if quick or out is not None:
+        raise click.UsageError("--quick and --out belong to --report")
     from coterie.bench.measure import results_of, run_parts
     from coterie.conformance.kafka import CannotRun
     from coterie.edition import edition

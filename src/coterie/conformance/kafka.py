@@ -184,6 +184,11 @@ class KafkaBroker:
             os.sched_setaffinity(process.pid, self._cpus)
         return process
 
+    @property
+    def pid(self) -> int:
+        """The broker's process, once it is started."""
+        return self._broker[0].pid
+
     def kill(self) -> None:
         """SIGKILL to the broker; its ZooKeeper stays."""
         for process in self._broker:

@@ -25,9 +25,15 @@ class Growth:
 
 
 def growth_chart(
-    curves: Sequence[Growth], title: str, unit: str, sizes: Sequence[int], known: Sequence[str] = ()
+    curves: Sequence[Growth],
+    title: str,
+    unit: str,
+    sizes: Sequence[int],
+    known: Sequence[str] = (),
+    noun: str = "member",
 ) -> Markup:
-    """Sizes to the right, values up, each a tenfold per step. ``known``: curves that have their colours in every picture."""
+    """Sizes to the right, values up, each a tenfold per step. ``known``: curves that have their colours in every picture;
+    ``noun``: what a size counts."""
     colour = colours([*known, *(curve.name for curve in curves)])
     values = [v for curve in curves for _, *spread in curve.points for v in spread if v > 0]
     low = 10 ** math.floor(math.log10(min(values, default=1)))
@@ -41,7 +47,10 @@ def growth_chart(
     def y(value: float) -> float:
         return BOTTOM - (BOTTOM - TOP) * math.log10(max(value, low) / low) / math.log10(high / low)
 
-    parts: list[str] = [caption(4, 20, unit, css="small"), caption(x(sizes[-1]), HEIGHT - 6, "members", "end", "small")]
+    parts: list[str] = [
+        caption(4, 20, unit, css="small"),
+        caption(x(sizes[-1]), HEIGHT - 6, f"{noun}s", "end", "small"),
+    ]
     value = low
     while value <= high * 1.0001:
         parts.append(
@@ -53,7 +62,7 @@ def growth_chart(
         parts.append(f'<line x1="{x(size):.1f}" y1="{BOTTOM}" x2="{x(size):.1f}" y2="{BOTTOM + 4}" class="axis"/>')
         parts.append(caption(x(size), BOTTOM + 18, f"{size:,}", "middle", "small"))
     for index, curve in enumerate(curves):
-        parts += _curve(curve, x, y, colour[curve.name], MARKERS[index % len(MARKERS)])
+        parts += _curve(curve, x, y, colour[curve.name], MARKERS[index % len(MARKERS)], noun)
     return svg(HEIGHT, title, [*parts, *_names(curves, x, y, colour)])
 
 
@@ -72,15 +81,15 @@ def _names(curves: Sequence[Growth], x: Scale, y: Scale, colour: Mapping[str, st
     return parts
 
 
-def _curve(curve: Growth, x: Scale, y: Scale, colour: str, marker: str) -> list[str]:
+def _curve(curve: Growth, x: Scale, y: Scale, colour: str, marker: str, noun: str) -> list[str]:
     shown = [point for point in curve.points if point[1] > 0]
     if not shown:
         return []
     path = " ".join(f"{x(size):.1f},{y(mean):.1f}" for size, mean, _, _ in shown)
     parts = [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>']
     for size, mean, lowest, highest in shown:
-        members = quantity(round(size), "member")
-        tooltip = f"<title>{markup_text(curve.name)}, {members}: {mean:,.2f} ({lowest:,.2f} to {highest:,.2f})</title>"
+        counted = quantity(round(size), noun)
+        tooltip = f"<title>{markup_text(curve.name)}, {counted}: {mean:,.2f} ({lowest:,.2f} to {highest:,.2f})</title>"
         parts.append(
             f'<line x1="{x(size):.1f}" y1="{y(lowest):.1f}" x2="{x(size):.1f}" y2="{y(highest):.1f}" '
             f'stroke="{colour}" stroke-width="1.5"/>'
