@@ -29,6 +29,11 @@ def test_fresh_seeds() -> None:
     assert sum(r.generation for r in reports) > 20, "the group rebalances too seldom to say anything"
 
 
+def test_a_seed_that_once_failed() -> None:
+    """A request went on in a process that had ended with its machine, and read what the power cut had left."""
+    run_clients_seed(4204, minutes=0.5)
+
+
 def test_the_same_seed_is_the_same_story() -> None:
     assert run_clients_seed(3, minutes=0.5) == run_clients_seed(3, minutes=0.5)
 

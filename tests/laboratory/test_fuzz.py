@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.laboratory.fuzz import run_seed
+from coterie.laboratory.fuzz import FuzzFailure, naming_seed, run_seed
 
 # Each found a bug of the core, the member machine or the laboratory; see the commit that added it.
 ONCE_FAILED = (4, 10, 15, 17, 25, 35, 65, 91, 809, 24787, 27751)
@@ -23,3 +23,8 @@ def test_fresh_seeds() -> None:
 
 def test_the_same_seed_is_the_same_story() -> None:
     assert run_seed(7, minutes=2) == run_seed(7, minutes=2)
+
+
+def test_an_error_of_the_code_under_test_is_the_seeds_failure() -> None:
+    with pytest.raises(FuzzFailure, match="seed 5: ZeroDivisionError: a bug"), naming_seed(5):
+        raise ZeroDivisionError("a bug")

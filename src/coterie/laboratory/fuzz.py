@@ -54,11 +54,13 @@ class FuzzFailure(AssertionError):
 
 @contextmanager
 def naming_seed(seed: int) -> Iterator[None]:
-    """Raises FuzzFailure in the place of a checker's AssertionError."""
+    """Raises FuzzFailure in the place of a checker's AssertionError, or of an error that the code under test lets out."""
     try:
         yield
     except AssertionError as error:
         raise FuzzFailure(f"seed {seed}: {error}") from error
+    except Exception as error:
+        raise FuzzFailure(f"seed {seed}: {type(error).__name__}: {error}") from error
 
 
 def holds(check: Callable[[], object]) -> bool:

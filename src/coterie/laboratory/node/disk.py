@@ -110,6 +110,8 @@ class OpenFile:
         return self._end
 
     def read(self, position: int, length: int) -> bytes:
+        if self._mounted.is_over:  # a failed sync may have ended the machine within this request
+            raise ProcessEnded
         return self._file.read(position, length)
 
     def append(self, data: bytes | bytearray) -> None:
