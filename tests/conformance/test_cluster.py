@@ -11,7 +11,7 @@ from coterie.conformance.cluster.judge import REPLICATION_CHECKS, ClusterJudge
 from coterie.conformance.cluster.mixed import NotInTime, wait_until
 from coterie.conformance.cluster.replica_files import ReplicaFiles, difference
 from coterie.conformance.cluster.strikes import not_delivered
-from coterie.conformance.cluster.way_out import PartitionGaps
+from coterie.conformance.cluster.way_out import AT_REST, PartitionGaps, WayOutReport
 from coterie.laboratory.operation_history import (
     AnomalyKind,
     ClientOperation,
@@ -86,16 +86,20 @@ def test_a_record_that_a_group_left_out() -> None:
     assert not_delivered(history, "member-", {ORDERS: 3}) == ["the group left out b at offset 1 of orders-0"]
 
 
-def test_the_longest_gap_of_a_partition() -> None:
+def test_the_longest_gap_of_each_phase() -> None:
     now_s = [0.0]
     gaps = PartitionGaps(lambda: now_s[0])
-    for at_s, partition in ((0.0, 0), (1.0, 1), (2.0, 0), (9.0, 1), (10.0, 0)):
+    gaps.begin(AT_REST)
+    for at_s, partition in ((0.0, 0), (1.0, 1), (2.0, 0), (4.0, 1)):
         now_s[0] = at_s
         gaps.read(partition)
-    assert gaps.longest == (8.0, 1)
+    gaps.begin("broker 1 leaves")
     now_s[0] = 30.0
     gaps.end()
-    assert gaps.longest == (21.0, 1)
+    assert gaps.longest_s == {AT_REST: 3.0, "broker 1 leaves": 28.0}
+    report = WayOutReport(longest_s=gaps.longest_s)
+    report.check_pauses()
+    assert report.wrong == ["while broker 1 leaves, a partition was without a record for 28.0 s"]
 
 
 def test_a_cluster_that_does_not_settle_is_wrong(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def _figures(judgement: ClusterJudgement) -> Figures:
         figures["strikes"] = {**counts, "by_role": strikes.strikes, "wrong": len(strikes.wrong)}
     if way_out is not None:
         counts = {"sent": way_out.sent, "read": way_out.read}
-        figures["way_out"] = {**counts, "longest_s": round(way_out.longest_s, 1), "wrong": len(way_out.wrong)}
+        figures["way_out"] = {**counts, "longest_s": way_out.longest_s, "wrong": len(way_out.wrong)}
     return figures
 
 
@@ -45,6 +45,7 @@ def cluster_sentences(figures: Figures) -> list[str]:
         lines.append(f"    strikes: {sent} sent, {read} read, {strikes['wrong']} wrong")
         lines += [f"      {count} x {name}" for name, count in sorted(strikes["by_role"].items())]
     if way_out := of.get("way_out"):
-        sent, longest_s = quantity(way_out["sent"], "record"), way_out["longest_s"]
-        lines.append(f"    the way out: {sent} sent; the longest pause of a partition {longest_s} s")
+        sent, read = quantity(way_out["sent"], "record"), quantity(way_out["read"], "record")
+        lines.append(f"    the way out: {sent} sent, {read} read; the longest time without a record of a partition:")
+        lines += [f"      {seconds:5.1f} s while {phase}" for phase, seconds in way_out["longest_s"].items()]
     return lines

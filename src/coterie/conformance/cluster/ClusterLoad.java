@@ -14,7 +14,7 @@ import org.apache.kafka.common.serialization.*;
 public class ClusterLoad {
     static final String[] COMPRESSIONS = {"none", "gzip", "snappy", "lz4", "zstd"};
     static final int WINDOW = 8;
-    static final long PAUSE_MS = 20;
+    static final long PAUSE_MS = 150;
     static volatile boolean stopped = false;
     static String bootstrap, topic, group;
     static int partitions;

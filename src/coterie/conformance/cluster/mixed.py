@@ -24,13 +24,15 @@ from coterie.zookeeper_session import ZooKeeperSession, connect
 
 VERSION = "2.6.3"  # the last whose brokers are run here on ZooKeeper
 HEAP = "256m"
+TICK_MS = 1_000  # ZooKeeper's: a session may have 2 to 20 of them
 PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.2
-_SESSION_MS, _CONNECT_MS = 10_000, 20_000
-# Of every broker. Timeouts are shorter than Kafka's defaults, so that a failure is noticed in seconds.
+_SESSION_MS, _CONNECT_MS = 30_000, 20_000
+# Of every broker. Timeouts are shorter than Kafka's defaults, so that a failure is noticed in seconds; on a busy machine a JVM
+# that starts is silent for longer than 6 s.
 SETTINGS = {
-    "zookeeper.session.timeout.ms": "6000",
-    "replica.lag.time.max.ms": "8000",
+    "zookeeper.session.timeout.ms": "12000",
+    "replica.lag.time.max.ms": "10000",
     "default.replication.factor": "3",
     "min.insync.replicas": "2",
     "offsets.topic.num.partitions": "3",
@@ -211,7 +213,7 @@ def mixed_cluster(
     """A cluster of these brokers, started in that order, so that the first is the controller. Raises CannotRun."""
     with ExitStack() as stack:
         try:
-            zookeeper = stack.enter_context(LocalZooKeeper(folder / "zookeeper"))
+            zookeeper = stack.enter_context(LocalZooKeeper(folder / "zookeeper", TICK_MS))
         except (JavaMissing, RuntimeError) as error:
             raise CannotRun(str(error)) from error
         cluster = MixedCluster(folder, zookeeper, settings or {})

@@ -93,32 +93,66 @@ async def followers_equal(cluster: MixedCluster, leader: int, topic: str) -> str
 
 
 async def old_leader_truncates(cluster: MixedCluster, leader: int, topic: str) -> str:
-    """The leader acknowledges records (acks=1) that no follower has, for they are paused, and is killed. Another leads; the old
-    one comes back and removes what only it has."""
+    """The leader gets records that no follower has, for they are paused: it acknowledges those with acks=1, none with acks=all,
+    and is killed. Another leads; the old one comes back and removes what only it has."""
     followers = [b for b in cluster.running() if b != leader]
     await create_topic(cluster, topic, [leader, *followers], 1)
     await fill(cluster, topic, 1)
-    folder = f"{topic}-0"
-    async with Producer(
-        {"bootstrap.servers": cluster.bootstrap, "acks": "1", "enable.idempotence": "false"}
-    ) as producer:
-        await producer.send_and_wait(topic, b"before", partition=0)
-        for follower in followers:
-            cluster.brokers[follower].process.pause()
-        for number in range(TAIL):
-            await producer.send_and_wait(topic, b"tail-%d" % number, partition=0)
-        cluster.kill(leader)
-        for follower in followers:
-            cluster.brokers[follower].process.resume()
+    acknowledged = await _write_alone(cluster, topic, leader, followers)
     await wait_until(lambda: cluster.leader((topic, 0)) in followers, f"another broker than {leader} leads {topic}")
     await fill(cluster, topic, 1)
+    folder = f"{topic}-0"
     tail = ReplicaFiles.read(cluster.brokers[leader].logs / folder)
     new = ReplicaFiles.read(cluster.brokers[followers[0]].logs / folder)
     if new.records.startswith(tail.records):
         return "the old leader has no record of its own: nothing was checked"
     await asyncio.to_thread(cluster.start, leader)
     await until_equal(cluster, topic)
-    return ""
+    lost = acknowledged - await _values(cluster, topic, new.end_offset)
+    return f"acknowledged with acks=all and lost: {sorted(lost)}" if lost else ""
+
+
+async def _write_alone(cluster: MixedCluster, topic: str, leader: int, followers: Sequence[int]) -> set[bytes]:
+    """Kills the leader in the end; returns what it has acknowledged with acks=all while its followers were paused."""
+    one = {"bootstrap.servers": cluster.bootstrap, "acks": "1", "enable.idempotence": "false"}
+    every = {"bootstrap.servers": cluster.bootstrap, "acks": "all", "delivery.timeout.ms": "2000"}
+    every |= {"request.timeout.ms": "1500", "linger.ms": "0"}
+    acknowledged = set[bytes]()
+    async with Producer(one) as for_one, Producer(every) as for_all:
+        await for_one.send_and_wait(topic, b"before", partition=0)
+        await for_all.send_and_wait(topic, b"before", partition=0)
+        for follower in followers:
+            cluster.brokers[follower].process.pause()
+        try:
+            for number in range(TAIL):
+                await for_one.send_and_wait(topic, b"tail-%d" % number, partition=0)
+            value = b"for all"
+            try:
+                await for_all.send_and_wait(topic, value, partition=0)
+                acknowledged.add(value)
+            except KafkaError:
+                pass  # as it should be
+        finally:
+            cluster.kill(leader)
+            for follower in followers:
+                cluster.brokers[follower].process.resume()
+    return acknowledged
+
+
+async def _values(cluster: MixedCluster, topic: str, end_offset: int) -> set[bytes]:
+    """All values of partition 0 before ``end_offset``. Raises NotInTime."""
+    values = set[bytes]()
+    settings = {"bootstrap.servers": cluster.bootstrap, "auto.offset.reset": "earliest"}
+    async with Consumer(settings) as consumer:
+        await consumer.assign([(topic, 0)])
+
+        async def is_read() -> bool:
+            for records in (await consumer.poll(500)).values():
+                values.update(record.value or b"" for record in records)
+            return consumer.position((topic, 0)) >= end_offset
+
+        await wait_until(is_read, f"{topic} is read up to {end_offset}")
+    return values
 
 
 async def restarted_follower_equal(cluster: MixedCluster, follower: int, topic: str) -> str:

@@ -29,7 +29,7 @@ TOPIC, PARTITIONS, GROUP = "struck", 4, "crew"
 OFFSETS_TOPIC = "__consumer_offsets"
 WORK_S = 3.0  # between a cluster that is whole and the next strike
 DOWN_S = 1.0
-PAUSE_S = 9.0  # longer than zookeeper.session.timeout.ms: the broker comes back to another leader
+PAUSE_S = 15.0  # longer than zookeeper.session.timeout.ms: the broker comes back to another leader
 PAUSED_EVERY = 4
 
 
@@ -76,7 +76,9 @@ class Strikes:
 
     async def strike(self) -> None:
         """One of them; returns when the cluster is whole again. Raises NotInTime, CannotRun."""
-        cluster, role = self._cluster, list(BrokerRole)[self._struck % len(BrokerRole)]
+        cluster = self._cluster
+        await wait_until(lambda: cluster.assignment(OFFSETS_TOPIC) and cluster.is_whole(), "the group has its topic")
+        role = list(BrokerRole)[self._struck % len(BrokerRole)]
         broker_id = self._broker(role)
         if broker_id is None:
             broker_id = self._rng.choice(cluster.running())
