@@ -20,7 +20,7 @@ from coterie.broker.flusher import Flusher
 from coterie.broker.hosted_shard import GroupReplication, HostedShard, answer
 from coterie.broker.journal_writer import JournalWriter
 from coterie.broker.pending import Pending
-from coterie.broker.replica_effects import ReplicaEffects
+from coterie.broker.replica_effects import Decided, ReplicaEffects
 from coterie.broker.scheduling import Scheduler
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.consumer_groups import config_of_group
@@ -36,6 +36,7 @@ from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.refusals import refuse
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import CommittedOffset, TopicPartition
+from coterie.coordinator.transactions.state import BUMPS_FROM
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
@@ -103,7 +104,7 @@ class GroupCoordinator:
         ]
 
     def _new_shard(self) -> Shard:
-        return Shard(self.config, self._verify, self._own_configs)
+        return Shard(self.config, None if self._topics.in_cluster else self._verify, self._own_configs)
 
     def configure(self, of_groups: Mapping[str, Mapping[str, str]]) -> None:
         """Puts altered settings in force: the broker's, and those of single groups by group id."""
@@ -299,8 +300,9 @@ class GroupCoordinator:
         now_ms = self._clock.now_ms()
         return Context(now_ms, topics=self.topics_view.image()) if hosted.shard.consumer_groups else Context(now_ms)
 
-    def end_transaction(self, index: int, marker: WritableTxnMarker) -> None:
-        """Appends a transaction's marker to a partition of `__consumer_offsets` and settles its groups. Raises Refusal."""
+    def end_transaction(self, index: int, marker: WritableTxnMarker, replicated: Decided | None = None) -> None:
+        """Appends a transaction's marker to a partition of `__consumer_offsets` and settles its groups. ``replicated`` as in
+        `ReplicaEffects.append`. Raises Refusal."""
         self.ready()
         if not 0 <= index < len(self._hosted):
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -311,7 +313,13 @@ class GroupCoordinator:
         hosted.queue.write()
         try:
             ended = (marker.producer_id, marker.producer_epoch, committed, marker.coordinator_epoch, now_ms)
-            self._effects.append(hosted.partition, lambda log: hosted.log.append_marker(*ended), now_ms)
+            bumps_epoch = marker.transaction_version >= BUMPS_FROM
+            self._effects.append(
+                hosted.partition,
+                lambda log: hosted.log.append_marker(*ended, bumps_epoch=bumps_epoch),
+                now_ms,
+                replicated,
+            )
             hosted.partition.sync_if_due()
         except OSError as error:
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from coterie.broker.coordinator_moves import CoordinatorElection
@@ -119,6 +119,10 @@ class HostedShard:
         self.unreplicated_offsets = UnreplicatedOffsets()
         self.loaded = self.resigned = False
         self.queue = WriteQueue(shard, self._append, self._keep, self.log.batch_bytes)
+
+    def load_by_chunks(self) -> Iterator[int]:
+        """Loads the shard; yields the number of records in each chunk. Raises BatchError, CompressionError, Refusal."""
+        return self.log.load_by_chunks(self.shard)
 
     def _keep(self, decision: Decision, steps: list[Step]) -> None:
         self._kept(self, decision, steps)

@@ -33,7 +33,7 @@ from coterie.broker.scram_credentials import ScramCredentials
 from coterie.broker.settings import BrokerSettings, advertised_address
 from coterie.broker.settings.resource_tables import ClientMetricsConfig, client_metrics_config
 from coterie.broker.telemetry import Telemetry
-from coterie.broker.topic import OFFSETS_TOPIC, Partition
+from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
 from coterie.broker.topics import Topics
 from coterie.broker.transactions import TransactionCoordinator, loaded_producer_ids
 from coterie.broker.turns import Turns
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from coterie.broker.cluster.entity_settings import EntitySettings
     from coterie.broker.cluster.member import ClusterMember
     from coterie.broker.cluster.topic_changes import TopicAdministration
+    from coterie.broker.cluster.transaction_requests import TransactionRequests
+    from coterie.broker.cluster.verified_requests import VerifiedRequests
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +75,8 @@ class BrokerNode:
         self.member: ClusterMember | None = None
         self.topic_changes: TopicAdministration | None = None
         self.entity_settings: EntitySettings | None = None
+        self.transaction_requests: TransactionRequests | None = None
+        self.verified_requests: VerifiedRequests | None = None
         self.unserved = UnservedRequests()
         self.cluster_id = ""
         self._advertised = advertised_address(settings)
@@ -139,12 +143,16 @@ class BrokerNode:
         return base64.urlsafe_b64encode(self._uuid().bytes).decode().rstrip("=")
 
     def load_transactions(self) -> None:
-        """Loads the transaction coordinator, soon and once the groups are loaded."""
+        """Loads the transaction coordinator of a broker alone, soon and once the groups are loaded."""
+        if self.topics.in_cluster:
+            return
         self.scheduler.call_soon(lambda: self.groups.when_loaded(self.transactions.load))
 
     def role_changed(self, partition: Partition) -> None:
         """The controller has made this broker leader or follower of the partition, or has stopped its replica: where it is one
-        of `__consumer_offsets`, its groups are loaded or left."""
+        of a coordinator, its groups or transactional ids are loaded or left."""
+        if partition.topic == TRANSACTIONS_TOPIC and self.transaction_requests is not None:
+            self.transaction_requests.coordinator.role_changed(partition)
         if partition.topic != OFFSETS_TOPIC:
             return
         if partition.is_led:
@@ -209,10 +217,16 @@ class BrokerNode:
             (current.offsets_retention_check_interval_ms, self.groups.expire_offsets),
             (
                 current.transaction_abort_timed_out_transaction_cleanup_interval_ms,
-                self.transactions.abort_timed_out,
+                self._abort_timed_out,
             ),
             (FLUSH_CHECK_MS, self._flush_due),
         ]
+
+    def _abort_timed_out(self) -> None:
+        if not self.topics.in_cluster:
+            self.transactions.abort_timed_out()
+        elif self.transaction_requests is not None:
+            self.transaction_requests.coordinator.tick()
 
     def _retain(self) -> None:
         now_ms = self.clock.now_ms()

@@ -36,6 +36,18 @@ class Pending:
         if self.cancel is not None and self.response is None:
             self.cancel()
 
+    def answer_with(self, result: Message | Pending | None) -> None:
+        """Answers with what a handler returned, now or once that is answered; None closes the connection."""
+        if result is None:
+            self.fail()
+        elif not isinstance(result, Pending):
+            self.answer(result)
+        elif result.response is not None:
+            self.answer(result.response)
+        else:
+            inner = result
+            inner.notify = lambda: self.fail() if inner.response is None else self.answer(inner.response)
+
     def then(self, change: Callable[[Message], Message]) -> Pending:
         """A pending response that is answered with ``change(response)`` when this one is answered."""
         outer = Pending()

@@ -45,10 +45,11 @@ class ReplicaEffects:
         self.act(effects)
         self.notify((partition.topic, partition.index))
 
-    def append(self, partition: Partition, work: LeaderAppend, now_ms: int) -> Appended:
-        """Appends as the leader, for a writer that does not wait for the other replicas. Raises Refusal, OSError."""
+    def append(self, partition: Partition, work: LeaderAppend, now_ms: int, decided: Decided | None = None) -> Appended:
+        """Appends as the leader. Only a writer with ``decided`` waits for the other replicas, with acks=all; of a broker alone
+        it is not called. Raises Refusal, OSError."""
         if not partition.in_cluster:
             return work(partition.log)
-        appended, effects = partition.append(work, AppendToken(), now_ms, acks_all=False)
+        appended, effects = partition.append(work, AppendToken(decided), now_ms, acks_all=decided is not None)
         self.appended(partition, effects)
         return appended

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from coterie.broker.cluster.entity_settings import EntitySettings
     from coterie.broker.cluster.member import ClusterMember
     from coterie.broker.cluster.topic_changes import TopicAdministration
+    from coterie.broker.cluster.transaction_requests import TransactionRequests
+    from coterie.broker.cluster.verified_requests import VerifiedRequests
 
 
 class ControlServices(Protocol):
@@ -48,10 +50,11 @@ class ControlServices(Protocol):
 
 
 class RecordServices(ControlServices, Protocol):
-    """For Produce, ListOffsets, OffsetForLeaderEpoch and DeleteRecords."""
+    """For Produce, ListOffsets, OffsetForLeaderEpoch and DeleteRecords; ``verified_requests`` is None for a broker alone."""
 
     topics: Topics
     transactions: TransactionCoordinator
+    verified_requests: VerifiedRequests | None
     flusher: Flusher
     replica_effects: ReplicaEffects
     clock: Clock
@@ -92,9 +95,11 @@ class GroupServices(GroupSources, Protocol):
 
 
 class TransactionServices(Protocol):
-    """For the requests of transactional producers, and for views of them."""
+    """For the requests of transactional producers, and for views of them; those of a cluster are None for a broker alone."""
 
     transactions: TransactionCoordinator
+    transaction_requests: TransactionRequests | None
+    verified_requests: VerifiedRequests | None
     groups: GroupCoordinator
     topics: Topics
     clock: Clock

@@ -1,4 +1,5 @@
-"""The transaction coordinator's driver: `__transaction_state` is its log, markers go into the partitions of this broker.
+"""The transaction coordinator of a broker alone: `__transaction_state` is its log, markers go into the partitions of this
+broker. In a cluster it is never loaded: `cluster/transaction_coordinator` is in its stead.
 
 All on the event loop and within one turn: a transaction is decided (appended as prepared), its markers are written into
 every partition, and its end is appended, before the producer is answered; where the topics ask for a sync, each of these is
@@ -22,11 +23,10 @@ from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.coordinator.transactions.state import BUMPS_FROM, TopicPartition, Transaction, decode_transaction
+from coterie.coordinator.transactions.state_log import load_by_chunks
 from coterie.coordinator.transactions.steps import TXN_OFFSET_COMMIT_V2_FROM, Claim, offsets_claim
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, UnreadableFile
-from coterie.records.batch import batches
-from coterie.records.decoding import decode_keys_and_values
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.wire.errors import ErrorCode, Refusal
@@ -38,7 +38,6 @@ from coterie.wire.primitives import WireError
 logger = logging.getLogger(__name__)
 
 COORDINATOR_EPOCH = 0
-LOAD_BYTES = 1024 * 1024
 
 
 def loaded_producer_ids(fs: FileSystem, topics: Topics) -> ProducerIds:
@@ -75,7 +74,8 @@ class TransactionCoordinator:
         self._topics, self._groups, self._clock = topics, groups, clock
         self._producer_ids, self._features, self._effects = producer_ids, features, effects
         self.machine = TransactionMachine(self, settings.current.transaction_max_timeout_ms)
-        self.machine.loaded = TRANSACTIONS_TOPIC not in topics.by_name and OFFSETS_TOPIC not in topics.by_name
+        is_new = TRANSACTIONS_TOPIC not in topics.by_name and OFFSETS_TOPIC not in topics.by_name
+        self.machine.loaded = is_new and not topics.in_cluster
         groups.transactions = self
 
     @property
@@ -91,13 +91,8 @@ class TransactionCoordinator:
         stayed pending in no transaction."""
         topic = self._topics.by_name.get(TRANSACTIONS_TOPIC)
         for partition in [] if topic is None else topic.partitions:
-            offset = partition.log.log_start_offset
-            while offset < partition.log.end_offset:
-                data = partition.log.read(offset, LOAD_BYTES)
-                for at, header in batches(data):
-                    for key, value, _ in decode_keys_and_values(data, at, header):
-                        self._load(key, value)
-                    offset = header.last_offset + 1
+            for _ in load_by_chunks(partition.log, self._load):
+                pass
         self.machine.complete_prepared(self._clock.now_ms())
         self._groups.abort_orphans(self)
         self.machine.loaded = True
@@ -175,10 +170,6 @@ class TransactionCoordinator:
             logger.info(
                 "aborted the transaction of %s: open for more than %d ms", aborted.transactional_id, aborted.timeout_ms
             )
-
-    def take_ids_from(self, source: ProducerIdSource) -> None:
-        """In a cluster producer ids are the cluster's."""
-        self._producer_ids = source
 
     # -- the machine's log ------------------------------------------------------------------------------------------
 

@@ -47,10 +47,18 @@ class OffsetsLog:
         return self.log.append_own(batch, now_ms)
 
     def append_marker(
-        self, producer_id: int, epoch: int, committed: bool, coordinator_epoch: int, now_ms: int
+        self,
+        producer_id: int,
+        epoch: int,
+        committed: bool,
+        coordinator_epoch: int,
+        now_ms: int,
+        *,
+        bumps_epoch: bool = False,
     ) -> Appended:
-        """The end of a transaction. Raises as `append`."""
-        return self.log.append_own(end_of_transaction(producer_id, epoch, committed, coordinator_epoch, now_ms), now_ms)
+        """The end of a transaction; ``bumps_epoch`` as in `PartitionLog.append_own`. Raises as `append`."""
+        marker = end_of_transaction(producer_id, epoch, committed, coordinator_epoch, now_ms)
+        return self.log.append_own(marker, now_ms, bumps_epoch=bumps_epoch)
 
     def load(self, shard: Shard) -> int:
         """Replays the whole log into the shard, an unreadable record skipped; returns how many.

@@ -40,12 +40,14 @@ class SeenBatch:
 
 @dataclass(slots=True)
 class ProducerStateEntry:
-    """``last_timestamp`` (ms) is that of its newest batch or marker; ``coordinator_epoch`` that of the newest marker."""
+    """``last_timestamp`` (ms) is that of its newest batch or marker; ``coordinator_epoch`` that of the newest marker;
+    ``markers`` counts them since the log was opened."""
 
     epoch: int
     batches: deque[SeenBatch] = field(default_factory=lambda: deque(maxlen=BATCHES_KEPT))
     last_timestamp: int = -1
     coordinator_epoch: int = -1
+    markers: int = 0
 
     @property
     def last_sequence(self) -> int:
@@ -124,6 +126,7 @@ class Producers:
         if producer is None or producer.epoch < header.producer_epoch:
             producer = self.by_id[header.producer_id] = ProducerStateEntry(header.producer_epoch)
         producer.last_timestamp, producer.coordinator_epoch = header.max_timestamp, coordinator_epoch
+        producer.markers += 1
 
     def expire(self, before_ms: int, busy: Container[int] = ()) -> None:
         """Forgets producers whose newest batch or marker is older (producer.id.expiration.ms), but none that is ``busy`` in

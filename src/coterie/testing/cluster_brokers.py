@@ -146,29 +146,11 @@ class ClusteredBroker:
             if self._held is None:
                 return handler(broker, request, call)
             pending = Pending()
-            self._held.append(lambda: _pass_on(handler(broker, request, call), pending))
+            # A Produce with acks=0 while the broker was paused: its connection is opened anew.
+            self._held.append(lambda: pending.answer_with(handler(broker, request, call)))
             return pending
 
         return handle
-
-
-def _pass_on(result: Message | Pending | None, pending: Pending) -> None:
-    if result is None:
-        pending.fail()  # a Produce with acks=0 while the broker was paused: its connection is opened anew
-    elif not isinstance(result, Pending):
-        pending.answer(result)
-    elif result.response is not None:
-        pending.answer(result.response)
-    else:
-        inner = result
-
-        def answered() -> None:
-            if inner.response is None:
-                pending.fail()
-            else:
-                pending.answer(inner.response)
-
-        inner.notify = answered
 
 
 class ClusterBrokers:
@@ -186,6 +168,7 @@ class ClusterBrokers:
         self.settings = {
             "default.replication.factor": factor,
             "offsets.topic.replication.factor": factor,
+            "transaction.state.log.replication.factor": factor,
             **settings,
         }
         self.faults, self.listeners = faults, list(listeners)
@@ -252,12 +235,12 @@ class ClusterBrokers:
         states = [view.states.get((topic, index)) for view in views for index in range(partitions)]
         return all(state is not None and state.leader in self.brokers for state in states)
 
-    def coordinator(self, group: str) -> ClusteredBroker | None:
-        """The leader of the group's partition of `__consumer_offsets`."""
+    def coordinator(self, key: str, coordinators_topic: str = OFFSETS_TOPIC) -> ClusteredBroker | None:
+        """The leader of the key's partition of `__consumer_offsets`, for a group, or of `__transaction_state`."""
         for broker in self.live():
-            topic = broker.broker.topics.by_name.get(OFFSETS_TOPIC)
+            topic = broker.broker.topics.by_name.get(coordinators_topic)
             if topic is not None:
-                return self.leader(OFFSETS_TOPIC, partition_for(group, len(topic.partitions)))
+                return self.leader(coordinators_topic, partition_for(key, len(topic.partitions)))
         return None
 
     def in_sync(self, topic: str, partition: int) -> set[int]:

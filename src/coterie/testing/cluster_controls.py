@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
 
 T = TypeVar("T")
@@ -74,9 +75,16 @@ class ClusterControls(ABC):
 
     def coordinator_of(self, group: str, timeout_s: float = WAIT_S) -> int:
         """The id of the broker that coordinates the group, once there is one."""
+        return self._coordinator(group, OFFSETS_TOPIC, timeout_s)
+
+    def transaction_coordinator_of(self, transactional_id: str, timeout_s: float = WAIT_S) -> int:
+        """The id of the broker that coordinates the transactional id, once there is one."""
+        return self._coordinator(transactional_id, TRANSACTIONS_TOPIC, timeout_s)
+
+    def _coordinator(self, key: str, coordinators_topic: str, timeout_s: float) -> int:
         cluster = self._clustered()
         coordinator = self._until(
-            lambda: cluster.coordinator(group), f"{group} has no coordinator", lambda: "", timeout_s
+            lambda: cluster.coordinator(key, coordinators_topic), f"{key} has no coordinator", lambda: "", timeout_s
         )
         assert coordinator is not None, "no coordinator, and no time-out"
         return coordinator.broker_id

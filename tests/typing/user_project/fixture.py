@@ -9,6 +9,7 @@ from coterie.testing import ErrorCode, LocalBroker
 
 def a_coordinator_that_dies(coterie_cluster: LocalBroker) -> None:
     assert_type(coterie_cluster.coordinator_of("billing"), int)
+    assert_type(coterie_cluster.transaction_coordinator_of("ledger"), int)
     assert_type(coterie_cluster.leader_of("orders", 0), int)
     assert_type(coterie_cluster.in_sync("orders", 0), set[int])
     assert_type(coterie_cluster.kill(1), None)

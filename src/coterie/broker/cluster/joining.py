@@ -13,10 +13,16 @@ from coterie.broker.cluster.entity_settings import EntitySettings
 from coterie.broker.cluster.hosted_topics import HostedTopics
 from coterie.broker.cluster.journal_sender import JournalSender
 from coterie.broker.cluster.member import ClusterMember
-from coterie.broker.cluster.peer_connection import Dial
+from coterie.broker.cluster.peer_connection import Address, Dial
+from coterie.broker.cluster.peer_requests import PeerRequests
 from coterie.broker.cluster.producer_id_blocks import ProducerIdBlocks
 from coterie.broker.cluster.topic_changes import TopicAdministration
+from coterie.broker.cluster.transaction_coordinator import ClusterTransactions
+from coterie.broker.cluster.transaction_requests import TransactionRequests
+from coterie.broker.cluster.transaction_verification import TransactionVerification
+from coterie.broker.cluster.verified_requests import VerifiedRequests
 from coterie.broker.cluster.zookeeper_session import OpenSession
+from coterie.broker.cluster.zookeeper_topics import ZooKeeperTopics
 from coterie.broker.node import BrokerNode
 from coterie.controller import nodes
 from coterie.journal import TOPIC as JOURNAL_TOPIC
@@ -54,14 +60,17 @@ async def join(
     member.manager.replicas.config_of = lambda partition: replace(
         config.replication, min_insync_replicas=hosted.min_insync_replicas(partition[0])
     )
+    transactions = _transactions(node, member, dial)
 
     def updated(partitions: Iterable[TopicPartition]) -> None:
         hosted.announced(partitions)
         applied.with_settings({topic for topic, _ in partitions}, changes.view_changed)
+        transactions.view_changed()
 
     def forgotten(partitions: Iterable[TopicPartition]) -> None:
         hosted.forgotten(partitions)
         changes.view_changed()
+        transactions.view_changed()
 
     view.on_update, view.on_forget = updated, forgotten
     node.replica_effects.act, node.replica_effects.notify = member.manager.act, member.manager.notify
@@ -70,7 +79,7 @@ async def join(
     await member.start(open_session)
     producer_ids = ProducerIdBlocks(config.broker_id, member.driver.apply)
     await producer_ids.reserve()
-    node.transactions.take_ids_from(producer_ids)
+    transactions.take_ids_from(producer_ids)
     member.journal = JournalSender(
         config.controller_socket_timeout_ms,
         lambda: view.leader_address((JOURNAL_TOPIC, 0)),
@@ -80,3 +89,33 @@ async def join(
     )
     node.groups.journal.send = member.journal.add
     return member
+
+
+def _transactions(node: BrokerNode, member: ClusterMember, dial: Dial) -> ClusterTransactions:
+    """The broker's transaction coordinator, with what asks those of others."""
+    view, timeout_ms = node.cluster, member.config.replica_socket_timeout_ms
+
+    def address(broker: int) -> Address | None:
+        live = view.live.get(broker)
+        return None if live is None else (live.host, live.port)
+
+    markers, verifications = (
+        PeerRequests(f"broker-{member.config.broker_id}-{what}", timeout_ms, address, dial)
+        for what in ("txn-marker-sender", "txn-verification")
+    )
+    deleted_topics = ZooKeeperTopics(member.driver.apply)
+    own = node.settings, node.topics, view, node.clock, node.scheduler, node.features, node.replica_effects
+    coordinator = ClusterTransactions(*own, markers, deleted_topics)
+    node.transaction_requests = TransactionRequests(
+        coordinator, node.topics, node.groups, node.replica_effects, node.clock
+    )
+    verification = TransactionVerification(node.topics, view, coordinator, verifications)
+    node.verified_requests = VerifiedRequests(node.topics, verification)
+
+    async def close() -> None:
+        coordinator.close()
+        for ending in (markers, verifications, deleted_topics):
+            await ending.close()
+
+    member.at_end.append(close)
+    return coordinator

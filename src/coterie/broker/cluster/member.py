@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from coterie.broker.cluster.config import ClusterConfig
@@ -54,6 +54,7 @@ class ClusterMember:
         self.commands = ControllerCommands(self.driver)
         self.follower_fetches = FollowerFetches(self.manager, asyncio.get_running_loop())
         self.journal: JournalSender | None = None
+        self.at_end: list[Callable[[], Awaitable[None]]] = []  # what else ends with the membership
         self._is_registered = asyncio.Event()
         self._upkeep: list[asyncio.Task[None]] = []
 
@@ -156,6 +157,8 @@ class ClusterMember:
             task.cancel()
         await asyncio.gather(*self._upkeep, return_exceptions=True)
         await self.fetchers.close()
+        for close in self.at_end:
+            await close()
 
 
 async def _repeat(every_ms: int, action: Callable[[], Any]) -> None:

@@ -55,7 +55,10 @@ class TopicAdministration:
         own = self._settings.current
         count, factor = {
             OFFSETS_TOPIC: (own.offsets_topic_num_partitions, own.offsets_topic_replication_factor),
-            TRANSACTIONS_TOPIC: (own.transaction_state_log_num_partitions, own.offsets_topic_replication_factor),
+            TRANSACTIONS_TOPIC: (
+                own.transaction_state_log_num_partitions,
+                own.transaction_state_log_replication_factor,
+            ),
             JOURNAL_TOPIC: (1, own.offsets_topic_replication_factor),
         }.get(name, (own.num_partitions, own.default_replication_factor))
         try:
@@ -71,10 +74,18 @@ class TopicAdministration:
 
     async def _create_logged(self, name: str, assigned: Assignment) -> None:
         try:
-            await self.create(name, assigned, internal_configs(name, self._settings))
+            await self.create(name, assigned, self._configs(name))
             logger.info("created topic %s, which a client requested", name)
         except (Refusal, ZooKeeperError) as error:
             logger.info("topic %s, which a client requested, was not created: %r", name, error)
+
+    def _configs(self, name: str) -> dict[str, str]:
+        configs = internal_configs(name, self._settings)
+        if name == TRANSACTIONS_TOPIC:
+            own = self._settings.current
+            least = min(own.transaction_state_log_min_isr, own.transaction_state_log_replication_factor)
+            configs["min.insync.replicas"] = str(least)
+        return configs
 
     def assign(self, partitions: int, replication_factor: int, first_partition: int = 0) -> dict[int, tuple[int, ...]]:
         """Partition -> live brokers. Raises Refusal INVALID_REPLICATION_FACTOR."""

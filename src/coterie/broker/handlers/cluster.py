@@ -193,8 +193,6 @@ def _coordinator(broker: ClusterServices, key_type: int, key: str, call: Call) -
         if broker.cluster.is_alone:
             broker.groups.ready()
         topic = broker.topics.by_name.get(COORDINATORS_TOPICS[key_type])
-        if broker.topic_changes is not None and key_type == TRANSACTION_KEY:
-            raise Refusal(ErrorCode.INVALID_REQUEST, "a cluster has no transactions yet; use one broker")
         if broker.topic_changes is not None and topic is None:
             broker.topic_changes.create_soon(COORDINATORS_TOPICS[key_type])
         leader = broker.cluster.coordinator(topic, key, broker.address(call))

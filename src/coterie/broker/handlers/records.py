@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from coterie.broker.calls import Call, CannotAnswer
 from coterie.broker.handlers.produce_wait import ProduceWait
@@ -55,6 +56,8 @@ from coterie.wire.messages.produce import (
 
 logger = logging.getLogger(__name__)
 
+Checks = Mapping[tuple[str, int], Callable[[], None]]
+NO_CHECKS: Checks = MappingProxyType({})
 STORAGE_ERROR_FROM = 4
 NOT_AVAILABLE_FROM = 5  # of ListOffsets
 _EARLIEST_LOCAL, _LATEST_TIERED = -4, -5
@@ -70,10 +73,20 @@ _WITHOUT_START_OFFSET = frozenset(
 )
 
 
-def handle_produce(broker: RecordServices, request: ProduceRequest, call: Call) -> ProduceResponse | Pending | None:
-    """None with acks=0; Pending where a sync or replicas are waited for. Raises CannotAnswer for a failure with
-    acks=0."""
-    produce = _Produce(broker, request, call.api_version, call.client_id)
+def handle_produce(broker: RecordServices, request: ProduceRequest, call: Call) -> Message | Pending | None:
+    """None with acks=0; Pending where a sync, replicas or the coordinator of a transaction are waited for. Raises CannotAnswer
+    for a failure with acks=0."""
+    if request.transactional_id is None or broker.verified_requests is None:
+        return _carry_out(broker, request, call, NO_CHECKS)
+    return broker.verified_requests.produce(
+        request, call.api_version, lambda checks: _carry_out(broker, request, call, checks)
+    )
+
+
+def _carry_out(
+    broker: RecordServices, request: ProduceRequest, call: Call, checks: Checks
+) -> ProduceResponse | Pending | None:
+    produce = _Produce(broker, request, call.api_version, call.client_id, checks)
     response = ProduceResponse()
     whole = _refusal_of_all(request)
     for topic in request.topic_data:
@@ -120,12 +133,14 @@ def _check_unacknowledged(response: ProduceResponse) -> None:
 
 @dataclass(slots=True)
 class _Produce:
-    """A Produce request that is carried out; ``wait``: what comes before the response, if anything."""
+    """A Produce request that is carried out. ``checks``: in a cluster, by partition, what was learnt of transactions; ``wait``:
+    what comes before the response, if anything."""
 
     broker: RecordServices
     request: ProduceRequest
     version: int
     client_id: str
+    checks: Checks
     wait: ProduceWait | None = None
 
     def append(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
@@ -208,6 +223,11 @@ class _Produce:
     def _check_transaction(self, header: BatchHeader, partition: tuple[str, int]) -> None:
         """Transactional records need an open transaction that has their partition, which this adds for a producer of the
         newest versions (KIP-890). Raises Refusal."""
+        if self.broker.topics.in_cluster:
+            if partition not in self.checks:
+                raise Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self.checks[partition]()
+            return
         transactional_id, transactions = self.request.transactional_id, self.broker.transactions
         assert transactional_id is not None, "records of a transaction came without its id"
         abortable = self.version >= PRODUCE_ABORTABLE_FROM

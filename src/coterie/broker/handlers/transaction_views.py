@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from coterie.broker.calls import Call
 from coterie.broker.patterns import BadPattern, matcher
 from coterie.broker.services import TransactionServices
 from coterie.broker.topic import check_name
+from coterie.broker.transactions import TransactionCoordinator
 from coterie.coordinator.transactions.describe import KNOWN_STATES, describe_transaction, list_transactions
 from coterie.log.partition_log import PartitionLog
 from coterie.wire.errors import ErrorCode, Refusal
@@ -24,6 +26,9 @@ from coterie.wire.messages.describe_transactions import (
     DescribeTransactionsResponse,
 )
 from coterie.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+
+if TYPE_CHECKING:
+    from coterie.broker.cluster.transaction_coordinator import ClusterTransactions
 
 
 def handle_describe_producers(
@@ -74,7 +79,7 @@ def handle_describe_transactions(
 
 def _transaction(broker: TransactionServices, transactional_id: str) -> DescribedTransaction:
     try:
-        return describe_transaction(broker.transactions.transaction(transactional_id))
+        return describe_transaction(_views(broker).transaction(transactional_id))
     except Refusal as refusal:
         return DescribedTransaction(refusal.code, transactional_id)
 
@@ -86,7 +91,7 @@ def handle_list_transactions(
     response."""
     try:
         matches = _matcher(request.transactional_id_pattern)
-        transactions = broker.transactions.every_transaction()
+        transactions = _views(broker).every_transaction()
     except Refusal as refusal:
         return ListTransactionsResponse(error_code=refusal.code)
     listed = list_transactions(
@@ -99,6 +104,12 @@ def handle_list_transactions(
     )
     unknown = [state for state in dict.fromkeys(request.state_filters) if state not in KNOWN_STATES]
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=list(listed))
+
+
+def _views(broker: TransactionServices) -> TransactionCoordinator | ClusterTransactions:
+    """The coordinator of this broker."""
+    requests = broker.transaction_requests
+    return broker.transactions if requests is None else requests.coordinator
 
 
 def _matcher(pattern: str | None) -> Callable[[str], bool]:

@@ -6,19 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from coterie.broker import added_partitions
 from coterie.broker.calls import Call
 from coterie.broker.handlers.groups import submit
 from coterie.broker.handlers.offsets import after_refused
 from coterie.broker.pending import Pending
 from coterie.broker.services import TransactionServices
-from coterie.broker.topic import INTERNAL_TOPICS, OFFSETS_TOPIC
+from coterie.broker.topic import OFFSETS_TOPIC
 from coterie.coordinator.transactions.state import BUMPS_FROM
 from coterie.coordinator.transactions.steps import ADD_PARTITIONS_V2_FROM, END_TXN_V2_FROM, FENCED_FROM, Claim
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from coterie.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
@@ -46,10 +46,12 @@ from coterie.wire.messages.write_txn_markers import (
 
 def handle_init_producer_id(
     broker: TransactionServices, request: InitProducerIdRequest, call: Call
-) -> InitProducerIdResponse:
-    """INVALID_REQUEST for a transactional id in a cluster of several brokers, which has no transactions yet."""
-    if broker.topics.in_cluster and request.transactional_id is not None:
-        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST)  # no transactions over several brokers yet
+) -> Message | Pending:
+    """InitProducerIdResponse; later in a cluster, once the replicas have what was decided."""
+    if broker.topics.in_cluster:
+        if broker.transaction_requests is None:
+            return InitProducerIdResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return broker.transaction_requests.init_producer_id(request, call.api_version)
     return broker.transactions.init_producer_id(request, call.api_version)
 
 
@@ -78,13 +80,20 @@ def handle_txn_offset_commit(
         assert isinstance(answer, TxnOffsetCommitResponse)
         return TxnOffsetCommitResponse(topics=after_refused(refused, answer.topics))
 
-    return submit(broker.groups, request, call).then(merge)
+    def carry_out() -> Pending:
+        return submit(broker.groups, request, call)
+
+    if broker.verified_requests is not None:
+        return broker.verified_requests.offsets(request, call.api_version, carry_out).then(merge)
+    return carry_out().then(merge)
 
 
 def handle_add_partitions_to_txn(
     broker: TransactionServices, request: AddPartitionsToTxnRequest, call: Call
-) -> AddPartitionsToTxnResponse:
+) -> Message | Pending:
     """From version 4 on, what one broker asks another: several transactions, each as one of a client's."""
+    if broker.transaction_requests is not None:
+        return broker.transaction_requests.add_partitions(request, call.api_version)
     if call.api_version < ADD_PARTITIONS_V2_FROM:
         one = AddPartitionsToTxnTransaction(
             request.transactional_id, request.producer_id, request.producer_epoch, topics=request.topics
@@ -101,18 +110,11 @@ def handle_add_partitions_to_txn(
 def _add_partitions(
     broker: TransactionServices, asked: AddPartitionsToTxnTransaction, version: int
 ) -> list[AddPartitionsToTxnTopicResult]:
-    """All or none: where one partition is refused, the others are answered OPERATION_NOT_ATTEMPTED."""
-    wanted = [(t.name, p) for t in asked.topics for p in t.partitions]
-    codes = dict.fromkeys(wanted, ErrorCode.NONE)
+    """All or none."""
     from_broker = version >= ADD_PARTITIONS_V2_FROM
-    for partition in wanted:
-        if partition[0] in INTERNAL_TOPICS and not from_broker:
-            codes[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif not _exists(broker, partition):
-            codes[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if any(codes.values()):
-        codes = {partition: code or ErrorCode.OPERATION_NOT_ATTEMPTED for partition, code in codes.items()}
-    else:
+    wanted = added_partitions.partitions_of(asked)
+    codes = added_partitions.refused_partitions(broker.topics, wanted, from_broker=from_broker)
+    if codes is None:
         name, claim = asked.transactional_id, Claim(asked.producer_id, asked.producer_epoch, version >= FENCED_FROM)
         transactions, transaction_version = broker.transactions, BUMPS_FROM if from_broker else 0
         if asked.verify_only:
@@ -121,20 +123,7 @@ def _add_partitions(
         else:
             add = partial(transactions.add_partitions, transaction_version=transaction_version)
             codes = dict.fromkeys(wanted, _code_of(lambda: add(name, claim, wanted)))
-    return [
-        AddPartitionsToTxnTopicResult(
-            t.name, [AddPartitionsToTxnPartitionResult(p, codes[t.name, p]) for p in t.partitions]
-        )
-        for t in asked.topics
-    ]
-
-
-def _exists(broker: TransactionServices, partition: tuple[str, int]) -> bool:
-    try:
-        broker.topics.partition(*partition)
-    except Refusal:
-        return False
-    return True
+    return added_partitions.rows(asked, codes)
 
 
 def _producer(request: AddOffsetsToTxnRequest | EndTxnRequest, call: Call) -> Claim:
@@ -152,15 +141,19 @@ def _code_of(work: Callable[[], None]) -> ErrorCode:
 
 def handle_add_offsets_to_txn(
     broker: TransactionServices, request: AddOffsetsToTxnRequest, call: Call
-) -> AddOffsetsToTxnResponse:
+) -> Message | Pending:
     """KIP-98. The group's partition of `__consumer_offsets` becomes part of the transaction."""
+    if broker.transaction_requests is not None:
+        return broker.transaction_requests.add_offsets(request, call.api_version)
     claim = _producer(request, call)
     code = _code_of(lambda: broker.transactions.add_group(request.transactional_id, claim, request.group_id))
     return AddOffsetsToTxnResponse(error_code=code)
 
 
-def handle_end_txn(broker: TransactionServices, request: EndTxnRequest, call: Call) -> EndTxnResponse:
+def handle_end_txn(broker: TransactionServices, request: EndTxnRequest, call: Call) -> Message | Pending:
     """From version 5 on with the id and epoch of the producer's next transaction (KIP-890)."""
+    if broker.transaction_requests is not None:
+        return broker.transaction_requests.end(request, call.api_version)
     claim, transactions = _producer(request, call), broker.transactions
     try:
         if call.api_version < END_TXN_V2_FROM:
@@ -174,8 +167,10 @@ def handle_end_txn(broker: TransactionServices, request: EndTxnRequest, call: Ca
 
 def handle_write_txn_markers(
     broker: TransactionServices, request: WriteTxnMarkersRequest, call: Call
-) -> WriteTxnMarkersResponse:
+) -> Message | Pending:
     """Writes the markers of another coordinator."""
+    if broker.transaction_requests is not None:
+        return broker.transaction_requests.write_markers(request)
     return WriteTxnMarkersResponse(markers=[_write(broker, marker) for marker in request.markers if marker.topics])
 
 
@@ -190,7 +185,7 @@ def _write(broker: TransactionServices, marker: WritableTxnMarker) -> WritableTx
                     raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "a marker needs a producer")
                 if topic.name == OFFSETS_TOPIC:
                     broker.groups.end_transaction(index, marker)
-                elif _exists(broker, (topic.name, index)):
+                elif added_partitions.exists(broker.topics, (topic.name, index)):
                     broker.transactions.write_marker_of(marker, (topic.name, index))
                 else:
                     raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

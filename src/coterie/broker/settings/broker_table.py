@@ -186,6 +186,12 @@ class BrokerConfig:
     transaction_state_log_segment_bytes: int = _broker(
         INT, 104_857_600, "segment.bytes of __transaction_state.", at_least(1)
     )
+    transaction_state_log_replication_factor: int = _broker(
+        SHORT, 3, "Replicas of __transaction_state, in a cluster.", at_least(1)
+    )
+    transaction_state_log_min_isr: int = _broker(
+        INT, 2, "min.insync.replicas of __transaction_state, in a cluster.", at_least(1)
+    )
     transaction_max_timeout_ms: int = _broker(INT, 900_000, "The longest timeout of a transaction.", at_least(1))
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = _broker(
         INT, 10_000, "How often transactions beyond their timeout are looked for.", at_least(1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from coterie.coordinator.transactions.state import BUMPS_FROM, COMPLETE, PREPARED, Status, Transaction
-from coterie.coordinator.transactions.steps import MAX_EPOCH, Claim, moved
+from coterie.coordinator.transactions.steps import MAX_EPOCH, Claim, fence, moved
 from coterie.wire.errors import ErrorCode, Refusal
 
 
@@ -66,3 +66,13 @@ def bumped(transaction: Transaction, wanted: Status, new_producer_id: Callable[[
         started_ms=transaction.started_ms if transaction.status == Status.ONGOING else now_ms,
         client_transaction_version=BUMPS_FROM,
     )
+
+
+def fenced(
+    transaction: Transaction, transaction_version: int, new_producer_id: Callable[[], int], now_ms: int
+) -> Transaction:
+    """An open transaction is aborted, whichever its producer's version, as the finalized level of transaction.version
+    demands. Raises Refusal where there is no producer id to go on with."""
+    if transaction_version >= BUMPS_FROM:
+        return bumped(transaction, Status.PREPARE_ABORT, new_producer_id, now_ms)
+    return fence(transaction, now_ms)

@@ -11,24 +11,24 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Protocol
 
-from coterie.coordinator.transactions.bumping import bumped, is_retry, prepare_end_with_bump
-from coterie.coordinator.transactions.state import BUMPS_FROM, OPEN, PREPARED, Status, TopicPartition, Transaction
+from coterie.coordinator.transactions.bumping import fenced, is_retry, prepare_end_with_bump
+from coterie.coordinator.transactions.state import OPEN, PREPARED, Status, TopicPartition, Transaction
 from coterie.coordinator.transactions.steps import (
+    INIT_FENCED_FROM,
     Claim,
     add_partitions,
     check_claimed_id,
+    check_init,
+    check_ongoing,
     check_producer,
+    claimed_producer,
     complete,
-    fence,
     init_producer,
     prepare_end,
     timed_out,
 )
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-
-INIT_FENCED_FROM = 4  # in which version InitProducerId begins to answer PRODUCER_FENCED
-NO_PRODUCER = (-1, -1)
 
 
 class TransactionLog(Protocol):
@@ -60,7 +60,7 @@ class TransactionMachine:
     def init_producer_id(self, request: InitProducerIdRequest, version: int, now_ms: int) -> InitProducerIdResponse:
         """A producer without transactional id always gets a new producer id and epoch 0, whatever it had before."""
         try:
-            claimed = _claimed(request)
+            claimed = claimed_producer(request)
             if request.transactional_id is None:
                 return InitProducerIdResponse(producer_id=self._log.new_producer_id())
             taken = self._init(request.transactional_id, request.transaction_timeout_ms, claimed, now_ms)
@@ -74,10 +74,7 @@ class TransactionMachine:
         self, transactional_id: str, timeout_ms: int, claimed: tuple[int, int] | None, now_ms: int
     ) -> Transaction:
         """Aborts an open transaction of the producer before."""
-        if not transactional_id:
-            raise Refusal(ErrorCode.INVALID_REQUEST)
-        if not 0 < timeout_ms <= self._max_timeout_ms:
-            raise Refusal(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        check_init(transactional_id, timeout_ms, self._max_timeout_ms)
         known = self._known(transactional_id, now_ms)
         if known is not None and known.status == Status.ONGOING:
             check_claimed_id(known, claimed)
@@ -89,10 +86,7 @@ class TransactionMachine:
         return taken
 
     def _fenced(self, transaction: Transaction, now_ms: int) -> Transaction:
-        """Of an open transaction, whichever its producer's version: aborted as the finalized level demands."""
-        if self._log.transaction_version() >= BUMPS_FROM:
-            return bumped(transaction, Status.PREPARE_ABORT, self._log.new_producer_id, now_ms)
-        return fence(transaction, now_ms)
+        return fenced(transaction, self._log.transaction_version(), self._log.new_producer_id, now_ms)
 
     def add_partitions(
         self,
@@ -114,10 +108,7 @@ class TransactionMachine:
         producer, 47 for a fenced one, 48 or 120 outside a transaction that has the partition."""
         if not transactional_id:
             raise Refusal(ErrorCode.INVALID_REQUEST)
-        known = check_producer(self._get(transactional_id), claim)
-        if known.status != Status.ONGOING or partition not in known.partitions:
-            code = ErrorCode.TRANSACTION_ABORTABLE if claim.returns_abortable else ErrorCode.INVALID_TXN_STATE
-            raise Refusal(code, "the partition was not added to the transaction")
+        check_ongoing(self._get(transactional_id), claim, partition)
 
     def end_with_bump(self, transactional_id: str, claim: Claim, committed: bool, now_ms: int) -> tuple[int, int]:
         """The producer id and epoch of the producer's next transaction (KIP-890). Raises Refusal."""
@@ -219,13 +210,3 @@ class TransactionMachine:
         except Refusal as refusal:
             if refusal.code != ErrorCode.INVALID_PRODUCER_EPOCH:
                 raise
-
-
-def _claimed(request: InitProducerIdRequest) -> tuple[int, int] | None:
-    """The producer id and epoch that the request names, None for neither. Raises Refusal for one without the other."""
-    claimed = request.producer_id, request.producer_epoch
-    if claimed == NO_PRODUCER:
-        return None
-    if -1 in claimed:
-        raise Refusal(ErrorCode.INVALID_REQUEST)
-    return claimed

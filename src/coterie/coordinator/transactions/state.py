@@ -87,6 +87,11 @@ class Transaction:
         return _VERSION.pack(version) + message.encode(version)
 
 
+def transactional_id_of(key: bytes) -> str:
+    """Raises WireError for a key that is neither ours nor Kafka's."""
+    return TransactionLogKey.decode(key, _KEY_VERSION, _VERSION.size).transactional_id
+
+
 def decode_transaction(key: bytes, value: bytes) -> Transaction:
     """Raises WireError or ValueError for what is neither ours nor Kafka's."""
     version = int.from_bytes(value[: _VERSION.size], "big")
@@ -94,7 +99,7 @@ def decode_transaction(key: bytes, value: bytes) -> Transaction:
         raise ValueError(f"a state of version {version}, which is not known")
     stored = TransactionLogValue.decode(value, version, _VERSION.size)
     return Transaction(
-        TransactionLogKey.decode(key, _KEY_VERSION, _VERSION.size).transactional_id,
+        transactional_id_of(key),
         stored.producer_id,
         stored.producer_epoch,
         stored.transaction_timeout_ms,

@@ -8,12 +8,15 @@ from typing import Any
 
 from coterie.coordinator.transactions.state import BUMPS_FROM, OPEN, PREPARED, Status, TopicPartition, Transaction
 from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 MAX_EPOCH = 2**15 - 2  # the last that a producer gets; the one after it is kept for markers
 PRODUCE_ABORTABLE_FROM, TXN_OFFSET_COMMIT_ABORTABLE_FROM = 11, 4  # from here on TRANSACTION_ABORTABLE (KIP-890)
 # From here on a request is of transactions of version 2 (KIP-890, second part): it adds its partition, or bumps the epoch.
 PRODUCE_V2_FROM, TXN_OFFSET_COMMIT_V2_FROM, END_TXN_V2_FROM, ADD_PARTITIONS_V2_FROM = 12, 5, 5, 4
+INIT_FENCED_FROM = 4  # in which version InitProducerId begins to answer PRODUCER_FENCED
+NO_PRODUCER = (-1, -1)
 FENCED_FROM = 2  # in which version AddPartitionsToTxn, AddOffsetsToTxn and EndTxn answer PRODUCER_FENCED
 
 
@@ -41,6 +44,14 @@ def check_producer(transaction: Transaction | None, claim: Claim) -> Transaction
     if transaction.epoch != claim.epoch:
         raise Refusal(ErrorCode.PRODUCER_FENCED if claim.returns_fenced else ErrorCode.INVALID_PRODUCER_EPOCH)
     return transaction
+
+
+def check_ongoing(transaction: Transaction | None, claim: Claim, partition: TopicPartition) -> None:
+    """Whether the producer's transaction is ongoing and has the partition (KIP-890). Raises Refusal."""
+    known = check_producer(transaction, claim)
+    if known.status != Status.ONGOING or partition not in known.partitions:
+        code = ErrorCode.TRANSACTION_ABORTABLE if claim.returns_abortable else ErrorCode.INVALID_TXN_STATE
+        raise Refusal(code, "the partition was not added to the transaction")
 
 
 def moved(transaction: Transaction, now_ms: int, **changes: Any) -> Transaction:
@@ -98,6 +109,24 @@ def fence(transaction: Transaction, now_ms: int) -> Transaction:
         status=Status.PREPARE_ABORT,
         client_transaction_version=0,
     )
+
+
+def check_init(transactional_id: str, timeout_ms: int, max_timeout_ms: int) -> None:
+    """``max_timeout_ms``: transaction.max.timeout.ms. Raises Refusal."""
+    if not transactional_id:
+        raise Refusal(ErrorCode.INVALID_REQUEST)
+    if not 0 < timeout_ms <= max_timeout_ms:
+        raise Refusal(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+
+
+def claimed_producer(request: InitProducerIdRequest) -> tuple[int, int] | None:
+    """The producer id and epoch that the request names, None for neither. Raises Refusal for one without the other."""
+    claimed = request.producer_id, request.producer_epoch
+    if claimed == NO_PRODUCER:
+        return None
+    if -1 in claimed:
+        raise Refusal(ErrorCode.INVALID_REQUEST)
+    return claimed
 
 
 def init_producer(

@@ -1,0 +1,160 @@
+"""Produce and TxnOffsetCommit of a transaction, which wait for the transaction coordinator before the first append of a
+producer to a partition (KIP-890). What is open in the partition's log was verified before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from coterie.broker.cluster.transaction_verification import (
+    Codes,
+    PartOfTransaction,
+    TransactionVerification,
+    for_offsets,
+    for_produce,
+)
+from coterie.broker.pending import Pending
+from coterie.broker.topic import OFFSETS_TOPIC, Partition, Topic
+from coterie.broker.topics import Topics
+from coterie.coordinator.partitioning import partition_for
+from coterie.coordinator.refusals import refuse
+from coterie.coordinator.transactions.state import TopicPartition
+from coterie.coordinator.transactions.steps import (
+    PRODUCE_ABORTABLE_FROM,
+    PRODUCE_V2_FROM,
+    TXN_OFFSET_COMMIT_V2_FROM,
+    Claim,
+    offsets_claim,
+)
+from coterie.records.batch import HEADER_BYTES, begins_transactional, read_header
+from coterie.wire import topic_names
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+Check = Callable[[], None]
+Produce = Callable[[Mapping[TopicPartition, Check]], Message | Pending | None]
+Guard = tuple[int, int, int]
+
+
+def _is_open(partition: Partition, claim: Claim) -> bool:
+    """Whether the log has records of the producer's transaction that no marker has ended."""
+    log = partition.log
+    producer = log.producers.by_id.get(claim.producer_id)
+    return claim.producer_id in log.transactions.open and producer is not None and producer.epoch == claim.epoch
+
+
+def _guard(partition: Partition, claim: Claim) -> Guard:
+    """Another one as soon as a marker of the producer has been written to the partition, or another broker has led it: what was
+    verified before then may be over (Kafka's VerificationGuard)."""
+    producer = partition.log.producers.by_id.get(claim.producer_id)
+    return (
+        partition.leader_epoch,
+        -1 if producer is None else producer.epoch,
+        0 if producer is None else producer.markers,
+    )
+
+
+class _TransactionalBatch:
+    """One for a partition that this broker leads. ``is_verified``: the log has the transaction open, so that the coordinator
+    need not be asked."""
+
+    def __init__(self, partition: Partition, claim: Claim) -> None:
+        self._partition, self.claim, self._guard = partition, claim, _guard(partition, claim)
+        self.is_verified = _is_open(partition, claim)
+        self.code = ErrorCode.NONE
+
+    def check(self) -> None:
+        """When the batch is about to be appended. Raises Refusal."""
+        if self.code != ErrorCode.NONE:
+            raise Refusal(self.code, "the partition was not added to the transaction")
+        if self._guard != _guard(self._partition, self.claim) and not _is_open(self._partition, self.claim):
+            raise Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, "a transaction of the producer has ended meanwhile")
+
+
+class VerifiedRequests:
+    """Of the partitions that this broker leads."""
+
+    def __init__(self, topics: Topics, verification: TransactionVerification) -> None:
+        self._topics, self._verification = topics, verification
+
+    # -- records --------------------------------------------------------------------------------------------------------
+
+    def produce(self, request: ProduceRequest, version: int, carry_out: Produce) -> Message | Pending | None:
+        """``carry_out`` gets a check for each partition with transactional records here, to be called before the append."""
+        batches = self._batches(request, version)
+        checks = {partition: batch.check for partition, batch in batches.items()}
+        unverified: dict[Claim, list[TopicPartition]] = {}
+        for partition, batch in batches.items():
+            if not batch.is_verified:
+                unverified.setdefault(batch.claim, []).append(partition)
+        if not unverified:
+            return carry_out(checks)
+        pending, left = Pending(), len(unverified)
+
+        def done(codes: Codes) -> None:
+            nonlocal left
+            for partition, code in codes.items():
+                batches[partition].code = for_produce(code, batches[partition].claim, adds=adds)
+            left -= 1
+            if not left:
+                pending.answer_with(carry_out(checks))
+
+        adds, name = version >= PRODUCE_V2_FROM, request.transactional_id
+        assert name is not None, "records of a transaction came without its id"
+        for claim, partitions in unverified.items():
+            self._verification.verify(PartOfTransaction(name, claim, tuple(partitions), adds, done))
+        return pending
+
+    def _batches(self, request: ProduceRequest, version: int) -> dict[TopicPartition, _TransactionalBatch]:
+        batches = {}
+        for topic in request.topic_data:
+            name = self._topics.name_of(topic.name, topic.topic_id, version > topic_names.PRODUCE)
+            known = None if name is None else self._topics.by_name.get(name)
+            if known is None:
+                continue
+            for data in topic.partition_data:
+                batch = self._batch(known, data, version)
+                if batch is not None:
+                    batches[known.name, data.index] = batch
+        return batches
+
+    @staticmethod
+    def _batch(topic: Topic, data: PartitionProduceData, version: int) -> _TransactionalBatch | None:
+        records = data.records or b""
+        if len(records) < HEADER_BYTES or not begins_transactional(records):
+            return None
+        header = read_header(records)
+        if not (header.is_of_a_transaction and 0 <= data.index < len(topic.partitions)):
+            return None
+        if not topic.partitions[data.index].is_led:
+            return None
+        abortable = version >= PRODUCE_ABORTABLE_FROM
+        claim = Claim(header.producer_id, header.producer_epoch, returns_fenced=False, returns_abortable=abortable)
+        return _TransactionalBatch(topic.partitions[data.index], claim)
+
+    # -- offsets --------------------------------------------------------------------------------------------------------
+
+    def offsets(self, request: TxnOffsetCommitRequest, version: int, submit: Callable[[], Pending]) -> Pending:
+        """``submit`` has the group's coordinator carry the request out."""
+        topic = self._topics.by_name.get(OFFSETS_TOPIC)
+        index = -1 if topic is None else partition_for(request.group_id, len(topic.partitions))
+        claim = offsets_claim(request, version)
+        if topic is None or not topic.partitions[index].is_led or _is_open(topic.partitions[index], claim):
+            return submit()
+        pending, partition = Pending(), topic.partitions[index]
+        guard = _guard(partition, claim)
+
+        def done(codes: Codes) -> None:
+            code = for_offsets(codes[OFFSETS_TOPIC, index], claim)
+            if code == ErrorCode.NONE and guard != _guard(partition, claim):
+                code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # the next attempt is verified anew
+            if code == ErrorCode.NONE:
+                pending.answer_with(submit())
+            else:
+                pending.answer(refuse(request, code))
+
+        adds = version >= TXN_OFFSET_COMMIT_V2_FROM
+        part = PartOfTransaction(request.transactional_id, claim, ((OFFSETS_TOPIC, index),), adds, done)
+        self._verification.verify(part)
+        return pending
