@@ -109,7 +109,9 @@ def _transactions(node: BrokerNode, member: ClusterMember, dial: Dial) -> Cluste
     node.transaction_requests = TransactionRequests(
         coordinator, node.topics, node.groups, node.replica_effects, node.clock
     )
-    verification = TransactionVerification(node.topics, view, coordinator, verifications)
+    verification = (
+        None if node.lacks_topic_ids else TransactionVerification(node.topics, view, coordinator, verifications)
+    )
     node.verified_requests = VerifiedRequests(node.topics, verification)
 
     async def close() -> None:

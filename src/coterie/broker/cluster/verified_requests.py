@@ -73,9 +73,10 @@ class _TransactionalBatch:
 
 
 class VerifiedRequests:
-    """Of the partitions that this broker leads."""
+    """Of the partitions that this broker leads. ``verification`` None: beside brokers whose coordinators know no such request
+    (before Kafka 3.6) nothing is verified, as with them."""
 
-    def __init__(self, topics: Topics, verification: TransactionVerification) -> None:
+    def __init__(self, topics: Topics, verification: TransactionVerification | None) -> None:
         self._topics, self._verification = topics, verification
 
     # -- records --------------------------------------------------------------------------------------------------------
@@ -88,7 +89,8 @@ class VerifiedRequests:
         for partition, batch in batches.items():
             if not batch.is_verified:
                 unverified.setdefault(batch.claim, []).append(partition)
-        if not unverified:
+        verification = self._verification
+        if verification is None or not unverified:
             return carry_out(checks)
         pending, left = Pending(), len(unverified)
 
@@ -103,7 +105,7 @@ class VerifiedRequests:
         adds, name = version >= PRODUCE_V2_FROM, request.transactional_id
         assert name is not None, "records of a transaction came without its id"
         for claim, partitions in unverified.items():
-            self._verification.verify(PartOfTransaction(name, claim, tuple(partitions), adds, done))
+            verification.verify(PartOfTransaction(name, claim, tuple(partitions), adds, done))
         return pending
 
     def _batches(self, request: ProduceRequest, version: int) -> dict[TopicPartition, _TransactionalBatch]:
@@ -140,7 +142,12 @@ class VerifiedRequests:
         topic = self._topics.by_name.get(OFFSETS_TOPIC)
         index = -1 if topic is None else partition_for(request.group_id, len(topic.partitions))
         claim = offsets_claim(request, version)
-        if topic is None or not topic.partitions[index].is_led or _is_open(topic.partitions[index], claim):
+        if (
+            self._verification is None
+            or topic is None
+            or not topic.partitions[index].is_led
+            or _is_open(topic.partitions[index], claim)
+        ):
             return submit()
         pending, partition = Pending(), topic.partitions[index]
         guard = _guard(partition, claim)
