@@ -154,6 +154,7 @@ def _defaults(brokers: int) -> dict[str, str]:
     return {
         "default.replication.factor": replicas,
         "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.replication.factor": replicas,
         # The last broker of a cluster that stops has nobody to lead in its stead.
         "controlled.shutdown.retry.backoff.ms": "500",
     }
