@@ -183,7 +183,7 @@ class ClusterTransactions:
         return known
 
     def every_transaction(self) -> Iterable[Transaction]:
-        """Those that this broker coordinates. Raises Refusal COORDINATOR_LOAD_IN_PROGRESS."""
+        """The transactional ids that this broker coordinates. Raises Refusal COORDINATOR_LOAD_IN_PROGRESS."""
         led = [hosted for hosted in self._hosted.values() if not hosted.resigned]
         if not all(hosted.is_replicated for hosted in led):
             raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -25,6 +25,7 @@ from coterie.coordinator.transactions.steps import (
     Claim,
     offsets_claim,
 )
+from coterie.coordinator.transactions.verification import guard_of, is_open
 from coterie.records.batch import HEADER_BYTES, begins_transactional, read_header
 from coterie.wire import topic_names
 from coterie.wire.declaration import Message
@@ -34,25 +35,6 @@ from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 Check = Callable[[], None]
 Produce = Callable[[Mapping[TopicPartition, Check]], Message | Pending | None]
-Guard = tuple[int, int, int]
-
-
-def _is_open(partition: Partition, claim: Claim) -> bool:
-    """Whether the log has records of the producer's transaction that no marker has ended."""
-    log = partition.log
-    producer = log.producers.by_id.get(claim.producer_id)
-    return claim.producer_id in log.transactions.open and producer is not None and producer.epoch == claim.epoch
-
-
-def _guard(partition: Partition, claim: Claim) -> Guard:
-    """Another one as soon as a marker of the producer has been written to the partition, or another broker has led it: what was
-    verified before then may be over (Kafka's VerificationGuard)."""
-    producer = partition.log.producers.by_id.get(claim.producer_id)
-    return (
-        partition.leader_epoch,
-        -1 if producer is None else producer.epoch,
-        0 if producer is None else producer.markers,
-    )
 
 
 class _TransactionalBatch:
@@ -60,15 +42,21 @@ class _TransactionalBatch:
     need not be asked."""
 
     def __init__(self, partition: Partition, claim: Claim) -> None:
-        self._partition, self.claim, self._guard = partition, claim, _guard(partition, claim)
-        self.is_verified = _is_open(partition, claim)
+        self._partition, self.claim, self._guard = (
+            partition,
+            claim,
+            guard_of(partition.log, partition.leader_epoch, claim),
+        )
+        self.is_verified = is_open(partition.log, claim)
         self.code = ErrorCode.NONE
 
     def check(self) -> None:
         """When the batch is about to be appended. Raises Refusal."""
         if self.code != ErrorCode.NONE:
             raise Refusal(self.code, "the partition was not added to the transaction")
-        if self._guard != _guard(self._partition, self.claim) and not _is_open(self._partition, self.claim):
+        if self._guard != guard_of(self._partition.log, self._partition.leader_epoch, self.claim) and not is_open(
+            self._partition.log, self.claim
+        ):
             raise Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, "a transaction of the producer has ended meanwhile")
 
 
@@ -146,15 +134,15 @@ class VerifiedRequests:
             self._verification is None
             or topic is None
             or not topic.partitions[index].is_led
-            or _is_open(topic.partitions[index], claim)
+            or is_open(topic.partitions[index].log, claim)
         ):
             return submit()
         pending, partition = Pending(), topic.partitions[index]
-        guard = _guard(partition, claim)
+        guard = guard_of(partition.log, partition.leader_epoch, claim)
 
         def done(codes: Codes) -> None:
             code = for_offsets(codes[OFFSETS_TOPIC, index], claim)
-            if code == ErrorCode.NONE and guard != _guard(partition, claim):
+            if code == ErrorCode.NONE and guard != guard_of(partition.log, partition.leader_epoch, claim):
                 code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # the next attempt is verified anew
             if code == ErrorCode.NONE:
                 pending.answer_with(submit())
