@@ -38,7 +38,7 @@ def version(request: pytest.FixtureRequest, cluster: LocalBroker) -> int:
 def producer_of(cluster: LocalBroker, transactional_id: str = ID, **settings: str) -> BlockingProducer:
     own = {name.replace("_", "."): value for name, value in settings.items()}
     address = {"bootstrap.servers": cluster.bootstrap_servers}
-    producer = BlockingProducer(address | {"transactional.id": transactional_id, "acks": "all"} | own)
+    producer = BlockingProducer(address | {"transactional.id": transactional_id, "request.timeout.ms": "2000"} | own)
     producer.init_transactions()
     return producer
 
