@@ -29,7 +29,7 @@ def opened_in_cluster(fs: MemoryFileSystem) -> Topics:
     """With the partitions that a controller announces."""
     topics = Topics(fs, BrokerSettings(), in_cluster=True)
     topics.load()
-    topics.announce("t", 2, bytes(16))
+    topics.announce("t", 2, bytes(16), {})
     return topics
 
 

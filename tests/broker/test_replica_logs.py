@@ -19,7 +19,7 @@ def opened(fs: MemoryFileSystem) -> Topics:
 def with_records(fs: MemoryFileSystem) -> Topics:
     """Three records in t-1, the one replica of three."""
     topics = opened(fs)
-    topics.announce("t", 3, ID)
+    topics.announce("t", 3, ID, {})
     log = topics.store(topics.partition("t", 1))
     for _ in range(3):
         log.append(encode_batch([(5, b"k", b"v", ())]), 5)
@@ -43,7 +43,7 @@ def test_a_log_waits_until_its_partition_is_announced() -> None:
     assert not topics.by_name
     assert topics.was_clean
     topics.save_high_watermarks()  # before the controller has sent anything
-    topics.announce("t", 3, ID)
+    topics.announce("t", 3, ID, {})
     partition = topics.partition("t", 1)
     assert (partition.is_stored, partition.log.end_offset, partition.log.high_watermark) == (True, 3, 2)
     assert topics.store(partition) is partition.log
@@ -53,7 +53,7 @@ def test_a_checkpoint_keeps_what_was_not_announced() -> None:
     fs = MemoryFileSystem()
     with_records(fs).close()
     topics = opened(fs)
-    topics.announce("other", 1, ID)
+    topics.announce("other", 1, ID, {})
     topics.store(topics.partition("other", 0))
     topics.save_high_watermarks()
     assert fs.read_file("replication-offset-checkpoint") == b"0\n2\nother 0 0\nt 1 2\n"
@@ -78,5 +78,5 @@ def test_a_log_of_a_deleted_topic() -> None:
     topics.replica_logs.remove_waiting(("t", 1))
     topics.replica_logs.remove_waiting(("t", 2))
     assert not fs.exists("t-1")
-    topics.announce("t", 3, ID)
+    topics.announce("t", 3, ID, {})
     assert topics.partition("t", 1).log.end_offset == 0

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from coterie.cli import main
-from coterie.cli.cluster_processes import LocalCluster, command_of, read_state
+from coterie.cli.cluster_processes import LocalCluster, command_of, free_ports, read_state
 from coterie.pipeline.session import JavaMissing, java_runtime
 from tests.awaiting import until_in_thread
 from tests.broker_process import free_port
@@ -128,6 +128,10 @@ def test_a_port_in_use(folder: Path) -> None:
         1,
         f"Error: port {port} cannot be used: Address already in use; choose another --port\n",
     )
+
+
+def test_any_free_ports() -> None:
+    assert len(set(free_ports([0, 0, 0, 0]))) == 4
 
 
 def test_a_process_is_known_by_its_command() -> None:

@@ -227,7 +227,8 @@ def _bound(port: int) -> socket.socket:
     failure: OSError | None = None
     for tried in tries:
         one = socket.socket()
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server that takes it
+        if port:  # as the server that takes it; with it, two sockets that do not listen have the same port
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             one.bind((HOST, tried))
         except OSError as error:

@@ -20,7 +20,7 @@ from tests.awaiting import until_in_thread
 from tests.broker_process import free_port
 
 TOPIC, GROUP, OFFSETS_PARTITIONS = "orders", "billing", 4
-SESSION_MS = 2_000
+SESSION_MS, CONNECT_MS = 2_000, 10_000
 SETTINGS = {
     "default.replication.factor": "3",
     "offsets.topic.replication.factor": "3",
@@ -31,6 +31,7 @@ SETTINGS = {
     "replica.fetch.backoff.ms": "100",
     "controlled.shutdown.retry.backoff.ms": "100",
     "zookeeper.session.timeout.ms": str(SESSION_MS),
+    "zookeeper.connection.timeout.ms": str(CONNECT_MS),
 }
 
 
@@ -91,7 +92,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalZooKeep
 @pytest.fixture
 def session(zookeeper: LocalZooKeeper) -> Iterator[ZooKeeperSession]:
     """The test's own; afterwards the cluster's id is gone, so that the next test has another cluster."""
-    own = ZooKeeperSession(connect(zookeeper.address, SESSION_MS, 10_000), lambda path: None, lambda state: None)
+    own = ZooKeeperSession(connect(zookeeper.address, CONNECT_MS, CONNECT_MS), lambda path: None, lambda state: None)
     yield own
     own.apply(Delete("/cluster/id"))
     own.close()
@@ -122,6 +123,12 @@ def brokers(
 
 def in_sync(admin: BlockingAdmin, topic: str) -> list[set[int]]:
     return [{node.id for node in info.isr} for info in admin.topics([topic])[topic].partitions]
+
+
+def isrs(session: ZooKeeperSession) -> list[set[int]]:
+    """Of the topic's partitions, as ZooKeeper has them."""
+    states = [read(session, f"/brokers/topics/{TOPIC}/partitions/{partition}/state") for partition in range(3)]
+    return [set(json.loads(state.data)["isr"]) for state in states]
 
 
 def coordinator(admin: BlockingAdmin) -> int:
@@ -192,6 +199,20 @@ def test_a_group_on_three_processes(brokers: dict[int, ClusterProcess], session:
         until_in_thread(lambda: in_sync(admin, TOPIC) == [{1, 2, 3}] * 3, lambda: in_sync(admin, TOPIC))
         until_in_thread(lambda: coordinator(admin) > 0, "a coordinator")
         assert sum(admin.group_offsets(GROUP).values()) == 60
+    for broker in brokers.values():
+        broker.kill()
+    assert isrs(session) == [{1, 2, 3}] * 3
+    (brokers[1].data / "boot-id").write_text("another boot")  # as after a reset of its machine
+    brokers[1].begin()
+    brokers[1].until_listening()
+    assert isrs(session) == [{2, 3}] * 3
+    brokers[2].begin()
+    brokers[2].until_listening()
+    assert all(2 in isr for isr in isrs(session))
+    brokers[3].begin()
+    with BlockingAdmin(servers) as admin:
+        until_in_thread(lambda: in_sync(admin, TOPIC) == [{1, 2, 3}] * 3, lambda: in_sync(admin, TOPIC))
+        assert sum(admin.offsets(dict.fromkeys(((TOPIC, p) for p in range(3)), -1)).values()) == 60
 
 
 def test_a_folder_of_another_cluster(zookeeper: LocalZooKeeper, session: ZooKeeperSession, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ class ControllerDriver:
             registration,
             config.unclean_leader_election_enable,
             config.replication.min_insync_replicas,
-            config.lost_power,
+            lost_power=config.lost_power,
         )
         self.machine, self._isr_writer = ControllerMachine(own, now_ms()), IsrWriter(now_ms())
         self._registered, self._broker_id, self._failed = registered, config.broker_id, failed

@@ -11,11 +11,12 @@ from coterie.broker.cluster.joining import join
 from coterie.broker.cluster.kazoo_session import KazooSession
 from coterie.broker.cluster.zookeeper_session import ClusterSession, SessionEvents
 from coterie.broker.node import BrokerNode
-from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.controller import nodes
 from coterie.zookeeper.operations import Create, NodeExists, Read, Znode, ZooKeeperError
 from coterie.zookeeper_session import Unreachable, ZooKeeperSession, connect
 
+_EVERY_ADDRESS = ("0.0.0.0", "::")
 SESSIONS_WAITED_FOR = 2  # of an earlier process of this broker, until its registration is gone
 
 
@@ -57,7 +58,13 @@ async def join_ensemble(
     node: BrokerNode, address: tuple[str, int], *, lost_power: bool, failed: Callable[[Exception], None]
 ) -> None:
     """Returns once the broker, whose ``cluster_id`` is known and which serves at ``address``, is registered. ``failed`` is
-    called with what the broker cannot go on after. Raises Unreachable."""
+    called with what the broker cannot go on after. Raises Unreachable, and SettingError where no other broker could use the
+    address."""
+    if address[0] in _EVERY_ADDRESS:
+        raise SettingError(
+            "advertised.listeners must name the address at which the other brokers reach this one, because it listens on every "
+            "address of the machine; add --set advertised.listeners=HOST:PORT"
+        )
     ensemble, session_timeout_ms, connection_timeout_ms = _ensemble(node.settings)
     config = cluster_config(node.settings, lost_power=lost_power)
 

@@ -241,9 +241,7 @@ class BrokerConfig:
         LONG, 30_000, "How long a replica may lag behind its leader before it leaves the replicas in sync."
     )
     replica_socket_timeout_ms: int = _broker(INT, 30_000, "How long a follower waits for its leader's response.")
-    coterie_journal_enable: bool = _broker(
-        BOOLEAN, True, "Whether group events of a broker alone go to the topic __coterie_journal."
-    )
+    coterie_journal_enable: bool = _broker(BOOLEAN, True, "Whether group events go to the topic __coterie_journal.")
     coterie_group_sync_timeout_enable: bool = _broker(
         BOOLEAN, True, "false: as Kafka 2.6, where a member that never syncs blocks its group."
     )
