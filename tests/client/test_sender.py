@@ -10,6 +10,7 @@ import pytest
 
 from coterie.client import Admin, KafkaError, Producer
 from coterie.client.cluster import Cluster
+from coterie.client.connection import Connection
 from coterie.client.errors import ConfigError
 from coterie.testing import ErrorCode, LocalBroker
 from tests.awaiting import quiet, until
@@ -20,27 +21,34 @@ def producer(broker: LocalBroker, **more: Any) -> Producer:
     return Producer({"bootstrap.servers": broker.bootstrap_servers, "retry.backoff.ms": 10, "linger.ms": 0} | given)
 
 
+@pytest.mark.parametrize("is_open", [True, False], ids=["the connection is open", "the connection is to be opened"])
 def test_an_error_that_nobody_foresaw_fails_its_batch_once_and_the_next_goes_through(
-    coterie_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
+    coterie_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch, is_open: bool
 ) -> None:
     tries: list[int] = []
 
     async def story() -> None:
         async with asyncio.timeout(20), producer(coterie_broker) as one:
             await (await one.send("t", b"first", partition=0))
-            connection = Cluster.connection
 
-            async def broken(*args: Any) -> Any:
+            def broken(*args: Any) -> Any:
                 tries.append(1)
                 raise ZeroDivisionError("a bug")
 
-            monkeypatch.setattr(Cluster, "connection", broken)
+            async def broken_later(*args: Any) -> Any:
+                broken()
+
+            if is_open:
+                monkeypatch.setattr(Connection, "begin", broken)
+            else:
+                monkeypatch.setattr(Cluster, "open_connection", lambda *args: None)
+                monkeypatch.setattr(Cluster, "connection", broken_later)
             delivery = await one.send("t", b"lost", partition=0)
             with pytest.raises(KafkaError, match="an unexpected error in the client: ZeroDivisionError") as raised:
                 await delivery
             assert isinstance(raised.value.__cause__, ZeroDivisionError)
             assert len(tries) == 1
-            monkeypatch.setattr(Cluster, "connection", connection)
+            monkeypatch.undo()
             assert (await (await one.send("t", b"next", partition=0))).offset == 1
 
     asyncio.run(story())

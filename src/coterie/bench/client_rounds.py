@@ -85,7 +85,7 @@ async def produced(address: str) -> AsyncIterator[Round]:
 @asynccontextmanager
 async def single_records(address: str) -> AsyncIterator[Round]:
     """Each is acknowledged before the next one is sent."""
-    async with _producer(address, {}) as producer:
+    async with _producer(address, {"linger.ms": 0}) as producer:
 
         async def run() -> int:
             for _ in range(100):

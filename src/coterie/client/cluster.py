@@ -21,7 +21,7 @@ from coterie.wire.messages.find_coordinator import FindCoordinatorResponse
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 M = TypeVar("M", bound=Message)
-COORDINATOR = "coordinator"  # the purpose of the connection to one
+DATA, COORDINATOR = "data", "coordinator"  # the purposes of connections
 NO_CONTROLLER_S = 0.1  # before metadata is requested again
 NEXT_BROKER_S = 0.5  # before another broker is tried beside one that does not answer
 __all__ = ["GROUP", "TRANSACTION", "Cluster", "TopicInfo"]
@@ -83,7 +83,7 @@ class Cluster:
         assert error is not None
         raise error
 
-    async def connection(self, node_id: int, purpose: str = "data") -> Connection:
+    async def connection(self, node_id: int, purpose: str = DATA) -> Connection:
         """The connection to a broker, opened when needed. Raises KafkaError."""
         address = self.known.address(node_id)
         if address is None:

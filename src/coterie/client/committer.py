@@ -4,6 +4,7 @@ this carries it out on the event loop."""
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import random
 import time
@@ -112,9 +113,15 @@ class Committer:
         """As `commit_async`, for a commit that was begun with the machine."""
         task = asyncio.create_task(self._report(token, *self._begin(token), offsets, callback))
         self._async_commits.add(task)
-        task.add_done_callback(lambda t: self._cancel(token) if t.cancelled() else t.exception())
-        task.add_done_callback(self._async_commits.discard)
+        task.add_done_callback(functools.partial(self._reported, token))
         return task
+
+    def _reported(self, token: int, task: asyncio.Task[None]) -> None:
+        self._async_commits.discard(task)
+        if task.cancelled():
+            self._cancel(token)
+        else:
+            task.exception()  # the caller may not look at it
 
     async def async_commits_done(self) -> None:
         """Returns once no asynchronous commit is under way."""
@@ -234,7 +241,9 @@ class Committer:
         token, cluster = effect.token, self._cluster
         self._errors.pop(token, None)
         try:
-            connection = await cluster.coordinator_connection(effect.node_id)
+            connection = cluster.open_connection(effect.node_id, COORDINATOR)
+            if connection is None:
+                connection = await cluster.coordinator_connection(effect.node_id)
             response = await connection.request(
                 effect.request, OffsetCommitResponse, cluster.timeout_s, highest=topic_names.OFFSET_COMMIT
             )

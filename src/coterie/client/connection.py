@@ -189,10 +189,10 @@ class Connection(asyncio.Protocol):
         """Whether a response is still to come."""
         return any(not future.done() for future in self._waiting.values())
 
-    def version_of(self, request: type[Message]) -> int:
+    def version_of(self, request: type[Message], highest: int | None = None) -> int:
         """The version in which such a request goes out. Raises KafkaError UNSUPPORTED_VERSION."""
         assert self.versions is not None
-        return self.versions.choose(request)
+        return self.versions.choose(request, highest)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -218,15 +218,23 @@ class Connection(asyncio.Protocol):
 
     async def request(self, request: Message, response: type[M], timeout_s: float, *, highest: int | None = None) -> M:
         """The answer. Raises KafkaError: NETWORK_EXCEPTION, REQUEST_TIMED_OUT or UNSUPPORTED_VERSION."""
-        assert self.versions is not None
-        return await self.request_version(request, response, self.versions.choose(type(request), highest), timeout_s)
+        return await self.request_version(request, response, self.version_of(type(request), highest), timeout_s)
 
     async def request_version(self, request: Message, response: type[M], version: int, timeout_s: float) -> M:
         """The answer to a request in just that version. Raises KafkaError NETWORK_EXCEPTION or REQUEST_TIMED_OUT."""
+        return self.decoded(response, await self.begin(request, version, timeout_s), version)
+
+    def begin(self, request: Message, version: int, timeout_s: float) -> asyncio.Future[bytes]:
+        """Sends a request. The future has the response, for `decoded`, or KafkaError NETWORK_EXCEPTION or REQUEST_TIMED_OUT.
+        Raises KafkaError for a request that cannot be sent."""
         future = self._send(request, version)
         self._expect(self._correlation_id, timeout_s)
+        return future
+
+    def decoded(self, response: type[M], frame: bytes, version: int) -> M:
+        """Raises KafkaError NETWORK_EXCEPTION."""
         try:
-            return decode_response(response, await future, version)
+            return decode_response(response, frame, version)
         except WireError as error:
             self.abort("the broker sent an answer that cannot be read")
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"an answer that cannot be read: {error}") from error

@@ -10,7 +10,7 @@ import time
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from coterie.client.cluster import COORDINATOR, Cluster
+from coterie.client.cluster import COORDINATOR, DATA, Cluster
 from coterie.client.connection import Connection
 from coterie.client.errors import (
     CorruptBatchError,
@@ -245,7 +245,7 @@ class Fetcher:
         response is not awaited."""
         connection = self._cluster.open_connection(sent.node_id, COORDINATOR)
         if connection is None:
-            connection = self._cluster.open_connection(sent.node_id, "data")
+            connection = self._cluster.open_connection(sent.node_id, DATA)
             if connection is not None and connection.is_waiting:
                 timeout_s = 0
         return self._send_last(sent, connection, timeout_s)

@@ -78,6 +78,8 @@ class Producer(Generic[K, V]):
                 raise ConfigError("a transactional.id needs acks=all and enable.idempotence=true")
             self._transactions = TransactionManager(self._cluster, transactional_id)
         self._sender = Sender(self._cluster, acks, idempotent, self._transactions, self._batch_closed)
+        self._accumulator, self._results = self._sender.accumulator, self._sender.results
+        self._buffer_memory: int = self.settings.buffer_memory
         self._partitioner: Partitioner | None = self.settings.partitioner
         self._largest: int = self.settings.max_request_size
         self._sticky: dict[str, int] = {}
@@ -123,9 +125,13 @@ class Producer(Generic[K, V]):
             raise TypeError(f"on_delivery must be a function of (metadata, error), not {on_delivery!r}")
         if self._transactions is not None:
             self._transactions.require(State.IN_TRANSACTION)
-        key_bytes = _bytes(self._serialize_key, topic, key, "key")
-        value_bytes = _bytes(self._serialize_value, topic, value, "value")
-        size = len(key_bytes or b"") + len(value_bytes or b"") + RECORD_OVERHEAD_BYTES
+        size, key_bytes, value_bytes = RECORD_OVERHEAD_BYTES, None, None
+        if key is not None:
+            key_bytes = _bytes(self._serialize_key, topic, key, "key")
+            size += len(key_bytes or b"")
+        if value is not None:
+            value_bytes = _bytes(self._serialize_value, topic, value, "value")
+            size += len(value_bytes or b"")
         if headers:
             headers, header_bytes = arguments.record_headers(headers)
             size += header_bytes
@@ -134,21 +140,18 @@ class Producer(Generic[K, V]):
         if size > self._largest:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes; max.request.size is less")
         count = self._counts.get(topic) or await self._partitions(topic)
-        now_s = time.monotonic()
-        if now_s >= self._refresh_due_s:
-            self._refresh_counts()
-        partition = (
-            self._choose(topic, key_bytes, count) if partition is None else arguments.integer(partition, "partition")
-        )
-        if not 0 <= partition < count:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} has partitions 0 to {count - 1}")
-        if not self._sender.has_room(size):
+        if partition is None:
+            partition = self._choose(topic, key_bytes, count)
+        else:
+            partition = _checked(arguments.integer(partition, "partition"), topic, count)
+        if self._accumulator.buffered_bytes + size > self._buffer_memory:
             await self._sender.until_room(size)
-            now_s = time.monotonic()
             if self._closed:
                 raise RuntimeError(CLOSED)
         at_ms = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
-        delivery = self._sender.append((topic, partition), (at_ms, key_bytes, value_bytes, headers), size, now_s)
+        item = (at_ms, key_bytes, value_bytes, headers)
+        batch, index = self._accumulator.append((topic, partition), item, size, time.monotonic() * 1000)
+        delivery = Delivery(batch, index, self._results[batch] if index else self._sender.begun(batch))
         if on_delivery is not None:
             delivery.report_to(on_delivery)
         return delivery
@@ -231,9 +234,13 @@ class Producer(Generic[K, V]):
 
     def _choose(self, topic: str, key: bytes | None, count: int) -> int:
         if self._partitioner is not None:
-            return arguments.integer(self._partitioner(topic, key, count), "the partitioner's partition")
+            chosen = arguments.integer(self._partitioner(topic, key, count), "the partitioner's partition")
+            return _checked(chosen, topic, count)
         if key is None:
-            return self._sticky.setdefault(topic, hash(id(self)) % count) % count
+            sticky = self._sticky.get(topic)
+            if sticky is None:
+                sticky = self._sticky[topic] = hash(id(self))
+            return sticky % count
         number = self._partition_by_key.get((key, count))
         if number is None:
             number = partition_for_key(key, count)
@@ -245,6 +252,8 @@ class Producer(Generic[K, V]):
         """No key: the next batch goes to the next partition, so that partitions fill evenly."""
         if topic in self._sticky:
             self._sticky[topic] += 1
+        if time.monotonic() >= self._refresh_due_s:
+            self._refresh_counts()
 
     # -- transactions -------------------------------------------------------------------------------------------------
 
@@ -343,9 +352,16 @@ class Producer(Generic[K, V]):
             self._cluster.close()
 
 
+def _checked(partition: int, topic: str, count: int) -> int:
+    """Raises KafkaError for a partition that the topic does not have."""
+    if not 0 <= partition < count:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} has partitions 0 to {count - 1}")
+    return partition
+
+
 def _bytes(serialize: Callable[[str, Any], bytes] | None, topic: str, given: object, part: str) -> bytes | None:
     """A key or value as bytes. Raises SerializationError, TypeError."""
-    if serialize is not None and given is not None:
+    if serialize is not None:
         try:
             given = serialize(topic, given)
         except Exception as error:

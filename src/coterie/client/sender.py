@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import random
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from coterie.client.batching import BatchFuture, Delivery, error_of_failure, failure_of
-from coterie.client.cluster import Cluster
+from coterie.client.batching import BatchFuture, error_of_failure, failure_of
+from coterie.client.cluster import DATA, Cluster
+from coterie.client.connection import Connection
 from coterie.client.errors import KafkaError, check
 from coterie.client.retrying import backoff_of
 from coterie.client.transactions import TransactionManager
 from coterie.client.types import TopicPartition
-from coterie.producing.batch import Acknowledged, Item, ProduceFailure, ProducerBatch, ProducerIdAndEpoch
+from coterie.producing.batch import Acknowledged, ProduceFailure, ProducerBatch, ProducerIdAndEpoch
 from coterie.producing.config import ProducingConfig
 from coterie.producing.effects import (
     AddPartitions,
@@ -86,8 +88,8 @@ class Sender:
             batch_closed,
             None if transactions is None else _Transaction(transactions),
         )
-        self.has_room, self._append = self.machine.accumulator.has_room, self.machine.append
-        self._results: dict[ProducerBatch, BatchFuture] = {}
+        self.accumulator = self.machine.accumulator
+        self.results: dict[ProducerBatch, BatchFuture] = {}  # of the batches without an end
         self._room = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._is_awake = False
@@ -97,15 +99,11 @@ class Sender:
 
     # -- records ------------------------------------------------------------------------------------------------------
 
-    def append(self, partition: tuple[str, int], item: Item, size: int, now_s: float) -> Delivery:
-        """Puts a record of about ``size`` bytes into the open batch of its partition; there is room for it. ``now_s`` of the
-        loop's clock."""
-        batch, index = self._append(partition, item, size, now_s * 1000)
-        if index:
-            return Delivery(batch, index, self._results[batch])
-        done = self._results[batch] = asyncio.get_running_loop().create_future()
+    def begun(self, batch: ProducerBatch) -> BatchFuture:
+        """Follows a batch that has its first record, by `Accumulator.append`."""
+        done = self.results[batch] = asyncio.get_running_loop().create_future()
         self._wake()
-        return Delivery(batch, index, done)
+        return done
 
     async def until_room(self, size: int) -> None:
         """Waits for room in buffer.memory, max.block.ms at most. Raises KafkaError."""
@@ -114,7 +112,7 @@ class Sender:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes; buffer.memory is less")
         try:
             async with asyncio.timeout(block_ms / 1000):
-                while not self.has_room(size) and not self._closed:
+                while not self.accumulator.has_room(size) and not self._closed:
                     self._room.clear()
                     self.machine.flush()  # no batch waits for more records while there is no room for them
                     self._wake()
@@ -134,6 +132,8 @@ class Sender:
     def _run(self, *arguments: Any) -> None:
         """An input, its method first, or none; then what follows of it, and when to come again."""
         self._is_awake = False
+        if self._is_over:
+            return
         machine = self.machine
         try:
             if arguments:
@@ -165,7 +165,7 @@ class Sender:
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case SendProduce():
-                self._task(self._send(effect))
+                self._send(effect)
             case BatchEnded(batch):
                 self._ended(batch)
             case ForgetLeaders(topic):
@@ -188,32 +188,54 @@ class Sender:
             for _, result in batch.results:
                 if isinstance(result, ProduceFailure):
                     self._transactions.failed(error_of_failure(result))
-        done = self._results.pop(batch)
+        done = self.results.pop(batch)
         if not done.done():
             first = batch.results[0][1]
             done.set_result(first if isinstance(first, Acknowledged) and len(batch.results) == 1 else None)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
-    async def _send(self, effect: SendProduce) -> None:
-        machine, token = self.machine, effect.token
+    def _send(self, effect: SendProduce) -> None:
+        """At once where there is a connection, which spares a task."""
+        connection = self._cluster.open_connection(effect.node_id, DATA)
+        if connection is None:
+            self._task(self._connect_and_send(effect))
+        else:
+            self._send_on(connection, effect)
+
+    async def _connect_and_send(self, effect: SendProduce) -> None:
         try:
             connection = await self._cluster.connection(effect.node_id)
-            self._check_codec(connection.version_of(ProduceRequest))
+        except Exception as error:
+            self._failed(effect.token, error)
+        else:
+            self._send_on(connection, effect)
+
+    def _send_on(self, connection: Connection, effect: SendProduce) -> None:
+        """The machine learns of the result in a later turn of the loop, as it may be running now."""
+        token, loop = effect.token, asyncio.get_running_loop()
+        try:
+            version = connection.version_of(ProduceRequest, self._highest())
+            self._check_codec(version)
             if self.config.acks == 0:
                 connection.tell(effect.request)
-                response = None
+                loop.call_soon(self._run, self.machine.sent, token, _now_ms())
             else:
-                timeout_s = self._cluster.timeout_s
-                highest = self._highest()
-                response = await connection.request(effect.request, ProduceResponse, timeout_s, highest=highest)
+                response = connection.begin(effect.request, version, self._cluster.timeout_s)
+                response.add_done_callback(functools.partial(self._answered, connection, token, version))
         except Exception as error:
-            self._run(machine.request_failed, token, failure_of(error), _now_ms(), _jitter())
+            loop.call_soon(self._failed, token, error)
+
+    def _answered(self, connection: Connection, token: int, version: int, frame: asyncio.Future[bytes]) -> None:
+        try:
+            response = connection.decoded(ProduceResponse, frame.result(), version)
+        except Exception as error:
+            self._failed(token, error)
         else:
-            if response is None:
-                self._run(machine.sent, token, _now_ms())
-            else:
-                self._run(machine.produced, token, response, _now_ms(), _jitter())
+            self._run(self.machine.produced, token, response, _now_ms(), _jitter())
+
+    def _failed(self, token: int, error: Exception) -> None:
+        self._run(self.machine.request_failed, token, failure_of(error), _now_ms(), _jitter())
 
     def _highest(self) -> int:
         """The newest version of Produce that has topics by name and implies no newer transaction than the open one."""
@@ -260,8 +282,8 @@ class Sender:
         """Returns once everything appended so far is acknowledged or has failed."""
         self.machine.flush()
         self._run()
-        if self._results:
-            await asyncio.wait(list(self._results.values()))
+        if self.results:
+            await asyncio.wait(list(self.results.values()))
         await asyncio.sleep(0)  # so that callbacks of deliveries have run
 
     async def close(self, timeout_s: float) -> None:

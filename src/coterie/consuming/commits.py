@@ -31,8 +31,7 @@ from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommi
 NOT_A_MEMBER = ("", -1)
 
 
-@dataclass(frozen=True, slots=True)
-class SendCommit:
+class SendCommit(NamedTuple):
     """Send to that broker, then call `Commits.answered` or `Commits.request_failed`."""
 
     node_id: int
@@ -45,8 +44,7 @@ class LookUpCoordinator:
     """Find the group's coordinator, put it into the cluster's metadata, then call the machine's ``coordinator_looked_up``."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommitEnded:
+class CommitEnded(NamedTuple):
     """The result of a commit, once for each. ``verdict`` is DONE, or says what kind of failure ``code`` is; ``message`` names
     the partition, or the time that was not enough."""
 

@@ -1,4 +1,9 @@
-"""Frames: int32 size, header, body. Reading a request out of one, and writing answers and requests into one."""
+"""Frames: int32 size, header, body. Reading a request out of one, and writing answers and requests into one.
+
+A request's header is api key, version, correlation id and client id, which is never compact; behind it, where the request's
+version is flexible (header version 2, else 1), tags. A response's header is the correlation id, and tags where the version is
+flexible, except for ApiVersions.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,6 @@ from typing import TypeVar
 
 from coterie.wire.codec import decode, encoder
 from coterie.wire.declaration import Message
-from coterie.wire.messages.header import RequestHeader
 from coterie.wire.primitives import WireError, read_unsigned_varint
 
 M = TypeVar("M", bound=Message)
@@ -100,10 +104,9 @@ def encode_response(correlation_id: int, response: Message, version: int) -> byt
 
 def encode_request(correlation_id: int, client_id: str | None, request: Message, version: int) -> bytes:
     """The whole frame of a request, size included."""
-    header = RequestHeader(request.api_key, version, correlation_id, client_id)
-    pieces: list[bytes] = [b"", header.encode(1)]
-    if version in request.flexible:
-        pieces.append(b"\0")
+    client = b"" if client_id is None else client_id.encode()
+    start = _REQUEST_START.pack(request.api_key, version, correlation_id, -1 if client_id is None else len(client))
+    pieces = [b"", start, client, b"\0" if version in request.flexible else b""]
     encoder(type(request), version)(request, pieces)
     pieces[0] = _SIZE.pack(sum(map(len, pieces)))
     return b"".join(pieces)
