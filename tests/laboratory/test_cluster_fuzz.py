@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -201,39 +201,39 @@ def a_deletion_waits_for_no_broker(patch: Patch) -> None:
     patch.setattr(deletion.TopicDeletion, "is_deleted", completed)
 
 
-def run_seeds(seeds: range) -> None:
+def run_seeds(seeds: Sequence[int]) -> None:
     for seed in seeds:
         run_cluster_seed(seed, minutes=2)
 
 
-# Each rule that is off, and the first of the seeds that are tried.
+# Each rule that is off, and the first of the seeds from 0 on that sees it.
 DEFECTS: dict[Callable[[Patch], None], int] = {
-    the_isr_is_written_whatever_the_version: 0,
-    the_controller_writes_whatever_the_version: 0,
-    a_replaced_controller_goes_on: 0,
+    the_isr_is_written_whatever_the_version: 2,
+    the_controller_writes_whatever_the_version: 2,
+    a_replaced_controller_goes_on: 1,
     logs_are_not_truncated: 0,
     logs_are_truncated_to_the_high_watermark: 0,
-    leader_epochs_are_not_checked: 0,
+    leader_epochs_are_not_checked: 2,
     the_high_watermark_waits_for_nobody: 0,
     followers_join_before_they_have_caught_up: 0,
-    any_replica_is_elected: 0,
-    the_high_watermark_leaves_out_who_is_about_to_go: 0,
-    a_broker_obeys_before_it_is_registered: 0,
-    a_broker_that_lost_power_stays_in_its_isrs: 0,
-    a_lone_replica_may_be_left: 0,
-    a_reassignment_ends_before_its_target_has_caught_up: 0,
-    a_deletion_begins_beside_a_reassignment: 0,
+    any_replica_is_elected: 3,
+    the_high_watermark_leaves_out_who_is_about_to_go: 17,
+    a_broker_obeys_before_it_is_registered: 13,
+    a_broker_that_lost_power_stays_in_its_isrs: 1,
+    a_lone_replica_may_be_left: 134,
+    a_reassignment_ends_before_its_target_has_caught_up: 77,
+    a_deletion_begins_beside_a_reassignment: 9,
     a_deletion_waits_for_no_broker: 0,
 }
 
 
-@pytest.mark.parametrize(("defect", "first"), DEFECTS.items())
-def test_a_rule_that_is_off_is_seen(defect: Callable[[Patch], None], first: int, monkeypatch: Patch) -> None:
+@pytest.mark.parametrize(("defect", "known"), DEFECTS.items())
+def test_a_rule_that_is_off_is_seen(defect: Callable[[Patch], None], known: int, monkeypatch: Patch) -> None:
+    """A change of the code changes the stories of seeds: where the known one sees nothing any more, the others are tried."""
     defect(monkeypatch)
     with pytest.raises((FuzzFailure, IndexError, KeyError)):
-        run_seeds(range(first, first + SEEDS_FOR_A_DEFECT))
+        run_seeds([known, *range(SEEDS_FOR_A_DEFECT)])
 
 
-@pytest.mark.parametrize("first", sorted(set(DEFECTS.values())))
-def test_the_same_seeds_break_no_rule_while_all_are_on(first: int) -> None:
-    run_seeds(range(first, first + SEEDS_FOR_A_DEFECT // 5))
+def test_the_same_seeds_break_no_rule_while_all_are_on() -> None:
+    run_seeds(sorted(set(DEFECTS.values())))
