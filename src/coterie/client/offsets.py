@@ -160,16 +160,10 @@ def check_stable(request: OffsetFetchRequest, version: int) -> None:
 
 
 async def commit_offsets(
-    cluster: Cluster,
-    coordinator: int,
-    group_id: str,
-    offsets: ByPartition[int | OffsetAndMetadata],
-    generation: int = -1,
-    member_id: str = "",
-    group_instance_id: str | None = None,
+    cluster: Cluster, coordinator: int, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]
 ) -> None:
-    """Commits for a member, or for a group without members. Raises KafkaError with the first partition's error."""
-    request = commit_request(group_id, offsets, generation, member_id, group_instance_id)
+    """Commits for a group without members, once. Raises KafkaError with the first partition's error."""
+    request = commit_request(group_id, offsets, -1, "", None)
     connection = await cluster.coordinator_connection(coordinator)
     response = await connection.request(
         request, OffsetCommitResponse, cluster.timeout_s, highest=topic_names.OFFSET_COMMIT

@@ -149,14 +149,15 @@ class Sender:
         self._come_again(due_ms)
 
     def _come_again(self, due_ms: float | None) -> None:
-        due_s = None if due_ms is None else due_ms / 1000
+        """A timer that is set for earlier stays, and looks again then: most batches end long before their deadline."""
+        if due_ms is None or self._is_over:
+            return
+        due_s = due_ms / 1000
         if self._timer is not None:
-            if due_s is not None and self._timer.when() == due_s:
+            if self._timer.when() <= due_s:
                 return
             self._timer.cancel()
-            self._timer = None
-        if due_s is not None and not self._is_over:
-            self._timer = asyncio.get_running_loop().call_at(due_s, self._fire)
+        self._timer = asyncio.get_running_loop().call_at(due_s, self._fire)
 
     def _fire(self) -> None:
         self._timer = None
@@ -296,10 +297,11 @@ class Sender:
                     await self.flush()
         finally:
             self._is_over = True
+            if self._timer is not None:
+                self._timer.cancel()
             text = "the producer was closed before the record was acknowledged"
             for effect in self.machine.fail_all(ProduceFailure(ErrorCode.REQUEST_TIMED_OUT, text)):
                 self._carry_out(effect)
-            self._come_again(None)
             for task in self._tasks:
                 task.cancel()
             if self._tasks:
