@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 from coterie.cli import main
 from coterie.cli.cluster_processes import LocalCluster, command_of, free_ports, read_state
 from coterie.pipeline.session import JavaMissing, java_runtime
+from coterie.testing import local_zookeeper
 from tests.awaiting import until_in_thread
 from tests.broker_process import free_port
 from tests.cli.json_shapes import documented
@@ -116,6 +117,18 @@ def test_what_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text("[]")
     damaged = coterie("cluster", "stop", *data)
     assert (damaged.exit_code, "does not describe a cluster" in damaged.output) == (1, True)
+
+
+def test_without_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("kazoo")
+    pytest.importorskip("pyspark")
+
+    def missing() -> Path:
+        raise JavaMissing("there is no Java here")
+
+    monkeypatch.setattr(local_zookeeper, "java_runtime", missing)
+    end = coterie("cluster", "start", "--data", str(tmp_path / "cluster"), "--port", "0")
+    assert (end.exit_code, end.output) == (3, "Error: there is no Java here\n")
 
 
 def test_a_port_in_use(folder: Path) -> None:

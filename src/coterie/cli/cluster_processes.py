@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from coterie.addresses import format_address
+from coterie.pipeline.session import JavaMissing
 from coterie.testing.local_zookeeper import LocalZooKeeper
 
 HOST = "127.0.0.1"
@@ -133,6 +134,8 @@ class LocalCluster:
         if self.zookeeper_pid() is None:
             try:
                 await asyncio.to_thread(self._zookeeper.start)
+            except JavaMissing:
+                raise
             except RuntimeError as error:
                 raise ClusterTrouble(str(error)) from error
             assert self._zookeeper.process is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -10,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from coterie.broker.cluster.ensemble import read_cluster_id
+from coterie.broker.settings import BrokerSettings
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.coordinator.partitioning import partition_for
 from coterie.pipeline.session import JavaMissing
 from coterie.testing.local_zookeeper import LocalZooKeeper
-from coterie.zookeeper.operations import Delete, Read, Znode
+from coterie.zookeeper.operations import Create, Delete, Read, Znode
 from coterie.zookeeper_session import ZooKeeperSession, connect
 from tests.awaiting import until_in_thread
 from tests.broker_process import free_port
@@ -237,3 +240,12 @@ def test_an_id_that_is_in_use(zookeeper: LocalZooKeeper, session: ZooKeeperSessi
     assert other._wait() == 1
     assert "is another broker running with that broker.id?" in other.said().splitlines()[-1]
     one.stop()
+
+
+def test_a_cluster_below_a_path_of_zookeeper(zookeeper: LocalZooKeeper, session: ZooKeeperSession) -> None:
+    """Which is made, as by Kafka."""
+    settings = BrokerSettings({"broker.id": "1", "zookeeper.connect": f"{zookeeper.address}/our/kafka"})
+    assert asyncio.run(read_cluster_id(settings, lambda: "first")) == "first"
+    assert asyncio.run(read_cluster_id(settings, lambda: "second")) == "first"
+    assert read(session, "/our/kafka/cluster/id").data == '{"version":"1","id":"first"}'
+    session.apply(Create("/cluster/id", "", ephemeral=False))  # which the fixture removes

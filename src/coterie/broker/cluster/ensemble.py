@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from coterie.broker.cluster.config import cluster_config
 from coterie.broker.cluster.joining import join
@@ -35,17 +35,31 @@ async def read_cluster_id(settings: BrokerSettings, new_id: Callable[[], str]) -
 def _read_cluster_id(
     address: str, session_timeout_ms: int, connection_timeout_ms: int, new_id: Callable[[], str]
 ) -> str:
+    servers, slash, chroot = address.partition("/")
+    try:
+        if slash:
+            with _session(servers, session_timeout_ms, connection_timeout_ms) as above, suppress(NodeExists):
+                above.apply(Create(slash + chroot, "", ephemeral=False))
+        with _session(address, session_timeout_ms, connection_timeout_ms) as session:
+            node = session.apply(Read(nodes.CLUSTER_ID))
+            if not isinstance(node, Znode):
+                with suppress(NodeExists):  # another broker was first
+                    session.apply(Create(nodes.CLUSTER_ID, nodes.cluster(new_id()), ephemeral=False))
+                node = session.apply(Read(nodes.CLUSTER_ID))
+            return nodes.cluster_id_of(node.data if isinstance(node, Znode) else "")
+    except ZooKeeperError as error:
+        if isinstance(error, Unreachable):
+            raise
+        raise Unreachable(f"the cluster's id cannot be read in ZooKeeper at {address}: {reason(error)}") from error
+
+
+@contextmanager
+def _session(address: str, session_timeout_ms: int, connection_timeout_ms: int) -> Iterator[ZooKeeperSession]:
+    """Raises Unreachable."""
     client = connect(address, session_timeout_ms, connection_timeout_ms)
     session = ZooKeeperSession(client, lambda path: None, lambda state: None)
     try:
-        node = session.apply(Read(nodes.CLUSTER_ID))
-        if not isinstance(node, Znode):
-            with suppress(NodeExists):  # another broker was first
-                session.apply(Create(nodes.CLUSTER_ID, nodes.cluster(new_id()), ephemeral=False))
-            node = session.apply(Read(nodes.CLUSTER_ID))
-        return nodes.cluster_id_of(node.data if isinstance(node, Znode) else "")
-    except ZooKeeperError as error:
-        raise Unreachable(f"the cluster's id cannot be read in ZooKeeper at {address}: {reason(error)}") from error
+        yield session
     finally:
         session.close()
 

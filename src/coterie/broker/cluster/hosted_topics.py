@@ -9,14 +9,16 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
 from coterie.broker.topics import Topics
 from coterie.broker.turns import finish
+from coterie.log.findings import UnreadableFile
 from coterie.replication.partition import Replica
-from coterie.replication.states import ReplicaLog, TopicPartition
+from coterie.replication.states import ReplicaError, ReplicaLog, ReplicaRefusal, TopicPartition
 from coterie.replication.stored_log import StoredReplicaLog
 
 
 class HostedTopics:
     """A `ReplicaStorage` over `Topics`. ``role_changed`` is called for each partition whose role here is another;
-    ``topics_deleted`` with the names of topics that are gone. ``settings_of`` a topic: None where they are not known yet."""
+    ``topics_deleted`` with the names of topics that are gone. ``settings_of`` a topic: None where they are not known yet.
+    ``failed`` gets the error of a log that cannot be opened or made: the broker must stop then, so that others lead."""
 
     def __init__(
         self,
@@ -27,9 +29,10 @@ class HostedTopics:
         role_changed: Callable[[Partition], None],
         topics_deleted: Callable[[tuple[str, ...]], None],
         settings_of: Callable[[str], Mapping[str, str] | None],
+        failed: Callable[[Exception], None] = lambda error: None,
     ) -> None:
         self._topics, self._cluster_id, self._now_ms, self._settings = topics, cluster_id, now_ms, settings
-        self._settings_of = settings_of
+        self._settings_of, self._failed = settings_of, failed
         self._role_changed, self._topics_deleted = role_changed, topics_deleted
         # A group's or a producer's partition is found by the number of all, also before all are announced.
         self._counts = {
@@ -74,9 +77,14 @@ class HostedTopics:
     # -- the storage of replicas ----------------------------------------------------------------------------------------
 
     def open_log(self, partition: TopicPartition) -> tuple[ReplicaLog, int]:
-        """The log of a replica, made where there is none, and its high watermark of the last checkpoint. Raises OSError."""
+        """The log of a replica, made where there is none, and its high watermark of the last checkpoint. Raises
+        ReplicaRefusal KAFKA_STORAGE_ERROR."""
         self.announced([partition])
-        log = self._topics.store(self._topics.partition(*partition))
+        try:
+            log = self._topics.store(self._topics.partition(*partition))
+        except (OSError, UnreadableFile) as error:
+            self._failed(error)
+            raise ReplicaRefusal(ReplicaError.KAFKA_STORAGE_ERROR) from error
         return StoredReplicaLog(log, log.high_watermark, self._now_ms), log.high_watermark
 
     def roles_changed(self, replicas: Sequence[Replica]) -> None:

@@ -50,7 +50,7 @@ async def join(
         node.groups.topics_deleted(names)
 
     hosted = HostedTopics(
-        node.topics, node.settings, cluster_id, now_ms, node.role_changed, topics_deleted, settings_of
+        node.topics, node.settings, cluster_id, now_ms, node.role_changed, topics_deleted, settings_of, failed
     )
     registration = nodes.broker(*address, config.rack, now_ms())
     member = ClusterMember(config, registration, view, hosted, now_ms, dial, failed)

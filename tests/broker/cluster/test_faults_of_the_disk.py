@@ -1,0 +1,81 @@
+"""A broker of a cluster whose disk fails: it stops, others lead at once, and its next start does not trust its logs."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable
+
+from coterie.broker.cluster import machine_reset
+from coterie.broker.cluster.hosted_topics import HostedTopics
+from coterie.broker.settings import BrokerSettings
+from coterie.broker.topics import Topics
+from coterie.log.filesystem import MemoryFileSystem
+from coterie.replication.replicas import Replicas
+from coterie.replication.states import PartitionState, ReplicaError, ReplicationConfig
+from coterie.testing.cluster_brokers import ClusterBrokers
+from coterie.testing.faults import Faults
+from tests.awaiting import until
+
+TOPIC = "orders"
+
+
+def run(story: Callable[[ClusterBrokers], Awaitable[None]]) -> None:
+    async def with_brokers() -> None:
+        cluster = ClusterBrokers({}, 3, (), Faults(), ())
+        await cluster.start()
+        try:
+            await story(cluster)
+        finally:
+            await cluster.stop()
+
+    asyncio.run(with_brokers())
+
+
+async def with_topic(cluster: ClusterBrokers) -> None:
+    controller = cluster.controller()
+    assert controller is not None
+    changes = controller.broker.topic_changes
+    assert changes is not None
+    await changes.create(TOPIC, {0: (1, 2, 3)}, {})
+    await until(lambda: cluster.leader(TOPIC, 0) is not None, "a leader")
+
+
+def test_an_fsync_that_failed() -> None:
+    async def story(cluster: ClusterBrokers) -> None:
+        await with_topic(cluster)
+        failing = cluster.brokers[1]
+        fs = failing.broker._fs
+        machine_reset.write_boot(fs)
+        failing.broker._disk_failed(OSError(errno.EIO, "I/O error"))
+        assert failing.broker.failed.is_set()
+        failing.is_running = False
+        await failing.broker.stop()
+        assert machine_reset.may_have_lost_records(fs, was_clean=False)
+        assert not fs.exists(".kafka_cleanshutdown")
+        await until(lambda: (one := cluster.leader(TOPIC, 0)) is not None and one.broker_id != 1, "another leader")
+
+    run(story)
+
+
+class FullDisk(MemoryFileSystem):
+    """No new folder can be made."""
+
+    def make_directory(self, path: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", path)
+
+
+def test_a_log_that_cannot_be_made() -> None:
+    """Its partition is refused, the others of the request are not, and the broker stops."""
+    settings, failures = BrokerSettings(), list[Exception]()
+    topics = Topics(FullDisk(), settings, in_cluster=True)
+    topics.load()
+    hosted = HostedTopics(
+        topics, settings, "c", lambda: 0, lambda partition: None, lambda names: None, lambda topic: {}, failures.append
+    )
+    replicas = Replicas(1, ReplicationConfig(), hosted.open_log, hosted.remove_log)
+    replicas.registered(5)
+    states = {(TOPIC, 0): PartitionState(1, 0, (1,), 1, 0, (1,))}
+    refused, effects = replicas.leader_and_isr(1, 5, states, 0)
+    assert (refused, effects) == ({(TOPIC, 0): ReplicaError.KAFKA_STORAGE_ERROR}, [])
+    assert [str(failure) for failure in failures] == ["[Errno 28] No space left on device: 'orders-0'"]
