@@ -23,15 +23,22 @@ class ReplicaLogs:
         self._store = store
         self._waiting: dict[TopicPartition, PartitionLog] = {}
         self._without_replica: PartitionLog | None = None
+        self._topic_ids: dict[str, bytes] = {}  # of topics whose nodes have one
 
     def load(self) -> None:
         """Opens the logs of the folder. Raises OSError, UnreadableFile."""
         self._waiting = self._store.load_replicas()
 
-    def announced(self, topic: Topic, count: int, config: LogConfig) -> None:
-        """The topic has so many partitions at least."""
+    def announced(self, topic: Topic, count: int, config: LogConfig, written_id: bytes | None) -> None:
+        """The topic has so many partitions at least. ``written_id``: of its node; a log of another id is of a topic of that
+        name that was deleted while this broker was down. Raises OSError."""
+        if written_id is not None:
+            self._topic_ids[topic.name] = written_id
         for index in range(len(topic.partitions), count):
             log = self._waiting.pop((topic.name, index), None)
+            if log is not None and written_id is not None and not self._store.is_of_topic(log, written_id):
+                self._store.set_aside(log)
+                log = None
             if log is not None:
                 log.config = config
             partition = Partition(topic.name, index, log or self._empty(config), in_cluster=True)
@@ -47,7 +54,10 @@ class ReplicaLogs:
     def store(self, partition: Partition, config: LogConfig) -> None:
         """The partition has a replica here: its log is in the folder. Raises OSError, UnreadableFile."""
         if not partition.is_stored:
-            partition.use_log(self._store.new_log(f"{partition.topic}-{partition.index}", config), is_stored=True)
+            log = self._store.new_log(f"{partition.topic}-{partition.index}", config)
+            if partition.topic in self._topic_ids:
+                self._store.is_of_topic(log, self._topic_ids[partition.topic])
+            partition.use_log(log, is_stored=True)
 
     def remove(self, partition: Partition) -> None:
         """The partition has no replica here any more."""

@@ -138,8 +138,10 @@ class ReplicaServices(TopicServices, ControlServices, Protocol):
 
 
 class ConfigServices(Protocol):
-    """For the requests that describe and alter settings; ``entity_settings`` is None for a broker alone."""
+    """For the requests that describe and alter settings; ``entity_settings`` is None for a broker alone. ``lacks_topic_ids``: a
+    broker before Kafka 2.8 may be in the cluster."""
 
+    lacks_topic_ids: bool
     entity_settings: EntitySettings | None
     topics: Topics
     settings: BrokerSettings

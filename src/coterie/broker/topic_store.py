@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from coterie.broker.checkpoints import LogCheckpoints
+from coterie.broker.partition_metadata import read_topic_id, write_topic_id
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import Partition, Topic, internal_configs
 from coterie.log import checked_files
@@ -130,12 +131,7 @@ class TopicStore:
         return topics
 
     def _adopted_id(self, topic_name: str) -> bytes:
-        path = f"{topic_name}-0/partition.metadata"
-        if self._fs.exists(path):
-            lines = dict(line.split(": ", 1) for line in self._fs.read_file(path).decode().splitlines() if ": " in line)
-            if "topic_id" in lines:
-                return base64.urlsafe_b64decode(lines["topic_id"] + "==")
-        return uuid.uuid4().bytes
+        return read_topic_id(self._fs, f"{topic_name}-0") or uuid.uuid4().bytes
 
     def _open(self, topic: Topic, epochs: list[int]) -> None:
         config = self._settings.log_config(topic.configs)
@@ -182,6 +178,21 @@ class TopicStore:
             self._fs.remove_directory(log.directory)
         except OSError as error:
             logger.error("%s could not be removed: %s; remove it by hand", log.directory, error)
+
+    def is_of_topic(self, log: PartitionLog, topic_id: bytes) -> bool:
+        """Whether the log's folder has that id, from now on too where it had none. Raises OSError."""
+        kept = read_topic_id(self._fs, log.directory)
+        if kept is None:
+            write_topic_id(self._fs, log.directory, topic_id)
+        return kept in (None, topic_id)
+
+    def set_aside(self, log: PartitionLog) -> None:
+        """A log of a deleted topic of that name leaves the name to another: its folder is renamed, and not looked at again.
+        Raises OSError."""
+        stray = f"{log.directory}.{uuid.uuid4().hex}-stray"
+        logger.warning("%s is of a deleted topic; it is %s now, and can be removed", log.directory, stray)
+        log.close_files()
+        self._fs.rename(log.directory, stray)
 
     def save(self, topics: Iterable[Topic]) -> None:
         """Writes `topics.json`. Raises OSError."""

@@ -210,12 +210,15 @@ class Topics:
             except OSError as error:
                 logger.warning("%s could not be removed: %s; remove it by hand", directory, error.strerror)
 
-    def announce(self, name: str, count: int, topic_id: bytes, configs: Mapping[str, str]) -> Topic:
+    def announce(
+        self, name: str, count: int, topic_id: bytes, configs: Mapping[str, str], written_id: bytes | None = None
+    ) -> Topic:
         """In a cluster: the controller's topic, which has so many partitions at least; whether this broker has a replica of
-        one is in the partition. ``configs``: of a topic that is new here."""
+        one is in the partition. ``configs``: of a topic that is new here; ``written_id``: the id in ZooKeeper, which then
+        is ``topic_id`` as well. Raises OSError."""
         topic = self.by_name.get(name) or Topic(name, topic_id, dict(configs))
         if count > len(topic.partitions):
-            self.replica_logs.announced(topic, count, self._settings.log_config(topic.configs))
+            self.replica_logs.announced(topic, count, self._settings.log_config(topic.configs), written_id)
             self._register(topic)
             self._save()
         return topic

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from coterie.controller import nodes
 from coterie.controller.session_script import SessionScript
 from coterie.script import Steps, Wait
+from coterie.zookeeper import paths
 from coterie.zookeeper.operations import Corrupt, Delete, List, NoNode, Read, SessionExpired, Znode
 
 KEPT_MS = 15 * 60_000  # a notification, as in Kafka
@@ -29,11 +30,14 @@ Entity = tuple[str, str]
 @dataclass(frozen=True, slots=True)
 class SettingsChanged:
     """Effect: all the settings that the entity has of its own. ``kind``: topics, brokers, users, clients, groups or
-    client-metrics; ``name``: the topic, the broker's id or ``<default>``."""
+    client-metrics; ``name``: the topic, the broker's id or ``<default>``. ``topic_id``: of a topic whose node has one;
+    ``created``: the id of the transaction that created the topic, -1 where there is none."""
 
     kind: str
     name: str
     settings: Mapping[str, str]
+    topic_id: bytes | None = None
+    created: int = -1
 
 
 class ConfigChanges(SessionScript):
@@ -86,11 +90,16 @@ class ConfigChanges(SessionScript):
         del self._wanted[entity]  # it may be wanted again meanwhile
         try:
             settings = yield from self._settings(*entity)
+            identity = (yield from self._identity(entity[1])) if entity[0] == nodes.TOPICS_KIND else ()
         except SessionExpired:
             self._wanted[entity] = None
             raise
         if settings is not None:
-            yield SettingsChanged(*entity, settings)
+            yield SettingsChanged(*entity, settings, *identity)
+
+    def _identity(self, topic: str) -> Steps[tuple[bytes | None, int]]:
+        node: Znode | None = yield from self.ask(Read(paths.topic(topic)))
+        return (None, -1) if node is None else (nodes.topic_id_of(node.data), node.created)
 
     def _read_at_start(self) -> Steps[None]:
         for kind in READ_AT_START:

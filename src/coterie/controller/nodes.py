@@ -4,7 +4,7 @@
 /controller_epoch              persistent  in digits
 /cluster/id                    persistent  version 1: the id of the cluster
 /brokers/ids/B                 ephemeral   version 4
-/brokers/topics/T              persistent  version 2: partitions, adding_replicas, removing_replicas
+/brokers/topics/T              persistent  version 2: partitions, adding_replicas, removing_replicas; 3: topic_id as well
 /brokers/topics/T/partitions/P/state       version 1: leader, leader_epoch, controller_epoch, isr
 /isr_change_notification/isr_change_N      sequential: the partitions whose ISR a leader has changed
 /admin/delete_topics/T         persistent  empty: the topic is to be deleted
@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import quote, unquote
@@ -32,6 +33,7 @@ DELETED_TOPICS = "/admin/delete_topics"
 REASSIGNED = "/admin/reassign_partitions"
 PREFERRED_ELECTION = "/admin/preferred_replica_election"
 CONFIG_CHANGES = "/config/changes"
+ID_BYTES = 16  # of a topic's id
 TOPICS_KIND, BROKERS_KIND, GROUPS_KIND, CLIENT_METRICS_KIND = "topics", "brokers", "groups", "client-metrics"
 DEFAULT_ENTITY = "<default>"  # of all brokers
 _MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
@@ -76,17 +78,20 @@ def broker(host: str, port: int, rack: str | None, now_ms: int) -> str:
     return _json(node if rack is None else {**node, "rack": rack})
 
 
-def topic(replicas: Mapping[int, Iterable[int]]) -> str:
-    """A topic's node: partition -> its replicas, the preferred leader first."""
-    return assignments({p: ReplicaAssignment(tuple(ids)) for p, ids in replicas.items()})
+def topic(replicas: Mapping[int, Iterable[int]], topic_id: bytes | None = None) -> str:
+    """A topic's node: partition -> its replicas, the preferred leader first. ``topic_id``: 16 bytes, None where a broker before
+    2.8 may read it."""
+    return assignments({p: ReplicaAssignment(tuple(ids)) for p, ids in replicas.items()}, topic_id)
 
 
-def assignments(of: Mapping[int, ReplicaAssignment]) -> str:
-    """A topic's node whose partitions may be reassigned."""
+def assignments(of: Mapping[int, ReplicaAssignment], topic_id: bytes | None = None) -> str:
+    """A topic's node whose partitions may be reassigned: of version 3 with an id (KIP-516), else of version 2."""
     ordered = sorted(of.items())
+    kept = {} if topic_id is None else {"topic_id": base64.urlsafe_b64encode(topic_id).decode().rstrip("=")}
     return _json(
         {
-            "version": 2,
+            "version": 2 if topic_id is None else 3,
+            **kept,
             "partitions": {str(p): list(a.replicas) for p, a in ordered},
             "adding_replicas": {str(p): list(a.adding) for p, a in ordered if a.adding},
             "removing_replicas": {str(p): list(a.removing) for p, a in ordered if a.removing},
@@ -105,6 +110,15 @@ def assignments_of(text: str) -> dict[int, ReplicaAssignment]:
         }
     except _MALFORMED as error:
         raise Corrupt(f"a topic's node holds {text[:200]!r}") from error
+
+
+def topic_id_of(text: str) -> bytes | None:
+    """The id in a topic's node; None where there is none, or none that can be."""
+    try:
+        topic_id = base64.urlsafe_b64decode(json.loads(text)["topic_id"] + "==")
+    except _MALFORMED:
+        return None
+    return topic_id if len(topic_id) == ID_BYTES else None
 
 
 def _ids(value: Iterable[object]) -> tuple[int, ...]:

@@ -164,10 +164,11 @@ class OfficeSession:
         path = paths.topic(topic)
         while (node := (yield from self.ask(Read(path)))) is not None:
             assignments = {**nodes.assignments_of(node.data), number: assignment}
-            if nodes.assignments(assignments) == node.data:
+            data = nodes.assignments(assignments, nodes.topic_id_of(node.data))
+            if data == node.data:
                 return True
             with suppress(BadVersion, NoNode):
-                yield from self.write(Write(path, nodes.assignments(assignments), node.version))
+                yield from self.write(Write(path, data, node.version))
                 return True
         return False
 

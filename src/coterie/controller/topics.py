@@ -50,7 +50,8 @@ class TopicChanges:
     def _restore(self, topic: str, node: Znode) -> Steps[None]:
         assignments = {p[1]: self._view.assigned[p] for p in self._view.partitions_of(topic)}
         with suppress(BadVersion, NoNode):
-            yield from self._session.write(Write(paths.topic(topic), nodes.assignments(assignments), node.version))
+            data = nodes.assignments(assignments, nodes.topic_id_of(node.data))
+            yield from self._session.write(Write(paths.topic(topic), data, node.version))
         yield from self.read_partitions(topic)
 
     def changed(self, topic: str | None = None) -> Steps[None]:

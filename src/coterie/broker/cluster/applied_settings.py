@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from coterie.broker.kept_configs import KeptConfigs, ResourceType
@@ -44,11 +45,13 @@ class AppliedSettings:
         self, broker: ConfiguredBroker, read: Callable[[str, str], None], topic_configured: Callable[[str], None]
     ) -> None:
         self._broker, self._read, self._topic_configured = broker, read, topic_configured
-        self._of_topics: dict[str, Mapping[str, str]] = {}  # as far as they were read since the start
+        self._of_topics: dict[
+            str, SettingsChanged
+        ] = {}  # as far as they were read since the start, what is valid of it
         self._waiting: list[tuple[set[str], Callable[[], None]]] = []
 
-    def of_topic(self, name: str) -> Mapping[str, str] | None:
-        """None where they have not been read."""
+    def of_topic(self, name: str) -> SettingsChanged | None:
+        """The valid settings and the id; None where they have not been read."""
         return self._of_topics.get(name)
 
     def with_settings(self, topics: Iterable[str], then: Callable[[], None]) -> None:
@@ -70,19 +73,19 @@ class AppliedSettings:
         """As ZooKeeper has them now."""
         try:
             if change.kind == nodes.TOPICS_KIND:
-                self._topic_changed(change.name, change.settings)
+                self._topic_changed(change)
             elif change.kind in _KEPT_KINDS:
                 self._kept_changed(change, _KEPT_KINDS[change.kind])
         except (Refusal, SettingError, OSError) as error:
             logger.error("the settings of %s/%s are not put in force: %s", change.kind, change.name, error)
 
-    def _topic_changed(self, name: str, settings: Mapping[str, str]) -> None:
-        topics = self._broker.topics
+    def _topic_changed(self, change: SettingsChanged) -> None:
+        topics, name = self._broker.topics, change.name
         topic = topics.by_name.get(name)
-        valid = self._valid(name, settings)
+        valid = self._valid(name, change.settings)
         if valid is None:
             valid = {} if topic is None else topic.configs
-        self._of_topics[name] = valid
+        self._of_topics[name] = replace(change, settings=valid)
         try:
             if topic is not None and topic.configs != valid:
                 topics.configure(topic, valid)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from coterie.controller import nodes
 from coterie.controller.config_changes import SettingsChanged
+from coterie.zookeeper import paths
 from coterie.zookeeper.operations import BadVersion, Corrupt, Create, NodeExists, Operation, Read, Write, Znode
 
 MISSING = -1  # the version of a node that does not exist
@@ -26,7 +27,12 @@ class EntitySettings:
             settings, version = (nodes.config_of(node.data), node.version) if isinstance(node, Znode) else ({}, MISSING)
         except Corrupt:  # a tool's mistake: what is written next replaces it
             return {}, node.version if isinstance(node, Znode) else MISSING
-        self._changed(SettingsChanged(kind, name, settings))
+        if kind != nodes.TOPICS_KIND:
+            self._changed(SettingsChanged(kind, name, settings))
+        else:
+            topic = await self._apply(Read(paths.topic(name)))
+            identity = (nodes.topic_id_of(topic.data), topic.created) if isinstance(topic, Znode) else (None, -1)
+            self._changed(SettingsChanged(kind, name, settings, *identity))
         return settings, version
 
     async def write(self, kind: str, name: str, settings: Mapping[str, str], version: int) -> bool:

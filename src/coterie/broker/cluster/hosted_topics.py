@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
 from coterie.broker.topics import Topics
 from coterie.broker.turns import finish
+from coterie.controller.config_changes import SettingsChanged
 from coterie.log.findings import UnreadableFile
 from coterie.replication.partition import Replica
 from coterie.replication.states import ReplicaError, ReplicaLog, ReplicaRefusal, TopicPartition
@@ -17,8 +18,9 @@ from coterie.replication.stored_log import StoredReplicaLog
 
 class HostedTopics:
     """A `ReplicaStorage` over `Topics`. ``role_changed`` is called for each partition whose role here is another;
-    ``topics_deleted`` with the names of topics that are gone. ``settings_of`` a topic: None where they are not known yet.
-    ``failed`` gets the error of a log that cannot be opened or made: the broker must stop then, so that others lead."""
+    ``topics_deleted`` with the names of topics that are gone. ``known_of`` a topic: what ZooKeeper has of it, None where that
+    has not been read. ``failed`` gets the error of a log that cannot be opened or made: the broker must stop then, so that
+    others lead."""
 
     def __init__(
         self,
@@ -28,11 +30,11 @@ class HostedTopics:
         now_ms: Callable[[], int],
         role_changed: Callable[[Partition], None],
         topics_deleted: Callable[[tuple[str, ...]], None],
-        settings_of: Callable[[str], Mapping[str, str] | None],
+        known_of: Callable[[str], SettingsChanged | None],
         failed: Callable[[Exception], None] = lambda error: None,
     ) -> None:
         self._topics, self._cluster_id, self._now_ms, self._settings = topics, cluster_id, now_ms, settings
-        self._settings_of, self._failed = settings_of, failed
+        self._known_of, self._failed = known_of, failed
         self._role_changed, self._topics_deleted = role_changed, topics_deleted
         # A group's or a producer's partition is found by the number of all, also before all are announced.
         self._counts = {
@@ -48,11 +50,19 @@ class HostedTopics:
         for name, index in partitions:
             counts[name] = max(counts.get(name, self._counts.get(name, 0)), index + 1)
         for name, count in counts.items():
-            self._topics.announce(name, count, self._topic_id(name), self._settings_of(name) or {})
+            self._announce(name, count)
 
-    def _topic_id(self, name: str) -> bytes:
-        """The same on every broker: brokers of the protocol of 2.6 do not pass ids on."""
-        return hashlib.md5(f"{self._cluster_id}/{name}".encode(), usedforsecurity=False).digest()
+    def _announce(self, name: str, count: int) -> None:
+        known = self._known_of(name)
+        if known is None:
+            self._topics.announce(name, count, self._derived_id(name, -1), {})
+        else:
+            topic_id = known.topic_id or self._derived_id(name, known.created)
+            self._topics.announce(name, count, topic_id, known.settings, known.topic_id)
+
+    def _derived_id(self, name: str, created: int) -> bytes:
+        """Of a topic whose node has none: the same on every broker, and another for each topic of that name."""
+        return hashlib.md5(f"{self._cluster_id}/{name}/{created}".encode(), usedforsecurity=False).digest()
 
     def forgotten(self, partitions: Iterable[TopicPartition]) -> None:
         """Their topics are deleted."""
@@ -79,8 +89,8 @@ class HostedTopics:
     def open_log(self, partition: TopicPartition) -> tuple[ReplicaLog, int]:
         """The log of a replica, made where there is none, and its high watermark of the last checkpoint. Raises
         ReplicaRefusal KAFKA_STORAGE_ERROR."""
-        self.announced([partition])
         try:
+            self.announced([partition])
             log = self._topics.store(self._topics.partition(*partition))
         except (OSError, UnreadableFile) as error:
             self._failed(error)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Mapping
+import uuid
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from coterie.broker.cluster.applied_settings import AppliedSettings
@@ -25,6 +26,7 @@ from coterie.broker.cluster.zookeeper_session import OpenSession
 from coterie.broker.cluster.zookeeper_topics import ZooKeeperTopics
 from coterie.broker.node import BrokerNode
 from coterie.controller import nodes
+from coterie.controller.config_changes import SettingsChanged
 from coterie.journal import TOPIC as JOURNAL_TOPIC
 from coterie.replication.states import TopicPartition
 
@@ -42,7 +44,7 @@ async def join(
     ZooKeeperError."""
     node.cluster_id, now_ms, view = cluster_id, node.clock.now_ms, node.cluster
 
-    def settings_of(topic: str) -> Mapping[str, str] | None:
+    def known_of(topic: str) -> SettingsChanged | None:
         return applied.of_topic(topic)
 
     def topics_deleted(names: tuple[str, ...]) -> None:
@@ -50,11 +52,12 @@ async def join(
         node.groups.topics_deleted(names)
 
     hosted = HostedTopics(
-        node.topics, node.settings, cluster_id, now_ms, node.role_changed, topics_deleted, settings_of, failed
+        node.topics, node.settings, cluster_id, now_ms, node.role_changed, topics_deleted, known_of, failed
     )
     registration = nodes.broker(*address, config.rack, now_ms())
     member = ClusterMember(config, registration, view, hosted, now_ms, dial, failed)
-    changes = TopicAdministration(node.settings, node.topics, view, member.driver.apply, random.Random())
+    new_topic_id = None if node.lacks_topic_ids else lambda: uuid.uuid4().bytes
+    changes = TopicAdministration(node.settings, node.topics, view, member.driver.apply, random.Random(), new_topic_id)
     applied = AppliedSettings(node, member.driver.read_settings, member.manager.replicas.topic_configured)
     member.driver.settings_changed, member.control.with_settings = applied.changed, applied.with_settings
     member.manager.replicas.config_of = lambda partition: replace(
@@ -63,9 +66,15 @@ async def join(
     transactions = _transactions(node, member, dial)
 
     def updated(partitions: Iterable[TopicPartition]) -> None:
-        hosted.announced(partitions)
-        applied.with_settings({topic for topic, _ in partitions}, changes.view_changed)
-        transactions.view_changed()
+        """Announced once their ids and settings are known; some may be deleted by then."""
+        updates = list(partitions)
+
+        def announce() -> None:
+            hosted.announced([partition for partition in updates if partition in view.states])
+            changes.view_changed()
+            transactions.view_changed()
+
+        applied.with_settings({topic for topic, _ in updates}, announce)
 
     def forgotten(partitions: Iterable[TopicPartition]) -> None:
         hosted.forgotten(partitions)

@@ -14,6 +14,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, internal_configs
 from coterie.broker.topics import Topics
 from coterie.controller import nodes
+from coterie.controller.assignment import ReplicaAssignment
 from coterie.controller.round_robin import assign_replicas
 from coterie.journal import TOPIC as JOURNAL_TOPIC
 from coterie.wire.errors import ErrorCode, Refusal
@@ -26,7 +27,8 @@ Assignment = Mapping[int, Sequence[int]]
 
 
 class TopicAdministration:
-    """``apply`` carries an operation out in ZooKeeper. A change is done when this broker's view shows it."""
+    """``apply`` carries an operation out in ZooKeeper. A change is done when this broker's view shows it. ``new_topic_id``:
+    None where a broker before Kafka 2.8 may be in the cluster, which knows none."""
 
     def __init__(
         self,
@@ -35,8 +37,10 @@ class TopicAdministration:
         view: ClusterView,
         apply: Callable[[Operation], Awaitable[object]],
         rng: random.Random,
+        new_topic_id: Callable[[], bytes] | None = None,
     ) -> None:
         self._settings, self._topics, self._view, self._apply, self._rng = settings, topics, view, apply, rng
+        self._new_topic_id = new_topic_id
         self._creating: dict[str, asyncio.Task[None]] = {}
         self._viewers: list[asyncio.Future[None]] = []
 
@@ -112,7 +116,8 @@ class TopicAdministration:
         content = json.dumps({"version": 1, "config": dict(configs)}, separators=(",", ":"))
         await self._apply(Write(f"/config/topics/{name}", content))
         try:
-            await self._apply(Create(paths.topic(name), nodes.topic(assigned), ephemeral=False))
+            topic_id = None if self._new_topic_id is None else self._new_topic_id()
+            await self._apply(Create(paths.topic(name), nodes.topic(assigned, topic_id), ephemeral=False))
         except NodeExists:
             raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.") from None
 
@@ -122,10 +127,12 @@ class TopicAdministration:
             node = await self._apply(Read(paths.topic(name)))
             if not isinstance(node, Znode):
                 raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            now = nodes.replicas_of(node.data)
+            now = nodes.assignments_of(node.data)
             added = assigned or self.assign(count - len(now), replication_factor, len(now))
+            every = {**now, **{number: ReplicaAssignment(tuple(ids)) for number, ids in added.items()}}
+            data = nodes.assignments(every, nodes.topic_id_of(node.data))
             try:
-                await self._apply(Write(paths.topic(name), nodes.topic({**now, **added}), node.version))
+                await self._apply(Write(paths.topic(name), data, node.version))
                 return
             except BadVersion:
                 continue
@@ -144,7 +151,9 @@ class TopicAdministration:
 
         def led() -> bool:
             states = [self._view.states.get((name, index)) for index in range(count)]
-            return all(state is not None and state.leader in self._view.live for state in states)
+            topic = self._topics.by_name.get(name)
+            is_announced = topic is not None and len(topic.partitions) >= count
+            return is_announced and all(state is not None and state.leader in self._view.live for state in states)
 
         await self._until(led, timeout_ms)
 

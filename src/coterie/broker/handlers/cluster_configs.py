@@ -22,7 +22,7 @@ from coterie.broker.pending import Pending
 from coterie.broker.services import ConfigServices
 from coterie.controller import nodes
 from coterie.wire.declaration import Message
-from coterie.wire.errors import Refusal
+from coterie.wire.errors import ErrorCode, Refusal
 from coterie.zookeeper.operations import ZooKeeperError
 
 if TYPE_CHECKING:
@@ -83,7 +83,12 @@ def _entity(broker: ConfigServices, resource_type: int, name: str) -> tuple[str,
             else None
         )
     kind = _NAMED.get(ResourceType(resource_type)) if resource_type in _NAMED else None
-    return (kind, nodes.sanitized(name)) if kind is not None and name else None
+    if kind is None or not name:
+        return None
+    if broker.lacks_topic_ids:  # a broker of Kafka 2.6 reads no notification after one of a kind that it does not know
+        text = f"{kind} have no settings in a cluster whose inter.broker.protocol.version is below 2.8"
+        raise Refusal(ErrorCode.INVALID_REQUEST, text)
+    return kind, nodes.sanitized(name)
 
 
 def refreshed(
@@ -98,7 +103,9 @@ def refreshed(
     async def work() -> Message:
         try:
             for resource_type, name in resources:
-                entity = _entity(broker, resource_type, name)
+                entity = (
+                    None if broker.lacks_topic_ids and resource_type in _NAMED else _entity(broker, resource_type, name)
+                )
                 if entity is not None:
                     await entities.read(*entity)
                 if resource_type == ResourceType.BROKER and name:

@@ -29,6 +29,7 @@ from coterie.wire.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from coterie.wire.primitives import NULL_UUID
 from coterie.zookeeper.operations import ZooKeeperError
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ async def _create(
         await changes.until_led(requested.name, len(assigned), request.timeout_ms)
     return CreatableTopicResult(
         requested.name,
-        error_code=ErrorCode.NONE,
+        NULL_UUID if request.validate_only else broker.topics.by_name[requested.name].topic_id,
+        ErrorCode.NONE,
         num_partitions=len(assigned),
         replication_factor=factor,
         configs=created_configs(broker.settings, configs),

@@ -1,0 +1,126 @@
+"""Topic ids in a cluster (KIP-516): another for each topic of a name, the same at each broker, and a log of a deleted topic is
+not taken for that of another one of its name."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from coterie.client import KafkaError
+from coterie.client.admin import Admin
+from coterie.client.blocking import BlockingAdmin
+from coterie.testing import LocalBroker
+from coterie.wire.errors import ErrorCode
+from coterie.zookeeper.operations import Read, Znode
+from tests.awaiting import until, until_in_thread
+
+TOPIC = "orders"
+
+
+@pytest.fixture
+def cluster() -> Iterator[LocalBroker]:
+    with LocalBroker(brokers=3) as brokers:
+        brokers.create_topic(TOPIC, 2)
+        yield brokers
+
+
+def _ids(cluster: LocalBroker) -> set[bytes | None]:
+    topics = [broker.topics.by_name.get(TOPIC) for broker in cluster._brokers()]
+    return {None if topic is None else topic.topic_id for topic in topics}
+
+
+def _one_id(cluster: LocalBroker) -> bytes:
+    until_in_thread(lambda: len(_ids(cluster)) == 1 and None not in _ids(cluster), lambda: f"one id: {_ids(cluster)}")
+    (topic_id,) = _ids(cluster)
+    assert topic_id is not None
+    return topic_id
+
+
+def _node(cluster: LocalBroker) -> dict[str, object]:
+    assert cluster._cluster is not None
+    zookeeper = cluster._cluster.zookeeper
+    node = cluster._call(lambda: zookeeper.apply(Read(f"/brokers/topics/{TOPIC}")))
+    assert isinstance(node, Znode)
+    read: dict[str, object] = json.loads(node.data)
+    return read
+
+
+def _created_again(cluster: LocalBroker) -> None:
+    async def story() -> None:
+        async with Admin({"bootstrap.servers": cluster.bootstrap_servers}) as admin:
+            await admin.delete_topic(TOPIC)
+            await until(lambda: created(admin), "the topic again")  # its nodes go last
+
+    async def created(admin: Admin) -> bool:
+        try:
+            await admin.create_topic(TOPIC, 2)
+        except KafkaError as error:
+            if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                return False
+            raise
+        return True
+
+    asyncio.run(story())
+
+
+def test_a_topic_that_is_created_again_has_another_id(cluster: LocalBroker) -> None:
+    first = _one_id(cluster)
+    _created_again(cluster)
+    second = _one_id(cluster)
+    assert first != second
+
+
+def test_the_id_is_in_the_topics_node_and_stays_there(cluster: LocalBroker) -> None:
+    before = _node(cluster)
+    assert (before["version"], len(str(before["topic_id"]))) == (3, 22)
+    topic_id = _one_id(cluster)
+    with BlockingAdmin({"bootstrap.servers": cluster.bootstrap_servers}) as admin:
+        admin.create_partitions(TOPIC, 3)
+        leader = cluster.leader_of(TOPIC, 2)
+        others = [broker for broker in (1, 2, 3) if broker != leader]
+        cluster.move_leader(TOPIC, 2, others[0])  # by a reassignment
+    assert _node(cluster)["topic_id"] == before["topic_id"]
+    cluster.stop(1)
+    cluster.restart(1)
+    assert _one_id(cluster) == topic_id
+
+
+def test_a_cluster_with_older_brokers_has_none_in_its_nodes() -> None:
+    with LocalBroker({"inter.broker.protocol.version": "2.6"}, brokers=3) as cluster:
+        cluster.create_topic(TOPIC, 2)
+        assert _node(cluster)["version"] == 2
+        assert "topic_id" not in _node(cluster)
+        first = _one_id(cluster)
+        _created_again(cluster)
+        assert _one_id(cluster) != first  # what the brokers derive is never shown
+
+
+def test_a_log_of_a_deleted_topic_is_set_aside(cluster: LocalBroker) -> None:
+    """Its broker was down when the topic was deleted, after its replicas had been moved away, and created again."""
+    for number in range(20):
+        cluster.produce(TOPIC, b"old %d" % number, partition=0)
+    cluster.stop(3)
+    with BlockingAdmin({"bootstrap.servers": cluster.bootstrap_servers}) as admin:
+        admin.alter_partition_reassignments({(TOPIC, partition): [1, 2] for partition in range(2)})
+        until_in_thread(lambda: not admin.list_partition_reassignments(), "moved")
+        admin.delete_topic(TOPIC)
+
+        def created() -> bool:
+            try:
+                admin.create_topic(TOPIC, 2, replication_factor=2)
+            except KafkaError as error:
+                return error.code is not ErrorCode.TOPIC_ALREADY_EXISTS
+            return True
+
+        until_in_thread(created, "the topic again")
+        cluster.produce(TOPIC, b"new", partition=0)
+        cluster.restart(3)
+        assert cluster.coordinator_of is not None
+        admin.alter_partition_reassignments({(TOPIC, 0): [1, 2, 3]})
+        until_in_thread(lambda: cluster.in_sync(TOPIC, 0) == {1, 2, 3}, lambda: f"in sync: {cluster.in_sync(TOPIC, 0)}")
+    logs = [broker.topics.partition(TOPIC, 0).log for broker in cluster._brokers()]
+    assert [log.end_offset for log in logs] == [1, 1, 1]
+    assert len({bytes(log.read(0, 10_000)) for log in logs}) == 1
