@@ -89,13 +89,7 @@ async def join(
     producer_ids = ProducerIdBlocks(config.broker_id, member.driver.apply)
     await producer_ids.reserve()
     transactions.take_ids_from(producer_ids)
-    member.journal = JournalSender(
-        config.controller_socket_timeout_ms,
-        lambda: view.leader_address((JOURNAL_TOPIC, 0)),
-        lambda: None if JOURNAL_TOPIC in node.topics.by_name else changes.create_soon(JOURNAL_TOPIC),
-        producer_ids.take,
-        dial,
-    )
+    member.journal = _journal_sender(node, config, changes, producer_ids, dial)
     node.groups.journal.send = member.journal.add
     return member
 
@@ -130,3 +124,15 @@ def _transactions(node: BrokerNode, member: ClusterMember, dial: Dial) -> Cluste
 
     member.at_end.append(close)
     return coordinator
+
+
+def _journal_sender(
+    node: BrokerNode, config: ClusterConfig, changes: TopicAdministration, producer_ids: ProducerIdBlocks, dial: Dial
+) -> JournalSender:
+    return JournalSender(
+        config.controller_socket_timeout_ms,
+        lambda: node.cluster.leader_address((JOURNAL_TOPIC, 0)),
+        lambda: None if JOURNAL_TOPIC in node.topics.by_name else changes.create_soon(JOURNAL_TOPIC),
+        producer_ids.take,
+        dial,
+    )
