@@ -24,6 +24,7 @@ from coterie.broker.cluster.transaction_verification import TransactionVerificat
 from coterie.broker.cluster.verified_requests import VerifiedRequests
 from coterie.broker.cluster.zookeeper_session import OpenSession
 from coterie.broker.cluster.zookeeper_topics import ZooKeeperTopics
+from coterie.broker.cluster_view import ClusterView
 from coterie.broker.node import BrokerNode
 from coterie.controller import nodes
 from coterie.controller.config_changes import SettingsChanged
@@ -65,6 +66,26 @@ async def join(
     )
     transactions = _transactions(node, member, dial)
 
+    _follow_view(view, hosted, applied, changes, transactions)
+    node.replica_effects.act, node.replica_effects.notify = member.manager.act, member.manager.notify
+    node.member, node.topic_changes = member, changes
+    node.entity_settings = EntitySettings(member.driver.apply, applied.changed)
+    await member.start(open_session)
+    producer_ids = ProducerIdBlocks(config.broker_id, member.driver.apply)
+    await producer_ids.reserve()
+    transactions.take_ids_from(producer_ids)
+    member.journal = _journal_sender(node, config, changes, producer_ids, dial)
+    node.groups.journal.send = member.journal.add
+    return member
+
+
+def _follow_view(
+    view: ClusterView,
+    hosted: HostedTopics,
+    applied: AppliedSettings,
+    changes: TopicAdministration,
+    transactions: ClusterTransactions,
+) -> None:
     def updated(partitions: Iterable[TopicPartition]) -> None:
         """Announced once their ids and settings are known; some may be deleted by then."""
         updates = list(partitions)
@@ -82,16 +103,6 @@ async def join(
         transactions.view_changed()
 
     view.on_update, view.on_forget = updated, forgotten
-    node.replica_effects.act, node.replica_effects.notify = member.manager.act, member.manager.notify
-    node.member, node.topic_changes = member, changes
-    node.entity_settings = EntitySettings(member.driver.apply, applied.changed)
-    await member.start(open_session)
-    producer_ids = ProducerIdBlocks(config.broker_id, member.driver.apply)
-    await producer_ids.reserve()
-    transactions.take_ids_from(producer_ids)
-    member.journal = _journal_sender(node, config, changes, producer_ids, dial)
-    node.groups.journal.send = member.journal.add
-    return member
 
 
 def _transactions(node: BrokerNode, member: ClusterMember, dial: Dial) -> ClusterTransactions:
