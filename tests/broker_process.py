@@ -54,4 +54,4 @@ class BrokerProcess:
 
     def stop(self) -> None:
         self.process.terminate()
-        assert self.process.wait(timeout=10) == 0
+        assert self.process.wait(timeout=60) == 0

@@ -7,9 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from coterie.client.blocking import BlockingProducer
 from tests.broker_process import BrokerProcess
 
 ROOT = Path(__file__).parent.parent
@@ -31,7 +28,8 @@ def python(code: str, timeout_s: float = 30) -> str:
     return done.stdout
 
 
-def test_every_python_block_is_run_by_a_test_below() -> None:
+def test_every_python_block_is_run() -> None:
+    """The last one by `tests/pipeline/test_spark.py`, which has a Spark session."""
     assert {block("asyncio.run"), block("coterie_broker"), block("make_session")} == set(BLOCKS)
 
 
@@ -59,25 +57,6 @@ def test_the_test(tmp_path: Path) -> None:
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert "1 passed" in done.stdout, done.stdout[-3000:]
-
-
-@pytest.mark.spark
-def test_spark(tmp_path: Path) -> None:
-    """The stream of the README, read to its present end by a sink in memory."""
-    broker = BrokerProcess(tmp_path / "data")
-    try:
-        with BlockingProducer({"bootstrap.servers": broker.address}) as producer:
-            for value in (b"1", b"2"):
-                producer.send("flights", value)
-        code = block("make_session").replace("127.0.0.1:9092", broker.address)
-        code += f"""
-sink = flights.writeStream.format("memory").queryName("seen").option("checkpointLocation", {str(tmp_path / "at")!r})
-sink.trigger(availableNow=True).start().awaitTermination()
-print(sorted(bytes(row.value) for row in spark.table("seen").collect()))
-"""
-        assert python(code, 150).endswith("[b'1', b'2']\n")
-    finally:
-        broker.stop()
 
 
 def test_every_command_it_names_exists() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from coterie.conformance.client import CHECKS, BrokerUnderTest
 from coterie.conformance.client_consumer_groups import CONSUMER_GROUP_CHECKS
+from coterie.coordinator.consumer import regexes
 from coterie.testing import LocalBroker
 
 
@@ -20,7 +21,10 @@ def test_our_client_on_our_broker(
 
 
 @pytest.mark.parametrize("check", CONSUMER_GROUP_CHECKS, ids=lambda check: check.__name__)
-def test_the_consumer_protocol_on_our_broker(check: Callable[[BrokerUnderTest], Awaitable[None]]) -> None:
+def test_the_consumer_protocol_on_our_broker(
+    check: Callable[[BrokerUnderTest], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(regexes, "MIN_REFRESH_INTERVAL_MS", 500)  # 10 s in Kafka, which a new topic would wait for
     quick = {
         "group.consumer.min.heartbeat.interval.ms": 50,
         "group.consumer.heartbeat.interval.ms": 50,

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+import coterie.pipeline.session
 from coterie.client import Admin, Producer
 from coterie.pipeline import jobs
 from tests.broker_process import BrokerProcess
+from tests.test_readme import block
 
 pytestmark = pytest.mark.spark
 
@@ -177,6 +179,19 @@ def test_records_that_are_gone(spark: Any, broker: BrokerProcess) -> None:
     with pytest.raises(Exception, match="failOnDataLoss=false"):
         load(spark, broker.address, **options).collect()
     assert load(spark, broker.address, **options, failOnDataLoss="false").collect() == []
+
+
+def test_the_stream_of_the_readme(
+    spark: Any, broker: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read to its present end by a sink in memory, in the session of these tests: examples/spark_group.py makes its own."""
+    monkeypatch.setattr(coterie.pipeline.session, "make_session", lambda: spark)
+    produce(broker.address, "flights", [b"1", b"2"])
+    names: dict[str, Any] = {}
+    exec(block("make_session").replace("127.0.0.1:9092", broker.address), names)
+    sink = names["flights"].writeStream.format("memory").queryName("seen")
+    sink.option("checkpointLocation", str(tmp_path / "at")).trigger(availableNow=True).start().awaitTermination()
+    assert sorted(bytes(row.value) for row in spark.table("seen").collect()) == [b"1", b"2"]
 
 
 def test_spark_finds_the_source_by_itself(broker: BrokerProcess, tmp_path: Path) -> None:
