@@ -23,6 +23,7 @@ STAMP = "edition.sha256"
 # What a heartbeat, a commit, a join, a small Produce and a Fetch pass on their way through the broker, but for the messages,
 # whose codecs are generated. A package stands for its files.
 MODULES = (
+    "journal.py",
     "wire/framing.py",
     "wire/primitives.py",
     "records/batch.py",
@@ -60,6 +61,7 @@ MODULES = (
     "coordinator/state.py",
     "coordinator/stored.py",
     "coordinator/subscriptions.py",
+    "coordinator/write_queue.py",
     "broker/calls.py",
     "broker/connection_memory.py",
     "broker/deadline_timer.py",
@@ -70,6 +72,7 @@ MODULES = (
     "broker/handlers/groups.py",
     "broker/handlers/offsets.py",
     "broker/handlers/records.py",
+    "broker/hosted_shard.py",
     "broker/journal_writer.py",
     "broker/memory.py",
     "broker/pending.py",

@@ -160,7 +160,7 @@ class JournalLine:
             raise ValueError("not a journal line: it is nested too deeply") from error
         if not isinstance(fields, dict):
             raise ValueError("not a journal line")
-        values = {k: v for k, v in fields.items() if k in cls.__slots__}
+        values = {k: v for k, v in fields.items() if k in FIELDS}
         wrong = [k for k, kind in _REQUIRED.items() if not isinstance(values.get(k), kind)]
         wrong += [k for k, kind in _OPTIONAL.items() if k in values and not isinstance(values[k], kind)]
         if wrong or not all(isinstance(c, dict) and _is_text(c) and "kind" in c for c in values.get("causes", [])):

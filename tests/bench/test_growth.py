@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from click.testing import CliRunner
 
 from coterie.bench import growth as growth_module
 from coterie.bench.growing_load import AXES, Axis
-from coterie.bench.growth import growth
+from coterie.bench.growth import MeasuredBroker, curve, growth
 from coterie.bench.measurement import ProcessorMeter, broker
 from coterie.cli import main
 from coterie.console.growth_page import AXIS_TEXTS, MEASURES, CostPoint, CurveEnd
@@ -24,7 +25,9 @@ COSTS = {
 
 
 @LINUX
-def test_every_axis_is_measured(tmp_path: Path) -> None:
+def test_every_axis_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("coterie.bench.growth.bind", lambda core: None)  # other tests need the cores as well
+    monkeypatch.setattr("coterie.bench.beside.bind", lambda core, pid: None)
     results = list(growth(tmp_path, 10, 0.05, with_kafka=False, axes=COSTS))
     assert [(r.axis, r.size) for r in results] == [
         ("connections", 1), ("connections", 10), ("groups", 10), ("partitions", 10), ("bytes", 10),
@@ -50,19 +53,20 @@ def test_the_page_knows_every_axis_and_measure() -> None:
 
 
 @LINUX
-def test_a_curve_ends_with_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_curve_ends_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(address: tuple[str, int], size: int, seconds: float, meter: ProcessorMeter) -> None:
         if size >= 100:
             raise OSError("no more than 10")
         meter.begin()
         meter.end("commit", size)
 
-    monkeypatch.setitem(AXES, "groups", Axis((1, 10, 100, 1_000), failing, lambda address, seconds: None))
-    results = list(growth(tmp_path, 1_000, 0.1, with_kafka=False, axes=["groups"]))
+    monkeypatch.setitem(AXES, "groups", Axis((), failing, lambda address, seconds: None))
+    broker, sizes = MeasuredBroker("coterie", ("127.0.0.1", 1), os.getpid()), (1, 10, 100, 1_000)
+    results = list(curve(broker, "groups", sizes, 0.1))
     assert [r.size for r in results] == [1, 10, 100]
     assert results[-1] == CurveEnd("groups", "coterie", 100, "no more than 10")
     monkeypatch.setattr(growth_module, "SIZE_S", -1.0)
-    assert [r.size for r in growth(tmp_path, 1_000, 0.1, with_kafka=False, axes=["groups"])] == [1]
+    assert [r.size for r in curve(broker, "groups", sizes, 0.1)] == [1]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ HEARTBEATING = 1000  # members of a consumer group that send heartbeats, over a 
 WARM_UP_S = 4.0  # of each kind, on both: the JVM compiles what it has run often
 BROKER_CORE, DRIVER_CORE = 0, 1
 KAFKA_SETTINGS = {
+    "offsets.topic.num.partitions": "50",  # the default of both; the harness starts Kafka with one
     "group.coordinator.append.linger.ms": "0",
     "socket.listen.backlog.size": "5000",
     "max.connections": "20000",

@@ -186,10 +186,8 @@ def _become_classic(
 
 def kind_for(group: AnyGroup, event: e.Event) -> AnyGroup:
     """The group that the event changes: the same one, or one of the event's kind in its place, with its offsets."""
-    if isinstance(event, OFFSET_EVENTS):
-        return group
     of_consumer = type(event) in _CONSUMER_EVENTS
-    if of_consumer == isinstance(group, ConsumerGroup):
+    if of_consumer == isinstance(group, ConsumerGroup) or isinstance(event, OFFSET_EVENTS):
         return group
     other: AnyGroup = ConsumerGroup(group.group_id) if of_consumer else Group(group.group_id)
     other.take_offsets(group)

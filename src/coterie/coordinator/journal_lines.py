@@ -40,7 +40,7 @@ class _Story:
 
     started_ms: int | None = None
     formed_ms: int | None = None
-    causes: list[Cause] = field(default_factory=list)
+    causes: list[dict[str, str]] = field(default_factory=list)
     owners: dict[TopicPartition, str] = field(default_factory=dict)
 
 
@@ -63,27 +63,29 @@ class JournalLines:
     def line(self, step: Step, group: AnyGroup, now_ms: int) -> JournalLine | None:
         """The line for a step; None for what is not worth one (a follower's SyncGroup)."""
         event = step.event
-        line = JournalLine(now_ms, step.group_id, step.generation, "", str(step.phase_before), str(step.phase_after))
-        if isinstance(group, ConsumerGroup) and isinstance(event, ConsumerEvent):
+        name = _NAMES.get(type(event), "")
+        of_consumers = isinstance(group, ConsumerGroup) and isinstance(event, ConsumerEvent)
+        if not (name or of_consumers or isinstance(event, e.GroupStored)):
+            return None
+        line = JournalLine(now_ms, step.group_id, step.generation, name, str(step.phase_before), str(step.phase_after))
+        if of_consumers:
+            assert isinstance(group, ConsumerGroup)
             return line if self._of_consumers.fill(line, event, group) else None
         story = self._stories.get(step.group_id)
         if story is None:
             story = self._stories[step.group_id] = _Story()
         if isinstance(event, e.GroupStored):
             return self._stored(line, story, event.value, step)
-        name = _NAMES.get(type(event))
-        if name is None:
-            return None
-        line.event, line.members = name, len(group.members)
+        line.members = len(group.members)
         if isinstance(event, e.MemberIdReserved):
             line.causes = [{"kind": "member_joined", "member_id": event.member_id}]
         elif isinstance(event, e.RebalanceStarted):
-            story.started_ms, story.causes = now_ms, list(event.causes)
-            line.causes = [_cause(c) for c in event.causes]
+            story.started_ms, story.causes = now_ms, [_cause(c) for c in event.causes]
+            line.causes = list(story.causes)
         elif isinstance(event, e.GenerationFormed):
             line.join_ms = _since(story.started_ms, now_ms)
             line.leader, line.protocol = event.leader, event.protocol
-            line.causes = [_cause(c) for c in story.causes]
+            line.causes = list(story.causes)
             story.formed_ms = now_ms
         elif isinstance(event, e.GroupRemoved):
             line.causes = [_cause(event.cause)]
@@ -100,7 +102,7 @@ class JournalLines:
         if cause is not None:
             line.causes = [_cause(cause)]
             if step.phase_after == Phase.PREPARING:
-                story.causes.append(cause)  # came while the rebalance was under way: one more reason for its result
+                story.causes += line.causes  # came while the rebalance was under way: one more reason for its result
 
     def _stored(self, line: JournalLine, story: _Story, value: GroupMetadataValue, step: Step) -> JournalLine | None:
         if step.phase_before == step.phase_after:
@@ -112,7 +114,7 @@ class JournalLines:
         line.members, line.leader, line.protocol = len(value.members), value.leader, value.protocol
         line.join_ms = _since(story.started_ms, story.formed_ms if value.members else line.time_ms)
         line.sync_ms = _since(story.formed_ms, line.time_ms) if value.members else None
-        line.causes = [_cause(c) for c in story.causes]
+        line.causes = list(story.causes)
         moved = [
             {"topic": topic, "partition": partition, "from": story.owners.get((topic, partition)), "to": owner}
             for (topic, partition), owner in owners.items()

@@ -214,8 +214,11 @@ class Shard:
             if of_its_kind is not group:
                 group = of_its_kind
                 self._keep(group)
-            apply(group, event, now_ms)
-            self._watch(group, event)
+            if isinstance(group, Group):
+                replay(group, event, now_ms)
+                self._watch(group, event)
+            else:
+                apply(group, event, now_ms)  # its members' sessions begin with the decision's deadlines
             steps.append(Step(group.group_id, event, before, group.phase, group.generation))
         decision.group = group
         if steps and isinstance(group, Group):
@@ -255,9 +258,7 @@ class Shard:
 
     # -- deadlines -----------------------------------------------------------------------------------------------
 
-    def _watch(self, group: AnyGroup, event: e.Event) -> None:
-        if isinstance(group, ConsumerGroup):
-            return  # its members' sessions begin with the decision's deadlines
+    def _watch(self, group: Group, event: e.Event) -> None:
         if isinstance(event, _JOINED):
             self._deadlines.queue(group.group_id, event.member.member_id, event.member)
         elif isinstance(event, e.MemberIdReserved):
