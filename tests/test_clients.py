@@ -19,14 +19,14 @@ import pytest
 
 from tests.broker_process import BrokerProcess
 
-SESSION_MS = 6_000
+SESSION_MS = 3_000  # which a killed member's partitions wait for
 CLIENTS = ("confluent", "aiokafka", "kafka_python")
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path / "data")
+    process = BrokerProcess(tmp_path / "data", "--set", f"group.min.session.timeout.ms={SESSION_MS}")
     yield process
     if process.process.poll() is None:
         process.stop()

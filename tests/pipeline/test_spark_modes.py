@@ -59,7 +59,7 @@ wait = partial(until_in_thread, patience_s=120, every_s=0.1)
 
 
 def test_two_queries_share_a_group_and_stop_in_order(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
-    produce(broker.address, "t", [b"%d" % n for n in range(3000)])
+    produce(broker.address, "t", [b"%d" % n for n in range(2000)])
     options = group_options(broker, maxOffsetsPerTrigger="400")
     one, two = tmp_path / "one", tmp_path / "two"
     queries = [stream(spark, options, one)]
@@ -67,13 +67,13 @@ def test_two_queries_share_a_group_and_stop_in_order(spark: Any, broker: BrokerP
     line = progress_line(queries[0].lastProgress)
     assert line.startswith("batch ")
     assert "lag " in line
-    assert sum(lag(json.loads(queries[0].lastProgress.json)["sources"][0]).values()) <= 3000
+    assert sum(lag(json.loads(queries[0].lastProgress.json)["sources"][0]).values()) <= 2000
     queries.append(stream(spark, options, two))
     wait(lambda: group_lag(broker.address, "crew") == 0, "both get to the end")
     for query in queries:
         stop_gracefully(query, source_options(options, streaming=True))
     found = rows(spark, one, two)
-    assert len(found) == len(set(found)) == 3000, "nothing lost, nothing twice"
+    assert len(found) == len(set(found)) == 2000, "nothing lost, nothing twice"
     assert group_lag(broker.address, "crew") == 0
 
     async def members() -> int:
