@@ -112,7 +112,7 @@ public class ClusterLoad {
         };
         while (!stopped) {
             moved[0] = true;
-            var settings = settings("group.id", group, "auto.offset.reset", "earliest", "enable.auto.commit", false,
+            var settings = settings("group.id", group, "isolation.level", "read_committed", "auto.offset.reset", "earliest", "enable.auto.commit", false,
                 "session.timeout.ms", 10000, "heartbeat.interval.ms", 1000, "default.api.timeout.ms", 20000);
             try (var consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
                 consumer.subscribe(List.of(topic), listener);

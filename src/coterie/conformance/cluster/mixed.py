@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from coterie.zookeeper_session import ZooKeeperSession, connect
 VERSION = "2.6.3"  # the last whose brokers are run here on ZooKeeper
 HEAP = "256m"
 TICK_MS = 1_000  # ZooKeeper's: a session may have 2 to 20 of them
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0  # a machine with other work takes its time
 LOOK_EVERY_S = 0.2
 _SESSION_MS, _CONNECT_MS = 30_000, 20_000
 # Of every broker. Timeouts are shorter than Kafka's defaults, so that a failure is noticed in seconds; on a busy machine a JVM
@@ -132,7 +133,10 @@ class MixedCluster:
     # -- what happens to a broker ---------------------------------------------------------------------------------------
 
     def start(self, broker_id: int) -> None:
-        """Raises CannotRun."""
+        """Apache Kafka 2.6 ends at once where the session of its former process lives: it is waited for. Raises CannotRun."""
+        ends_s = time.monotonic() + PATIENCE_S
+        while self.is_registered(broker_id) and time.monotonic() < ends_s:
+            time.sleep(LOOK_EVERY_S)
         self.brokers[broker_id].process.start()
         self.brokers[broker_id].is_running = True
 
