@@ -73,6 +73,7 @@ def test_a_day_with_the_command_line(broker: BrokerProcess) -> None:
         (("topics", "list"), 1, "no broker answers at 127.0.0.1:1"),
         (("groups", "reset", "g", "--to", "yesterday"), 2, "--to takes earliest, latest, an offset or an ISO time"),
         (("demo", "--key", "x"), 2, "--key goes with --input"),
+        (("demo", "--brokers", "2"), 2, "take 1, or 3 and more"),
         (("wire", "JoinRequest"), 2, "There is no message JoinRequest"),
         (("wire", "HeartbeatRequest", "9"), 2, "HeartbeatRequest has no version 9 here; there are 0 to 4"),
         (("topics", "create", "t", "--config", "retention.ms"), 2, "--config takes KEY=VALUE"),

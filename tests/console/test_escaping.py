@@ -16,8 +16,8 @@ from coterie.conformance.certify.page import Block
 from coterie.conformance.certify.replay import Certificate
 from coterie.console import history_page, what_if_page
 from coterie.console.page import Markup, element, markup_text, page, table
-from coterie.console.report import Rebalance, Report, render
-from coterie.console.svg import Line, Stretch
+from coterie.console.report import LeaderMove, Rebalance, Report, render
+from coterie.console.svg import Line, Mark, Stretch
 from coterie.console.terminal import visible
 from coterie.laboratory.what_if import WhatIfSetting
 from coterie.pipeline.history.tables import TABLES
@@ -65,6 +65,9 @@ def demo_report() -> tuple[str, list[str]]:
     report.checks = [(hostile("check"), True, hostile("detail")), (hostile("other check"), False, "")]
     report.stretches = [Stretch(0, 0, 1, hostile("member"))]
     report.rebalances = [Rebalance(1, 0, 1, 1, 1, 1, hostile("why"))]
+    report.offsets_partitions, report.leaders = 1, [Stretch(0, 0, 1, hostile("broker"))]
+    report.broker_marks = [Mark(0.5, hostile("mark"))]
+    report.leader_moves = [LeaderMove(0.5, 0, True, 1, 2, 0.1)]
     report.events = [(0.5, hostile("event"))]
     report.lags = [Line(hostile("group"), [(0, 1.0), (1, 2.0)])]
     report.table_unit, report.table = hostile("unit"), [(hostile("bar"), 1.0)]
@@ -76,6 +79,8 @@ def demo_report() -> tuple[str, list[str]]:
         "detail",
         "other check",
         "member",
+        "broker",
+        "mark",
         "why",
         "event",
         "group",

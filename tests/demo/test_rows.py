@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from coterie.demo.rows import InputError, InputRow, Reject, read_file
@@ -30,6 +30,7 @@ def rows_of(path: Path, data: bytes, key: str | None) -> list[InputRow | Reject]
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(BYTES, st.sampled_from([None, "a"]))
+@example(b'"\n', "a")  # a column whose name has a line break
 def test_any_file_is_rows_or_one_sentence(tmp_path: Path, data: bytes, key: str | None) -> None:
     try:
         rows = rows_of(tmp_path / "file", data, key)

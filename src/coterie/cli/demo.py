@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie.cli.invocation import run
+from coterie.cli.ranges import IntegerRange
 from coterie.console.terminal import drawing_console, text_of, write_drawing, write_json, write_line, write_lines
 from coterie.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.cli.json_figures import DemoCheck, DemoResult
 
+MOST_BROKERS = 9
 PIPED_WIDTH = 200  # columns of the checks where no terminal has its own
 
 
@@ -22,6 +24,7 @@ PIPED_WIDTH = 200  # columns of the checks where no terminal has its own
     epilog="""\b
 Examples:
   coterie demo
+  coterie demo --brokers 3
   coterie demo --input orders.csv --key customer_id
   coterie demo --out /tmp/demo --json
 """
@@ -39,17 +42,29 @@ Examples:
     help="Folder of the demo's files; by default a new folder in ./coterie-demo.",
 )
 @click.option("--master", default="local[*]", show_default=True, help="The Spark master.")
+@click.option(
+    "--brokers",
+    type=IntegerRange(1, MOST_BROKERS),
+    default=1,
+    show_default=True,
+    help="With 3 or more: brokers that replicate; the one that coordinates the group is killed.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
-def demo(input_: Path | None, key: str | None, out: Path | None, master: str, as_json: bool) -> None:
+def demo(input_: Path | None, key: str | None, out: Path | None, master: str, brokers: int, as_json: bool) -> None:
     """Show coterie at work: a broker, a group that rebalances, Spark tables, checks, a report."""
     from coterie.extras import require
 
     if key is not None and input_ is None:
         raise click.UsageError("--key goes with --input; the flights are keyed by tail number.")
+    if brokers == 2:
+        raise click.UsageError("--brokers 2: of two brokers none may die; take 1, or 3 and more.")
     require("spark", "coterie demo")
+    if brokers > 1:
+        require("zookeeper", f"coterie demo --brokers {brokers}")
     if input_ is None:
         require("demo", "coterie demo without --input FILE")
-    from coterie.demo.story import Demo, DemoError, DemoOptions
+    from coterie.demo.processes import DemoError
+    from coterie.demo.story import Demo, DemoOptions
 
     started = time.monotonic()
     out = (out or Path("coterie-demo") / time.strftime("%Y%m%d-%H%M%S")).absolute()
@@ -58,7 +73,7 @@ def demo(input_: Path | None, key: str | None, out: Path | None, master: str, as
     console = drawing_console(err=as_json)
 
     try:
-        checks = run(Demo(DemoOptions(out, input_, key, master), console).run(), patient=True)
+        checks = run(Demo(DemoOptions(out, input_, key, master, brokers), console).run(), patient=True)
     except DemoError as error:
         first, *more = str(error).split("\n")
         write_lines(more, err=True)  # of the log of what failed

@@ -10,6 +10,8 @@ from coterie.console.svg import Line, Mark, Stretch, bars, line_chart, timeline
 
 _TIMELINE_NOTE = "A dashed line is a rebalance, numbered as in the table below; grey: the partition is unowned."
 
+_BROKERS_NOTE = "The leader of a group's partition is its coordinator. Grey: the partition has no leader."
+
 
 @dataclass(slots=True)
 class Rebalance:
@@ -22,6 +24,19 @@ class Rebalance:
     took_ms: int
     moved: int
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderMove:
+    """One row of the table of partitions whose leader was killed. ``without_s``: from the kill until there was another leader;
+    ``of_group``: it has the group's offsets."""
+
+    time_s: float
+    partition: int
+    of_group: bool
+    former: int
+    leader: int
+    without_s: float
 
 
 @dataclass(slots=True)
@@ -37,6 +52,10 @@ class Report:
     rebalances: list[Rebalance] = field(default_factory=list)
     events: list[tuple[float, str]] = field(default_factory=list)
     lags: list[Line] = field(default_factory=list)
+    offsets_partitions: int = 0  # with one broker 0
+    leaders: list[Stretch] = field(default_factory=list)
+    broker_marks: list[Mark] = field(default_factory=list)
+    leader_moves: list[LeaderMove] = field(default_factory=list)
     table_title: str = ""
     table_unit: str = ""
     table: list[tuple[str, float]] = field(default_factory=list)
@@ -52,6 +71,7 @@ def render(report: Report) -> Markup:
         Section("Checks", "", _checks(report.checks)),
         Section("Owners of each partition", _TIMELINE_NOTE, owners),
         Section("Rebalances", "", _rebalances(report.rebalances)),
+        *(_brokers(report) if report.offsets_partitions else ()),
         Section("Events", "", _events(report.events)),
         Section("Lag", "Records produced but not yet committed.", lags),
         Section(report.table_title, "", bars(report.table, report.table_title, report.table_unit)),
@@ -70,6 +90,21 @@ def _rebalances(rebalances: Sequence[Rebalance]) -> Markup:
         for r in rebalances
     ]
     return table(["#", "at", "generation", "members", "took", "moved", "why"], rows, frozenset(range(6)))
+
+
+def _brokers(report: Report) -> list[Section]:
+    rows = [f"offsets {p}" for p in range(report.offsets_partitions)]
+    title = "leaders of each partition of __consumer_offsets over time"
+    leaders = timeline(rows, report.leaders, report.broker_marks, report.end_s, title)
+    moves = [
+        (f"{m.time_s:.1f} s", m.partition, m.former, m.leader, f"{m.without_s:.1f} s", "crew" if m.of_group else "")
+        for m in report.leader_moves
+    ]
+    heads = ["at", "partition", "from broker", "to broker", "without a leader", "group"]
+    return [
+        Section("Brokers: who leads each partition of the offsets", _BROKERS_NOTE, leaders),
+        Section("What moved when the coordinator was killed", "", table(heads, moves, frozenset(range(5)))),
+    ]
 
 
 def _events(events: Sequence[tuple[float, str]]) -> Markup:

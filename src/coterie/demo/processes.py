@@ -9,6 +9,12 @@ import signal
 import sys
 from pathlib import Path
 
+BROKER_STOP_S = 120.0
+
+
+class DemoError(RuntimeError):
+    """The demo cannot continue; the message has the reason."""
+
 
 class Processes:
     """All that was started; `stop_all` leaves none behind."""
@@ -59,10 +65,10 @@ class Processes:
             return await process.wait()
 
     async def stop_all(self) -> None:
-        # The broker last: the others still commit and leave.
+        # The broker last: the others still commit and leave. A cluster stops one broker after another.
         others = [name for name in self._running if name != "broker"]
         await asyncio.gather(*(self.stop(name, 5.0) for name in others))
-        await self.stop("broker", 10.0)
+        await self.stop("broker", BROKER_STOP_S)
 
     def ended(self, name: str) -> int | None:
         """The exit code of a process that ended by itself."""

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from coterie.console.terminal import visible
 from coterie.quantity import quantity
 
 FLIGHT_COLUMNS = ("carrier", "flight", "tailnum", "origin", "dest", "time_hour", "dep_delay")
@@ -110,7 +111,7 @@ def _csv(file: io.TextIOWrapper, path: Path, key: str | None) -> Iterator[InputR
     except csv.Error as error:
         raise InputError(f"{path} has no header line: {error}") from None
     if key is not None and key not in names:
-        raise InputError(f"{path} has no column {key}; it has {', '.join(names)}")
+        raise InputError(f"{path} has no column {key}; it has {', '.join(map(visible, names))}")
     number = reader.line_num + 1
     while True:
         try:

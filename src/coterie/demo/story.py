@@ -13,8 +13,18 @@ from rich.console import Console
 
 from coterie.client import Admin
 from coterie.demo import checks as checking
+from coterie.demo.brokers import DemoBrokers
 from coterie.demo.checks import Check, Expected
-from coterie.demo.processes import Processes
+from coterie.demo.failover import (
+    BrokerKill,
+    ClusterWatch,
+    check_failover,
+    committed_offsets,
+    follow,
+    moved_text,
+    successor,
+)
+from coterie.demo.processes import DemoError, Processes
 from coterie.demo.summary import write_report
 from coterie.demo.view import View
 from coterie.demo.watcher import Watch, Watcher
@@ -22,24 +32,21 @@ from coterie.quantity import quantity
 
 TOPIC, PARTITIONS = "flights", 12
 KILLED, STATIC, LEAVER = "ben", "cleo", "anna"
-PRODUCE_SECONDS = 24.0
+PRODUCE_SECONDS, CLUSTER_PRODUCE_SECONDS = 24.0, 45.0  # the chapter of the brokers has its records too
 LOOK_EVERY_S = 0.5
 PATIENCE_S = 120.0  # on a machine that is busy with other things; a process that ends is seen at once
 CATCH_UP_S = 300.0  # Spark starts meanwhile
 
 
-class DemoError(RuntimeError):
-    """The demo cannot continue; the message has the reason."""
-
-
 @dataclass(slots=True)
 class DemoOptions:
-    """``out`` keeps everything: broker data, tables, logs, report."""
+    """``out`` keeps everything: broker data, tables, logs, report. ``brokers``: 1, or a cluster of so many."""
 
     out: Path
     input: Path | None = None
     key: str | None = None
     master: str = "local[*]"
+    brokers: int = 1
 
     @property
     def topic(self) -> str:
@@ -59,8 +66,10 @@ class Demo:
         for folder in ("logs", "crew", "tables"):
             (options.out / folder).mkdir(parents=True, exist_ok=True)
         self.processes = Processes(options.out / "logs")
+        self.brokers = DemoBrokers(self.processes, options.out / "broker", options.brokers)
         self.watch = Watch(options.topic)
-        self.view = View(console, self.watch)
+        self.cluster = ClusterWatch() if self.brokers.in_cluster else None
+        self.view = View(console, self.watch, self.cluster)
         self.events: list[tuple[int, str]] = []
         self.address = ""
         self.produced = self.rejected = 0
@@ -74,12 +83,15 @@ class Demo:
             with self.view:
                 await self._start_broker()
                 watcher = Watcher(self.address, self.watch)
-                looking = asyncio.create_task(self._look(watcher))
+                looking = [asyncio.create_task(self._look(watcher))]
+                if self.cluster is not None:
+                    looking.append(asyncio.create_task(follow(self.address, self.cluster)))
                 try:
                     await self._act()
                 finally:
-                    looking.cancel()
-                    await asyncio.gather(looking, return_exceptions=True)
+                    for task in looking:
+                        task.cancel()
+                    await asyncio.gather(*looking, return_exceptions=True)
                     await watcher.close()
             with self.console.status("checking"):
                 return await self._conclude()
@@ -93,17 +105,13 @@ class Demo:
     # -- 1: the broker --------------------------------------------------------------------------------------------------
 
     async def _start_broker(self) -> None:
-        data = self.options.out / "broker"
-        arguments = ["-m", "coterie", "broker", "--listen", "127.0.0.1:0", "--data", str(data)]
-        for setting in ("group.initial.rebalance.delay.ms=500", "offsets.topic.num.partitions=8"):
-            arguments += ["--set", setting]
-        process = await self.processes.start("broker", *arguments, piped=True)
-        assert process.stdout is not None
-        line = (await process.stdout.readline()).decode().strip()
-        if not line.startswith("listening on "):
-            raise DemoError(f"the broker did not start: {self.processes.log_tail('broker')}")
-        self.address = line.removeprefix("listening on ")
-        self._happened(f"a broker listens on {self.address}; its data is kept in {data}")
+        brokers = self.brokers
+        if brokers.in_cluster:
+            self._happened(f"ZooKeeper and {quantity(brokers.count, 'broker')} start")
+        self.address = await brokers.start()
+        listens = f"{quantity(brokers.count, 'broker')} listen" if brokers.in_cluster else "a broker listens"
+        kept = "their data is kept" if brokers.in_cluster else "its data is kept"
+        self._happened(f"{listens} on {self.address}; {kept} in {brokers.data}")
         async with Admin({"bootstrap.servers": self.address}) as admin:
             await admin.create_topic(self.options.topic, PARTITIONS)
 
@@ -126,6 +134,8 @@ class Demo:
             await self._pause(1)
             await self._restart_static()
             await self._pause(2)
+            if self.cluster is not None:
+                await self._kill_coordinator(self.cluster)
             await self.processes.stop(LEAVER)
             self._happened(f"{LEAVER} leaves cleanly")
             await self._until(lambda: self._crew_is(1), "the last member owns everything")
@@ -160,6 +170,27 @@ class Demo:
         self._happened(f"{STATIC}, a static member, is stopped")
         await self._join(STATIC, "is back within its session timeout: no rebalance is due", static=True)
 
+    async def _kill_coordinator(self, cluster: ClusterWatch) -> None:
+        await self._until(lambda: cluster.coordinator is not None, "the coordinator of crew is known")
+        broker = cluster.coordinator
+        assert broker is not None, "known"
+        committed = await committed_offsets(self.address)
+        kill = cluster.kill = BrokerKill(broker, int(time.time() * 1000), cluster.led_by(broker), committed)
+        self.brokers.kill(broker)
+        self._happened(f"broker {broker}, which coordinates crew, is killed with SIGKILL")
+        await self._until(cluster.has_moved, "other brokers lead its partitions of the offsets")
+        kill.kept = await committed_offsets(self.address)
+        journal = self.watch.journal
+        await self._until(lambda: successor(kill, journal) is not None, "the journal has the new coordinator")
+        self._happened(moved_text(cluster, journal))
+        await self._pause(3)
+        await self.brokers.restart()
+        kill.restarted_ms = int(time.time() * 1000)
+        self._happened(f"broker {broker} is started again, and fetches what it has missed")
+        whole = "all replicas are in sync again"
+        await self._until(lambda: broker in cluster.live and not cluster.under_replicated, whole)
+        self._happened(whole)
+
     async def _produce(self) -> None:
         o = self.options
         arguments = [
@@ -168,7 +199,7 @@ class Demo:
             self.address,
             o.topic,
             str(o.out / "rejects.txt"),
-            str(PRODUCE_SECONDS),
+            str(CLUSTER_PRODUCE_SECONDS if self.brokers.in_cluster else PRODUCE_SECONDS),
         ]
         if o.input is not None:
             arguments += ["--input", str(o.input)]
@@ -244,13 +275,14 @@ class Demo:
         checks = checking.check_topic(expected, records, checksum)
         checks += checking.check_crew(o.out / "crew", ends, KILLED)
         checks += checking.check_group(self.watch)
+        if self.cluster is not None:
+            checks += check_failover(self.cluster, self.watch.journal)
         checks += checking.check_table(o.out / "tables" / "table", expected, o.input is None)
         assert process.stdout is not None
         output = (await process.stdout.read()).decode().strip()
         if await process.wait():
             raise DemoError(f"the history job failed:\n{self.processes.log_tail('history')}")
         checks += checking.check_history(json.loads(output.splitlines()[-1]))
-        write_report(
-            o.out / "report.html", self.watch, self.events, checks, o.out / "tables" / "table", o.input is None
-        )
+        table = o.out / "tables" / "table"
+        write_report(o.out / "report.html", self.watch, self.events, checks, table, o.input is None, self.cluster)
         return checks

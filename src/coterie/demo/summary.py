@@ -9,6 +9,7 @@ from pathlib import Path
 from coterie.console.report import Rebalance, Report, render
 from coterie.console.svg import Line, Stretch
 from coterie.demo.checks import Check
+from coterie.demo.failover import ClusterWatch, leader_moves, leadership, marks
 from coterie.demo.view import plain
 from coterie.demo.watcher import Watch, short_name
 from coterie.journal import JournalLine
@@ -18,9 +19,15 @@ TOP_KEYS = 20
 
 
 def write_report(
-    path: Path, watch: Watch, events: list[tuple[int, str]], checks: list[Check], table: Path, flights: bool
+    path: Path,
+    watch: Watch,
+    events: list[tuple[int, str]],
+    checks: list[Check],
+    table: Path,
+    flights: bool,
+    cluster: ClusterWatch | None = None,
 ) -> None:
-    """Writes the HTML page."""
+    """Writes the HTML page; ``cluster`` where there are several brokers."""
     start_ms = events[0][0]
     last_ms = watch.samples[-1].time_ms if watch.samples else start_ms
     end_s = (last_ms - start_ms) / 1000
@@ -37,10 +44,15 @@ def write_report(
         _rebalances(watch, start_ms),
         [((ms - start_ms) / 1000, text) for ms, text in events],
         [_lag(watch, group, start_ms) for group in ("crew", "delays")],
-        title,
-        unit,
-        rows,
+        table_title=title,
+        table_unit=unit,
+        table=rows,
     )
+    if cluster is not None:
+        report.offsets_partitions = len(cluster.leaders)
+        report.leaders = leadership(cluster, start_ms, last_ms)
+        report.broker_marks = marks(cluster, start_ms)
+        report.leader_moves = leader_moves(cluster, start_ms)
     path.write_text(render(report))
 
 

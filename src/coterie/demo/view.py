@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coterie.console.terminal import text_of
+from coterie.demo.failover import ClusterWatch
 from coterie.demo.watcher import Watch, short_name
 from coterie.quantity import quantity
 
@@ -19,10 +20,10 @@ _UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class View:
-    """Draws a `Watch`. Off a terminal it prints only what happens, a line each."""
+    """Draws a `Watch`, and the brokers of a ``cluster``. Off a terminal it prints only what happens, a line each."""
 
-    def __init__(self, console: Console, watch: Watch) -> None:
-        self._console, self._watch = console, watch
+    def __init__(self, console: Console, watch: Watch, cluster: ClusterWatch | None = None) -> None:
+        self._console, self._watch, self._cluster = console, watch, cluster
         self.total = self.sent = 0
         self.step = "starting"
         self._names: dict[str, str] = {}
@@ -67,6 +68,13 @@ class View:
         head.add_row(
             "Spark, group delays", "reading and aggregating" if lags[1] is not None else "starting", f"lag {shown[1]}"
         )
+        if self._cluster is not None:
+            coordinator = self._cluster.coordinator
+            up = ", ".join(map(str, sorted(self._cluster.live))) or "-"
+            lacking = quantity(self._cluster.under_replicated, "partition")
+            head.add_row(
+                "brokers", f"{up} up; crew's coordinator: {coordinator or 'none'}", f"under-replicated {lacking}"
+            )
         owners = Table(title="who owns which partition", title_justify="left", box=None, padding=(0, 1))
         cells = []
         for partition in sorted(watch.owners):
