@@ -5,21 +5,29 @@ for Java (RE2/J). Python's `re` would let a client hold the broker up.
 from __future__ import annotations
 
 from collections.abc import Callable
-
-import re2
-
-_SILENT = re2.Options()
-_SILENT.log_errors = False
+from functools import cache
+from typing import Any
 
 
 class BadPattern(ValueError):
     """Not an expression of RE2; the text says why."""
 
 
+@cache
+def _engine() -> tuple[Any, Any]:
+    """RE2 and its options, loaded with the first pattern: a broker without one does without its 3 MB."""
+    import re2
+
+    silent = re2.Options()
+    silent.log_errors = False
+    return re2, silent
+
+
 def matcher(pattern: str) -> Callable[[str], bool]:
     """Whether the pattern is the whole of a name. Raises BadPattern."""
+    re2, silent = _engine()
     try:
-        compiled = re2.compile(pattern, _SILENT)
+        compiled = re2.compile(pattern, silent)
     except re2.error as error:
         reason = error.args[0] if error.args else error
         raise BadPattern(reason.decode() if isinstance(reason, bytes) else str(reason)) from error

@@ -9,8 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from functools import cache
-
-import cramjam
+from typing import Any
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_BY_NAME = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
@@ -21,6 +20,7 @@ _XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _LZ4_SLOWEST = 12
 _SNAPPY_RATIO = 22  # a copy of 64 bytes takes 3
+_FRAMED = {GZIP: "gzip", LZ4: "lz4", ZSTD: "zstd"}  # cramjam's names
 
 
 class CompressionError(ValueError):
@@ -31,22 +31,30 @@ class UncompressedTooLarge(CompressionError):
     """Compressed bytes that unfold beyond the bound."""
 
 
+@cache
+def _cramjam() -> Any:
+    """The library, loaded with the first compressed batch: a broker that has none does without its 1.5 MB."""
+    import cramjam
+
+    return cramjam
+
+
 def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
     """The data in that codec; NONE gives it back. ``level`` as in Kafka's compression.*.level, None for its default."""
     if codec == NONE:
         return data
     if codec == GZIP:
-        return bytes(cramjam.gzip.compress(data, level=DEFAULT_LEVELS[GZIP] if level in (None, -1) else level))
+        return bytes(_cramjam().gzip.compress(data, level=DEFAULT_LEVELS[GZIP] if level in (None, -1) else level))
     if codec == SNAPPY:
         return _compress_xerial(data)
     if codec == LZ4:
         # Kafka's default, 9, is the fast compressor; every other level is one of the slow one's, which has 12.
         slow = 0 if level in (None, DEFAULT_LEVELS[LZ4]) else min(level or 0, _LZ4_SLOWEST)
-        compressor = cramjam.lz4.Compressor(level=slow, content_checksum=False, block_linked=False)
+        compressor = _cramjam().lz4.Compressor(level=slow, content_checksum=False, block_linked=False)
         compressor.compress(data)
         return bytes(compressor.finish())
     if codec == ZSTD:
-        return bytes(cramjam.zstd.compress(data, level=DEFAULT_LEVELS[ZSTD] if level is None else level))
+        return bytes(_cramjam().zstd.compress(data, level=DEFAULT_LEVELS[ZSTD] if level is None else level))
     raise CompressionError(f"there is no compression codec {codec}; Kafka has 0 to 4")
 
 
@@ -106,18 +114,17 @@ def decompressed(codec: int, data: bytes, limit: int = MAX_UNCOMPRESSED_BYTES) -
             return _decompress_snappy(data, limit)
         if codec == LZ4:
             _check_lz4_flags(data)
-        if codec in _DECOMPRESS_INTO:
+        if codec in _FRAMED:
             return _bounded(codec, data, limit)
-    except (cramjam.DecompressionError, struct.error) as error:
+    except (_cramjam().DecompressionError, struct.error) as error:
         raise CompressionError(f"the compressed records are damaged: {error}") from error
     raise CompressionError(f"there is no compression codec {codec}; Kafka has 0 to 4")
 
 
-_DECOMPRESS_INTO: dict[int, Callable[[bytes, bytearray], int]] = {
-    GZIP: cramjam.gzip.decompress_into,
-    LZ4: cramjam.lz4.decompress_into,
-    ZSTD: cramjam.zstd.decompress_into,
-}
+def _decompress_into(codec: int, data: bytes, out: bytearray) -> int:
+    """The number of bytes written."""
+    library: Callable[[bytes, bytearray], int] = getattr(_cramjam(), _FRAMED[codec]).decompress_into
+    return library(data, out)
 
 
 def _bounded(codec: int, data: bytes, limit: int) -> memoryview:
@@ -126,8 +133,8 @@ def _bounded(codec: int, data: bytes, limit: int) -> memoryview:
     while True:
         out = bytearray(room)
         try:
-            written = _DECOMPRESS_INTO[codec](data, out)
-        except cramjam.DecompressionError as error:
+            written = _decompress_into(codec, data, out)
+        except _cramjam().DecompressionError as error:
             if str(error) != _full_output(codec):
                 raise
             if room >= limit:
@@ -141,8 +148,8 @@ def _bounded(codec: int, data: bytes, limit: int) -> memoryview:
 def _full_output(codec: int) -> str:
     """The library's message where the output buffer is too small; it has no error code for that."""
     try:
-        _DECOMPRESS_INTO[codec](compress(codec, bytes(2)), bytearray(1))
-    except cramjam.DecompressionError as error:
+        _decompress_into(codec, compress(codec, bytes(2)), bytearray(1))
+    except _cramjam().DecompressionError as error:
         return str(error)
     raise AssertionError("two bytes do not fit into one")
 
@@ -158,7 +165,7 @@ def _check_lz4_flags(frame: bytes) -> None:
 def _compress_xerial(data: bytes) -> bytes:
     pieces = [_XERIAL_HEADER]
     for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
-        block = bytes(cramjam.snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
+        block = bytes(_cramjam().snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
         pieces += [struct.pack(">i", len(block)), block]
     return b"".join(pieces)
 
@@ -182,11 +189,11 @@ def _decompress_snappy(data: bytes, limit: int) -> bytes:
 
 
 def _decompress_block(block: bytes, limit: int, before: int = 0) -> bytes:
-    size = cramjam.snappy.decompress_raw_len(block)
+    size = _cramjam().snappy.decompress_raw_len(block)
     if size > _SNAPPY_RATIO * len(block):
         raise CompressionError(
             f"the compressed records are damaged: a snappy block of {len(block)} bytes claims {size}"
         )
     if before + size > limit:
         raise UncompressedTooLarge(f"the compressed records unfold to more than {limit} bytes")
-    return bytes(cramjam.snappy.decompress_raw(block))
+    return bytes(_cramjam().snappy.decompress_raw(block))
