@@ -74,7 +74,8 @@ class FuzzedSenders(TypedDict):
 
 class FuzzedClusters(TypedDict):
     """Totals over the seeds that broke no rule, with --of clusters; ``elections`` counts leader epochs in which something was
-    appended; ``deletions`` of topics that were requested, ``reassignments`` of partitions that were accepted."""
+    appended; ``deletions`` of topics that were requested, ``reassignments`` of partitions that were accepted; ``commits`` and
+    ``aborts`` of the seeds with transactions, ``torn`` those of version 1 that are neither whole nor not there at all."""
 
     seeds: int
     failed: int
@@ -87,6 +88,9 @@ class FuzzedClusters(TypedDict):
     topics: int
     deletions: int
     reassignments: int
+    commits: int
+    aborts: int
+    torn: int
     seconds: float
     seeds_per_hour: int
 

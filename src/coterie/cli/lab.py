@@ -68,6 +68,9 @@ STORIES = {
         "topics",
         "deletions",
         "reassignments",
+        "commits",
+        "aborts",
+        "torn",
     ),
 }
 ALL = "all"  # one seed of each subject after the other
@@ -276,7 +279,7 @@ def _on_cores(story: str, seeds: Sequence[int], minutes: float, processes: int |
 
 
 def _one(story: str, seed: int, minutes: float) -> Result:
-    from coterie.laboratory.cluster.story import run_cluster_seed
+    from coterie.laboratory.cluster.transaction_story import run_seed_of_clusters
     from coterie.laboratory.consumer_group_fuzz import run_consumer_seed
     from coterie.laboratory.fuzz import FuzzFailure, run_seed
     from coterie.laboratory.node.consumer_story import run_clients_seed
@@ -291,7 +294,7 @@ def _one(story: str, seed: int, minutes: float) -> Result:
         "senders": run_produce_seed,
         "records": run_records_seed,
         "clients": run_clients_seed,
-        "clusters": run_cluster_seed,
+        "clusters": run_seed_of_clusters,
     }
     subject = list(runs)[seed % len(runs)] if story == ALL else story
     try:

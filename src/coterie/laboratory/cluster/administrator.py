@@ -5,7 +5,7 @@ By the controller's API where a tool of Kafka 2.6 has it, by ZooKeeper's nodes w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -35,6 +35,7 @@ class Administrator(Process):
         self.brokers, self._server = brokers, server
         self._session = server.connect(FOREVER_MS, lambda _: None)
         self.targets: dict[TopicPartition, set[Target] | None] = {}
+        self.of_fixed_size: Container[str] = ()  # topics that are never enlarged
         self.made: Callable[[TopicPartition], None] = lambda _: None
         self.deleted: Callable[[str], None] = lambda _: None
         self.topics = self.deletions = self.reassignments = 0
@@ -108,7 +109,7 @@ class Administrator(Process):
         topics = sorted({topic for topic, _ in self.partitions()})
         topic = self.world.random.choice(topics)
         assigned, version = self.assignments(topic)
-        if len(assigned) < 5:
+        if len(assigned) < 5 and topic not in self.of_fixed_size:
             number = len(assigned)
             data = nodes.assignments({**assigned, number: ReplicaAssignment(self.some(3))})
             with suppress(BadVersion):

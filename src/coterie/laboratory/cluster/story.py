@@ -31,7 +31,8 @@ ALL_READ_MS = 10_000  # after the last record
 @dataclass(slots=True)
 class ClusterReport:
     """What one seed did. ``elections``: leader epochs in which something was appended; ``controllers``: the last one's
-    epoch; ``topics`` created; ``deletions`` of topics that were requested; ``reassignments`` that were accepted."""
+    epoch; ``topics`` created; ``deletions`` of topics that were requested; ``reassignments`` that were accepted;
+    ``commits``, ``aborts`` and ``torn`` of a story with transactions."""
 
     seed: int
     events: int = 0
@@ -44,6 +45,9 @@ class ClusterReport:
     topics: int = 0
     deletions: int = 0
     reassignments: int = 0
+    commits: int = 0
+    aborts: int = 0
+    torn: int = 0
 
 
 class ClusterStory:
@@ -54,7 +58,7 @@ class ClusterStory:
         self.network, self.server = Network(world), ZooKeeperServer(world)
         config = ReplicationConfig(min_insync_replicas=2, replica_lag_time_max_ms=LAG_MS, replica_fetch_backoff_ms=300)
         numbers = range(1, world.between(3, 5) + 1)
-        self.brokers = {n: ClusterBroker(self.network, n, self.server, config, SESSION_TIMEOUT_MS) for n in numbers}
+        self.brokers = {n: self._new_broker(n, config) for n in numbers}
         self.report, self.failures = ClusterReport(seed), list[str]()
         self._uncertain: set[int] = set()  # their machine lost power, until they are in all their ISRs again
         self._leaders: dict[tuple[TopicPartition, int], set[int]] = {}
@@ -66,6 +70,9 @@ class ClusterStory:
         self.consumers: dict[TopicPartition, ClusterConsumer] = {}
         self.administrator = Administrator(self.network, self.brokers, self.server)
         self.administrator.made, self.administrator.deleted = self._made, self._deleted
+
+    def _new_broker(self, number: int, config: ReplicationConfig) -> ClusterBroker:
+        return ClusterBroker(self.network, number, self.server, config, SESSION_TIMEOUT_MS)
 
     def _made(self, partition: TopicPartition) -> None:
         """A new partition gets a producer, and one of a topic that stays a consumer."""

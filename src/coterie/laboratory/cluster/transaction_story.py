@@ -1,0 +1,189 @@
+"""A story of the cluster with transactions beside its other clients, and what must hold of them: whole or not at all."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from coterie.laboratory.cluster.coordinating_broker import (
+    GROUP,
+    LEDGER,
+    OFFSETS,
+    STATE_PARTITIONS,
+    STATES,
+    TRANSACTIONAL,
+)
+from coterie.laboratory.cluster.ledger_broker import LedgerBroker
+from coterie.laboratory.cluster.story import SESSION_TIMEOUT_MS, ClusterReport, ClusterStory, run_cluster_seed
+from coterie.laboratory.cluster.transactional_clients import LedgerProducer, LedgerReader, SentToLedger
+from coterie.laboratory.fuzz import naming_seed
+from coterie.log.partition_log import PartitionLog
+from coterie.records.batch import batches
+from coterie.records.decoding import decode_keys_and_values
+from coterie.replication.leader import Leader
+from coterie.replication.states import ReplicationConfig, TopicPartition
+
+LEDGER_PARTITIONS = 3
+WITH_TRANSACTIONS_FROM = 100
+IDS = ("x", "x", "y")  # of the producers: two of them fence each other
+
+
+class TransactionClusterStory(ClusterStory):
+    """``transaction_version``: of the cluster and its producers, None where the seed chooses."""
+
+    brokers: dict[int, LedgerBroker]  # type: ignore[assignment]
+
+    def __init__(self, seed: int, transaction_version: int | None = None) -> None:
+        super().__init__(seed)
+        random = self.world.random
+        version = random.choice((0, 2, 2)) if transaction_version is None else transaction_version
+        ids = count(1_000)
+        for broker in self.brokers.values():
+            broker.transaction_version, broker.new_producer_id = version, ids.__next__
+        self.version = version
+        self.administrator.of_fixed_size = TRANSACTIONAL
+        network, brokers = self.network, self.brokers
+        self.ledger_producers = [
+            LedgerProducer(network, f"t{number}", brokers, LEDGER_PARTITIONS, name, number)
+            for number, name in enumerate(IDS)
+        ]
+        self.readers = [
+            LedgerReader(network, f"r{number}", brokers, (LEDGER, number)) for number in range(LEDGER_PARTITIONS)
+        ]
+
+    def _new_broker(self, number: int, config: ReplicationConfig) -> LedgerBroker:
+        return LedgerBroker(self.network, number, self.server, config, SESSION_TIMEOUT_MS)
+
+    def _made(self, partition: TopicPartition) -> None:
+        if partition[0] not in TRANSACTIONAL:
+            super()._made(partition)
+
+    def _create_topic(self) -> None:
+        super()._create_topic()
+        for topic, partitions in ((LEDGER, LEDGER_PARTITIONS), (OFFSETS, 1), (STATES, STATE_PARTITIONS)):
+            self.administrator.create(topic, {p: self.administrator.some(3) for p in range(partitions)})
+        for client in (*self.ledger_producers, *self.readers):
+            client.start()
+
+    def _mend(self) -> None:
+        super()._mend()
+        for producer in self.ledger_producers:
+            producer.stopped = True
+
+    # -- what must hold -------------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        visible: dict[TopicPartition, list[str]] = {}
+        for number in range(LEDGER_PARTITIONS):
+            log = self._log_of((LEDGER, number))
+            if log is not None:
+                visible[LEDGER, number] = self._visible((LEDGER, number), log)
+        self._check_coordinators()
+        self._check_offsets()
+        if len(visible) == LEDGER_PARTITIONS:
+            for producer in self.ledger_producers:
+                for sent in producer.sent:
+                    self._check_whole(producer, sent, visible)
+            for reader in self.readers:
+                if reader.read != visible[reader.partition]:
+                    self.failures.append(f"{reader.partition}: a reader of committed records has read something else")
+        super()._check()
+
+    def _log_of(self, partition: TopicPartition) -> PartitionLog | None:
+        """That of the leader, at rest."""
+        leaders = [
+            broker
+            for broker in self.brokers.values()
+            if (replica := broker.replicas.partitions.get(partition)) is not None and isinstance(replica.role, Leader)
+        ]
+        if len(leaders) != 1:
+            self.failures.append(f"{partition} has {len(leaders)} leaders at rest")
+            return None
+        return leaders[0].transactional_log(partition)
+
+    def _visible(self, partition: TopicPartition, log: PartitionLog) -> list[str]:
+        if log.transactions.open or log.last_stable_offset != log.end_offset:
+            self.failures.append(
+                f"{partition} has transactions of {sorted(log.transactions.open)} open at rest, and is stable up to"
+                f" {log.last_stable_offset} of {log.end_offset}"
+            )
+        values: list[str] = []
+        data = b"".join(segment.file.read(0, segment.size) for segment in log.segments)
+        for at, header in batches(data):
+            is_aborted = any(
+                a.producer_id == header.producer_id and a.first_offset <= header.base_offset < a.last_offset
+                for a in log.transactions.aborted
+            )
+            if not header.is_control and not is_aborted:
+                values += [(value or b"").decode() for _, value, _ in decode_keys_and_values(data, at, header)]
+        if len(set(values)) != len(values):
+            self.failures.append(f"{partition} has records twice")
+        return values
+
+    def _check_coordinators(self) -> None:
+        led = [shard for broker in self.brokers.values() for shard in broker.states.values()]
+        if sorted(one.index for one in led) != list(range(STATE_PARTITIONS)):
+            self.failures.append(f"the partitions {sorted(one.index for one in led)} of {STATES} are coordinated")
+        for one in led:
+            still = [t.transactional_id for t in one.shard.by_id.values() if t.partitions]
+            if still or not one.is_replicated:
+                self.failures.append(f"{STATES}-{one.index} has open transactions at rest: {still}")
+
+    def _check_whole(
+        self, producer: LedgerProducer, sent: SentToLedger, visible: dict[TopicPartition, list[str]]
+    ) -> None:
+        report = self.report
+        there = [value in visible[p] for p, values in sent.values.items() for value in values]
+        if any(there):
+            report.commits += 1
+        elif sent.wanted is not None:
+            report.aborts += 1
+        text = ""
+        if any(there) and not all(there):
+            text = f"is torn: {there}"
+        elif sent.answered and not all(there):
+            text = "was committed, and is not there"
+        elif not sent.wanted and any(there):
+            text = "was not committed, and is there"
+        if text and self.version < 2:
+            report.torn += 1
+        elif text:
+            self.failures.append(f"a transaction of {producer.name} {text}: {sent}")
+
+    def _check_offsets(self) -> None:
+        led = [broker.offsets for broker in self.brokers.values() if broker.offsets is not None]
+        if len(led) != 1:
+            self.failures.append(f"{len(led)} brokers coordinate the group at rest")
+            return
+        shard = led[0].shard
+        if shard.pending_producers():
+            self.failures.append(f"offsets of {shard.pending_producers()} are pending at rest")
+        group = shard.group(GROUP)
+        for producer in self.ledger_producers:
+            held = None if group is None else group.offsets.get(("in", producer.source))
+            acknowledged = [s.offset for s in producer.sent if s.offset is not None and s.answered]
+            possible = {s.offset for s in producer.sent if s.offset is not None and s.wanted} - {
+                s.offset for s in producer.sent if s.answered is False
+            }
+            offset = None if held is None else held.offset
+            least = max(acknowledged, default=None)
+            is_right = (offset is None and least is None) or (
+                offset is not None and offset in possible and offset >= (least or 0)
+            )
+            if not is_right and self.version < 2:
+                self.report.torn += 1
+            elif not is_right:
+                self.failures.append(f"{producer.name} committed offset {least} last, and the group has {offset}")
+
+
+def run_transaction_cluster_seed(
+    seed: int, minutes: float = 5.0, *, transaction_version: int | None = None
+) -> ClusterReport:
+    """The same seed gives the same story. Raises FuzzFailure."""
+    with naming_seed(seed):
+        return TransactionClusterStory(seed, transaction_version).run(int(minutes * 60_000))
+
+
+def run_seed_of_clusters(seed: int, minutes: float = 5.0) -> ClusterReport:
+    """As `run_cluster_seed`; every fourth seed from `WITH_TRANSACTIONS_FROM` on has transactions. Raises FuzzFailure."""
+    has_transactions = seed >= WITH_TRANSACTIONS_FROM and seed % 4 == 2
+    return (run_transaction_cluster_seed if has_transactions else run_cluster_seed)(seed, minutes)

@@ -1,0 +1,203 @@
+"""The transaction coordinator of a broker of a cluster by itself: when it begins, what it asks ZooKeeper, and whom it obeys."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from coterie.broker.broker import Broker
+from coterie.broker.cluster.peer_requests import PeerRequests
+from coterie.broker.cluster.transaction_coordinator import ClusterTransactions
+from coterie.broker.cluster_view import ClusterView, LiveBroker
+from coterie.broker.settings import BrokerSettings
+from coterie.broker.topic import TRANSACTIONS_TOPIC
+from coterie.coordinator.transactions.replicated import EndTransaction, InitProducer, TransactionAnswer
+from coterie.coordinator.transactions.state import Status, Transaction
+from coterie.coordinator.transactions.steps import Claim
+from coterie.records.encoding import encode_batch
+from coterie.replication.states import PartitionState
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from tests.awaiting import quiet
+from tests.broker.test_replicated_writes import ME, OTHER, announced, fetched, follow, lead
+from tests.broker.test_server import FAST, run
+
+ID, DATA = "ledger", ("orders", 0)
+PREPARED = Transaction(ID, 7, 1, 60_000, Status.PREPARE_COMMIT, frozenset({DATA}), 5, 5, client_transaction_version=2)
+
+
+class RecordedPeers:
+    """Keeps what is sent, and answers it when the test wants."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, WriteTxnMarkersRequest, Callable[[Any], None]]] = []
+
+    def send(self, broker: int, message: Any, response: type, version: int, answered: Callable[[Any], None]) -> None:
+        self.sent.append((broker, message, answered))
+
+    def view_changed(self) -> None: ...
+
+
+class RecordedLookups:
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Callable[[set[int] | None], None]]] = []
+
+    def look_up(self, topic: str, done: Callable[[set[int] | None], None]) -> None:
+        self.asked.append((topic, done))
+
+
+class Ids:
+    def take(self) -> int:
+        return 7
+
+
+class Coordinating:
+    """A broker with one partition of `__transaction_state`, which another one replicates."""
+
+    async def start(self) -> None:
+        self.broker = broker = Broker(BrokerSettings(FAST | {"transaction.state.log.num.partitions": "1"}))
+        broker.cluster = ClusterView(ME, is_alone=False)
+        live = [LiveBroker(ME, "127.0.0.1", 1), LiveBroker(OTHER, "127.0.0.1", 2)]
+        broker.cluster.update(ME, live, {DATA: PartitionState(OTHER, 0, (OTHER,), 1, 0, (OTHER,))})
+        await broker.start("127.0.0.1", 0)
+        self.partition = announced(broker, TRANSACTIONS_TOPIC)
+        self.peers, self.lookups = RecordedPeers(), RecordedLookups()
+        own = broker.settings, broker.topics, broker.cluster, broker.clock, broker.scheduler
+        self.coordinator = ClusterTransactions(
+            *own, broker.features, broker.replica_effects, cast(PeerRequests, self.peers), self.lookups
+        )
+        self.coordinator.take_ids_from(Ids())
+
+    def lead(self) -> Any:
+        leader = lead(self.broker, self.partition, (ME, OTHER))
+        self.coordinator.role_changed(self.partition)
+        return leader
+
+    def submit(self, command: Any) -> list[TransactionAnswer]:
+        answers: list[TransactionAnswer] = []
+        self.coordinator.submit(command, answers.append)
+        return answers
+
+
+async def started(log: Transaction | None = None) -> Coordinating:
+    one = Coordinating()
+    await one.start()
+    if log is not None:
+        one.partition.log.append_own(encode_batch([(5, log.key(), log.value(2), ())]), 5)
+    return one
+
+
+def story_of(log: Transaction | None, story: Callable[[Coordinating], Any]) -> None:
+    async def whole() -> None:
+        one = await started(log)
+        try:
+            await story(one)
+        finally:
+            one.coordinator.close()
+            await one.broker.stop()
+
+    run(whole)
+
+
+def test_a_new_coordinator_waits_until_its_log_is_replicated() -> None:
+    """Otherwise the markers of a decision might be out that the next leader has never seen; Apache Kafka does not wait."""
+
+    async def story(one: Coordinating) -> None:
+        leader = one.lead()
+        await quiet()
+        assert one.peers.sent == []
+        (answer,) = one.submit(InitProducer(ID, 60_000))
+        assert answer.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        fetched(one.broker, leader)
+        ((broker, message, _),) = one.peers.sent
+        assert (broker, message.markers[0].producer_id, message.markers[0].coordinator_epoch) == (OTHER, 7, 1)
+
+    story_of(PREPARED, story)
+
+
+def test_a_partition_that_the_view_lacks_is_looked_up() -> None:
+    """Apache Kafka takes it for deleted, though its view may be older than the topic."""
+
+    async def story(one: Coordinating) -> None:
+        one.broker.cluster.states.pop(DATA)
+        leader = one.lead()
+        await quiet()
+        fetched(one.broker, leader)
+        ((topic, done),) = one.lookups.asked
+        assert topic == "orders"
+        done({0})  # it is there: wait for the view
+        assert one.coordinator.transaction(ID).status == Status.PREPARE_COMMIT
+        one.lookups.asked.clear()
+        one.coordinator.write_markers()
+        ((_, done),) = one.lookups.asked
+        done(set())
+        fetched(one.broker, leader)
+        assert one.coordinator.transaction(ID).status == Status.COMPLETE_COMMIT
+
+    story_of(PREPARED, story)
+
+
+def test_a_producer_is_answered_once_the_replicas_have_the_state() -> None:
+    """shouldCompleteAppendToLogOnEndTxnWhenSendMarkersSucceed, shouldOnlyWriteTxnCompletionOnce."""
+
+    async def story(one: Coordinating) -> None:
+        leader = one.lead()
+        await quiet()
+        answers = one.submit(InitProducer(ID, 60_000))
+        assert answers == []
+        (busy,) = one.submit(InitProducer(ID, 60_000))
+        assert busy.code == ErrorCode.CONCURRENT_TRANSACTIONS
+        fetched(one.broker, leader)
+        assert [(a.code, a.producer_id, a.epoch) for a in answers] == [(0, 7, 0)]
+
+    story_of(None, story)
+
+
+def test_a_coordinator_that_resigns_says_so() -> None:
+    """shouldAbortAppendToLogOnEndTxnWhenNotCoordinatorError: and its markers are the next one's."""
+
+    async def story(one: Coordinating) -> None:
+        leader = one.lead()
+        await quiet()
+        fetched(one.broker, leader)
+        ((_, _, answered),) = one.peers.sent
+        answers = one.submit(InitProducer("other", 60_000))
+        follow(one.broker, one.partition)
+        one.coordinator.role_changed(one.partition)
+        assert [a.code for a in answers] == [ErrorCode.NOT_COORDINATOR]
+        answered(WriteTxnMarkersResponse())
+        assert one.submit(InitProducer(ID, 60_000))[0].code == ErrorCode.NOT_COORDINATOR
+
+    story_of(PREPARED, story)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_retried_end_is_answered_by_what_was_decided(committed: bool) -> None:
+    """While its markers are outstanding CONCURRENT_TRANSACTIONS, or INVALID_TXN_STATE for the other end."""
+
+    async def story(one: Coordinating) -> None:
+        leader = one.lead()
+        await quiet()
+        fetched(one.broker, leader)
+        (answer,) = one.submit(EndTransaction(ID, Claim(7, 0), committed, bumps_epoch=True))
+        expected = ErrorCode.CONCURRENT_TRANSACTIONS if committed else ErrorCode.INVALID_TXN_STATE
+        assert answer.code == expected
+
+    story_of(PREPARED, story)
+
+
+def test_nobody_is_answered_twice() -> None:
+    async def story(one: Coordinating) -> None:
+        one.lead()
+        await asyncio.sleep(0)
+        await quiet()
+        answers = one.submit(InitProducer(ID, 60_000))
+        follow(one.broker, one.partition)
+        one.coordinator.role_changed(one.partition)
+        one.coordinator.role_changed(one.partition)
+        assert [a.code for a in answers] == [ErrorCode.NOT_COORDINATOR]
+
+    story_of(None, story)
