@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
+from coterie.cli.conformance import conformance
 from coterie.conformance.cluster.controller_checks import steps
 from coterie.conformance.cluster.java_load import operation_of
-from coterie.conformance.cluster.judge import REPLICATION_CHECKS, ClusterJudge
+from coterie.conformance.cluster.judge import REPLICATION_CHECKS, ClusterJudge, ClusterJudgement
 from coterie.conformance.cluster.mixed import NotInTime, wait_until
 from coterie.conformance.cluster.replica_files import ReplicaFiles, difference
-from coterie.conformance.cluster.strikes import not_delivered
+from coterie.conformance.cluster.strikes import StrikeReport, not_delivered
 from coterie.conformance.cluster.way_out import AT_REST, PartitionGaps, WayOutReport
 from coterie.laboratory.operation_history import (
     AnomalyKind,
@@ -126,3 +131,25 @@ def test_a_cluster_that_does_not_settle_is_wrong(tmp_path: Path) -> None:
 def test_each_side_leads_and_follows_under_each_controller() -> None:
     assert {(check.controller, check.broker) for check in REPLICATION_CHECKS} >= {(1, 1), (1, 2), (2, 1), (2, 2)}
     assert len({step.command for step in steps((1, 2, 3))}) >= 8
+
+
+def test_the_part_prints_what_was_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    strikes = StrikeReport({"leader, coterie": 2}, operations=9, sent=4, read=12)
+    way = WayOutReport(sent=3, read=6, longest_s={AT_REST: 0.3, "broker 1 leaves": 3.8})
+    judgement = ClusterJudgement({"coterie leads": "", "2 strikes under load": "a lost record"}, strikes, way)
+    monkeypatch.setattr("coterie.conformance.cluster.judge.judge", lambda *_: judgement)
+    done = CliRunner().invoke(conformance, ["--part", "cluster", "--strikes", "2"])
+    assert done.exit_code == 1
+    assert done.stdout.splitlines() == [
+        "Apache Kafka 2.6.3:",
+        "  one cluster with coterie: 1 of 2 checks right",
+        "    strikes: 4 records sent, 12 records read, 0 wrong",
+        "      2 x leader, coterie",
+        "    the way out: 3 records sent, 6 records read; the longest time without a record of a partition:",
+        "        0.3 s while all rest",
+        "        3.8 s while broker 1 leaves",
+    ]
+    done = CliRunner().invoke(conformance, ["--part", "cluster", "--json"])
+    (result,) = json.loads(done.stdout)
+    assert (result["failed"], result["cluster"]["checks"]["coterie leads"]) == (1, True)
+    assert result["cluster"]["way_out"]["longest_s"] == {AT_REST: 0.3, "broker 1 leaves": 3.8}

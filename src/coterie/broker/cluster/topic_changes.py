@@ -56,6 +56,8 @@ class TopicAdministration:
     def create_soon(self, name: str) -> ErrorCode:
         """Creates a topic that a client needs, with the broker's settings, as any broker may: the client asks again. Returns
         LEADER_NOT_AVAILABLE, or INVALID_REPLICATION_FACTOR where too few brokers live."""
+        if not self._view.live:
+            return ErrorCode.LEADER_NOT_AVAILABLE  # the controller has not said yet which brokers and topics there are
         own = self._settings.current
         count, factor = {
             OFFSETS_TOPIC: (own.offsets_topic_num_partitions, own.offsets_topic_replication_factor),

@@ -1,0 +1,41 @@
+"""Topics that a client needs, before and after the controller has filled the broker's view."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from coterie.broker.cluster.topic_changes import TopicAdministration
+from coterie.broker.cluster_view import ClusterView, LiveBroker
+from coterie.broker.settings import BrokerSettings
+from coterie.broker.topic import OFFSETS_TOPIC
+from coterie.broker.topics import Topics
+from coterie.log.filesystem import MemoryFileSystem
+from coterie.wire.errors import ErrorCode
+from coterie.zookeeper.operations import Operation
+
+
+def test_a_topic_is_created_once_the_brokers_are_known(caplog: pytest.LogCaptureFixture) -> None:
+    """A broker that has just started knows no broker: that is no lack of brokers, and no error in its log."""
+    settings, written = BrokerSettings({"offsets.topic.replication.factor": "2"}), list[Operation]()
+
+    async def apply(operation: Operation) -> None:
+        written.append(operation)
+
+    async def story() -> None:
+        view, topics = ClusterView(1, is_alone=False), Topics(MemoryFileSystem(), settings, in_cluster=True)
+        changes = TopicAdministration(settings, topics, view, apply, random.Random(1))
+        assert changes.create_soon(OFFSETS_TOPIC) is ErrorCode.LEADER_NOT_AVAILABLE
+        assert not caplog.records
+        view.update(1, [LiveBroker(1, "a", 1)], {})
+        assert changes.create_soon(OFFSETS_TOPIC) is ErrorCode.INVALID_REPLICATION_FACTOR
+        assert "larger than available brokers: 1" in caplog.text
+        view.update(1, [LiveBroker(1, "a", 1), LiveBroker(2, "b", 2)], {})
+        assert changes.create_soon(OFFSETS_TOPIC) is ErrorCode.LEADER_NOT_AVAILABLE
+        await asyncio.sleep(0)
+        assert written, "it is being created"
+        changes.close()
+
+    asyncio.run(story())
