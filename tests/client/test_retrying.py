@@ -24,6 +24,7 @@ from coterie.pipeline.options import source_options
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import TopicReader
 from coterie.producing.machine import ProducerMachine
+from coterie.producing.repeated_request import RepeatedRequest
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
 
@@ -32,7 +33,7 @@ PAUSES_MS = [10, 20, 40, 50, 50, 50]
 SETTINGS = {"retry.backoff.ms": "10", "retry.backoff.max.ms": "50"}
 OURS = ("coterie.client.", "coterie.pipeline.")
 # Drivers of machines sleep until the machine's deadline.
-DRIVERS = ("coterie.client.offsets", "coterie.pipeline.offset_lookups", "coterie.pipeline.range_reader")
+DRIVERS = ("coterie.client.lookup_steps", "coterie.pipeline.range_reader")
 MACHINES = ("coterie.consuming.",)  # they keep their pauses by themselves: a test of tests/consuming
 
 
@@ -175,15 +176,18 @@ def producer_pauses_ms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long a producer's machine waits after each response and each look-up of leaders that failed, without jitter."""
     monkeypatch.setattr(random, "uniform", lambda low, high: (low + high) / 2)
     pauses_ms: list[float] = []
-    pause_ms = Backoff.pause_ms
 
-    def observed(self: Backoff, *args: Any) -> int:
-        paused_ms = pause_ms(self, *args)
-        if sys._getframe(1).f_globals.get("__name__") == ProducerMachine.__module__:
-            pauses_ms.append(paused_ms)
-        return paused_ms
+    def observed(method: Callable[..., float], caller: str) -> Callable[..., float]:
+        def observing(*args: Any) -> float:
+            pause_ms = method(*args)
+            if sys._getframe(1).f_globals.get("__name__") == caller:
+                pauses_ms.append(pause_ms)
+            return pause_ms
 
-    monkeypatch.setattr(Backoff, "pause_ms", observed)
+        return observing
+
+    monkeypatch.setattr(Backoff, "pause_ms", observed(Backoff.pause_ms, ProducerMachine.__module__))
+    monkeypatch.setattr(Retries, "failed", observed(Retries.failed, RepeatedRequest.__module__))  # type: ignore[arg-type]
     return pauses_ms
 
 

@@ -3,16 +3,15 @@ coordinator."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import random
-import time
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from coterie.client.admin_types import PartitionLag
 from coterie.client.cluster import Cluster
 from coterie.client.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
+from coterie.client.lookup_steps import list_offsets_steps, now_ms, offset_fetch_steps, run_steps
 from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.consuming.commit_requests import commit_request, first_error
@@ -30,7 +29,6 @@ from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendList
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from coterie.wire.messages.list_offsets import ListOffsetsResponse
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
 from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
@@ -53,49 +51,14 @@ async def list_offsets(
         committed_only=committed,
         backoff=backoff_of(cluster.settings),
     )
-    lookup = OffsetLookup(wanted, config, cluster.known, _now_ms())
-    errors: dict[ErrorCode, KafkaError] = {}
-    while not lookup.is_done:
-        for effect in lookup.next(_now_ms()):
-            await _carry_out(cluster, lookup, effect, errors)
-        deadline_ms = lookup.next_deadline_ms()
-        if deadline_ms is not None:
-            await asyncio.sleep(max(deadline_ms - _now_ms(), 0) / 1000)
-    if lookup.failure is not None:
-        code, partition = lookup.failure.code, str(lookup.failure)
-        raise errors[code] if code in errors and not partition else KafkaError(code, partition or None)
-    return lookup.offsets
+    lookup = OffsetLookup(wanted, config, cluster.known, now_ms())
 
-
-async def _carry_out(
-    cluster: Cluster,
-    lookup: OffsetLookup,
-    effect: SendListOffsets | RefreshMetadata,
-    errors: dict[ErrorCode, KafkaError],
-) -> None:
-    """``errors``: the last one of each code that a request as a whole ended with. Raises KafkaError that is not retriable."""
-    try:
+    async def carry_out(effect: SendListOffsets | RefreshMetadata) -> Any:
         if isinstance(effect, SendListOffsets):
-            response: ListOffsetsResponse = await cluster.request(effect.request, effect.node_id)
-        else:
-            await cluster.refresh(effect.topics)
-    except KafkaError as error:
-        if not error.retriable:
-            raise
-        errors[error.code] = error
-        if isinstance(effect, SendListOffsets):
-            lookup.failed(effect, error.code, _now_ms(), random.uniform(-1, 1))
-        else:
-            lookup.metadata_refreshed(effect, _now_ms(), random.uniform(-1, 1), error.code)
-        return
-    if isinstance(effect, SendListOffsets):
-        lookup.answered(effect, response, _now_ms(), random.uniform(-1, 1))
-    else:
-        lookup.metadata_refreshed(effect, _now_ms(), random.uniform(-1, 1))
+            return await cluster.request(effect.request, effect.node_id)
+        return await cluster.refresh(effect.topics)
 
-
-def _now_ms() -> float:
-    return time.monotonic() * 1000
+    return await run_steps(list_offsets_steps(lookup), carry_out)
 
 
 async def committed_offsets(
@@ -110,47 +73,21 @@ async def committed_offsets(
     cluster, group_id = coordinator.cluster, coordinator.key
     wanted = None if partitions is None else [TopicPartition(*partition) for partition in partitions]
     config = CommittedConfig(cluster.settings.default_api_timeout_ms, pending, backoff_of(cluster.settings))
-    lookup = CommittedLookup(group_id, wanted, config, cluster.known, _now_ms(), member)
-    error: KafkaError | None = None  # of the last attempt, where it had no response
-    while not lookup.is_done:
-        effect = lookup.next(_now_ms())
-        if effect is not None:
-            error = await _look_up_committed(coordinator, lookup, effect)
-        else:
-            due_ms = lookup.next_deadline_ms()
-            assert due_ms is not None
-            await asyncio.sleep(max(due_ms - _now_ms(), 0) / 1000)
-    if lookup.failure is not None:
-        raise error or KafkaError(lookup.failure.code, lookup.failure.where or group_id)
-    if pending is PendingOffsets.AWAITED and not lookup.awaits_pending:
-        logger.warning("group %s: %s; offsets of open transactions are not waited for", group_id, NO_STABLE)
-    return {tp: OffsetAndMetadata(*committed) for tp, committed in lookup.offsets.items()}
+    lookup = CommittedLookup(group_id, wanted, config, cluster.known, now_ms(), member)
 
-
-async def _look_up_committed(
-    coordinator: Coordinator, lookup: CommittedLookup, effect: SendOffsetFetch | LookUpCoordinator
-) -> KafkaError | None:
-    """Carries one effect out, and returns the error that came instead of a response."""
-    cluster = coordinator.cluster
-    try:
+    async def carry_out(effect: SendOffsetFetch | LookUpCoordinator) -> Any:
         if isinstance(effect, LookUpCoordinator):
-            await coordinator.node()
-            lookup.coordinator_looked_up(ErrorCode.NONE, _now_ms(), 0)
-            return None
+            return await coordinator.node()
         connection = await cluster.coordinator_connection(effect.node_id)
         check_stable(effect.request, connection.version_of(OffsetFetchRequest))
-        response = await connection.request(
+        return await connection.request(
             effect.request, OffsetFetchResponse, cluster.timeout_s, highest=topic_names.OFFSET_FETCH
         )
-    except KafkaError as error:
-        jitter, is_final = random.uniform(-1, 1), not error.retriable
-        if isinstance(effect, LookUpCoordinator):
-            lookup.coordinator_looked_up(error.code, _now_ms(), jitter, is_final=is_final)
-        else:
-            lookup.failed(effect, error.code, _now_ms(), jitter, is_final=is_final)
-        return error
-    lookup.answered(effect, response, _now_ms(), random.uniform(-1, 1))
-    return None
+
+    positions = await run_steps(offset_fetch_steps(lookup, group_id), carry_out)
+    if pending is PendingOffsets.AWAITED and not lookup.awaits_pending:
+        logger.warning("group %s: %s; offsets of open transactions are not waited for", group_id, NO_STABLE)
+    return {tp: OffsetAndMetadata(*position) for tp, position in positions.items()}
 
 
 def check_stable(request: OffsetFetchRequest, version: int) -> None:

@@ -1,0 +1,140 @@
+"""Lookups of offsets (`consuming/offset_lookup`, `consuming/committed_lookup`) as courses of steps, for an event loop and for
+threads alike. A step is an effect, whose response or KafkaError is sent back, or a `Pause`."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from coterie.client.errors import KafkaError
+from coterie.consuming.commits import LookUpCoordinator
+from coterie.consuming.committed_lookup import CommittedLookup, CommittedPosition, SendOffsetFetch
+from coterie.consuming.fetch_effects import RefreshMetadata
+from coterie.consuming.offset_lookup import OffsetLookup, SendListOffsets
+from coterie.consuming.record import TopicPartition
+from coterie.wire.errors import ErrorCode
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Before the next step; nothing is sent back."""
+
+    seconds: float
+
+
+OfListOffsets = SendListOffsets | RefreshMetadata
+OfOffsetFetch = SendOffsetFetch | LookUpCoordinator
+
+
+def list_offsets_steps(lookup: OffsetLookup) -> Generator[OfListOffsets | Pause, Any, dict[TopicPartition, int]]:
+    """Returns the offsets. Raises KafkaError."""
+    errors: dict[ErrorCode, KafkaError] = {}  # the last one of each code that a request as a whole ended with
+    while not lookup.is_done:
+        for effect in lookup.next(now_ms()):
+            code, response = ErrorCode.NONE, None
+            try:
+                response = yield effect
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                code, errors[error.code] = error.code, error
+            if isinstance(effect, RefreshMetadata):
+                lookup.metadata_refreshed(effect, now_ms(), _jitter(), code)
+            elif response is None:
+                lookup.failed(effect, code, now_ms(), _jitter())
+            else:
+                lookup.answered(effect, response, now_ms(), _jitter())
+        due_ms = lookup.next_deadline_ms()
+        if due_ms is not None:
+            yield _until(due_ms)
+    if lookup.failure is not None:
+        code, partition = lookup.failure.code, str(lookup.failure)
+        raise errors[code] if code in errors and not partition else KafkaError(code, partition or None)
+    return lookup.offsets
+
+
+def offset_fetch_steps(
+    lookup: CommittedLookup, group: str
+) -> Generator[OfOffsetFetch | Pause, Any, Mapping[TopicPartition, CommittedPosition]]:
+    """Returns the offsets. ``group``: as an error names it. Raises KafkaError."""
+    failed: KafkaError | None = None  # the last attempt, where it had no response
+    while not lookup.is_done:
+        effect = lookup.next(now_ms())
+        if effect is None:
+            due_ms = lookup.next_deadline_ms()
+            assert due_ms is not None
+            yield _until(due_ms)
+            continue
+        failed, response = None, None
+        try:
+            response = yield effect
+        except KafkaError as error:
+            failed = error
+        code = ErrorCode.NONE if failed is None else failed.code
+        is_final = failed is not None and not failed.retriable
+        if isinstance(effect, LookUpCoordinator):
+            lookup.coordinator_looked_up(code, now_ms(), _jitter(), is_final=is_final)
+        elif response is None:
+            lookup.failed(effect, code, now_ms(), _jitter(), is_final=is_final)
+        else:
+            lookup.answered(effect, response, now_ms(), _jitter())
+    if lookup.failure is not None:
+        raise failed or KafkaError(lookup.failure.code, lookup.failure.where or group)
+    return lookup.offsets
+
+
+async def run_steps(steps: Generator[Any, Any, R], carry_out: Callable[[Any], Awaitable[Any]]) -> R:
+    """Carries a course out on the event loop, and returns its result. Raises KafkaError."""
+    response, error = None, None
+    while True:
+        try:
+            step = steps.send(response) if error is None else steps.throw(error)
+        except StopIteration as end:
+            result: R = end.value
+            return result
+        response, error = None, None
+        if isinstance(step, Pause):
+            await asyncio.sleep(step.seconds)
+            continue
+        try:
+            response = await carry_out(step)
+        except KafkaError as failed:
+            error = failed
+
+
+def run_steps_blocking(steps: Generator[Any, Any, R], carry_out: Callable[[Any], Any]) -> R:
+    """As `run_steps`, in a thread."""
+    response, error = None, None
+    while True:
+        try:
+            step = steps.send(response) if error is None else steps.throw(error)
+        except StopIteration as end:
+            result: R = end.value
+            return result
+        response, error = None, None
+        if isinstance(step, Pause):
+            time.sleep(step.seconds)
+            continue
+        try:
+            response = carry_out(step)
+        except KafkaError as failed:
+            error = failed
+
+
+def now_ms() -> float:
+    """The clock of these lookups."""
+    return time.monotonic() * 1000
+
+
+def _until(due_ms: float) -> Pause:
+    return Pause(max(due_ms - now_ms(), 0) / 1000)
+
+
+def _jitter() -> float:
+    return random.uniform(-1, 1)
