@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from coterie.client.blocking import BlockingConsumer, BlockingProducer
+from coterie.client import ConsumerGroupMetadata, KafkaError, TransactionAbortableError
+from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.testing import LocalBroker
 from tests.awaiting import until_in_thread
 
@@ -114,8 +115,6 @@ def test_an_open_transaction_of_a_producer_that_died_is_aborted_by_the_next_coor
 
 
 def test_a_newer_producer_fences_the_older(cluster: LocalBroker, version: int) -> None:
-    from coterie.client import KafkaError
-
     older = producer_of(cluster)
     older.begin_transaction()
     send(older, b"older")
@@ -163,3 +162,77 @@ def test_offsets_are_committed_with_their_transaction(cluster: LocalBroker, vers
                 cluster.kill(cluster.coordinator_of(GROUP))
             producer.commit_transaction()
     assert committed_records(cluster, 30, RESULTS) == sorted(b"%d" % n for n in range(30))
+
+
+def test_confluents_producer_goes_on_when_its_coordinator_dies(cluster: LocalBroker) -> None:
+    confluent = pytest.importorskip("confluent_kafka")
+    producer = confluent.Producer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": ID, "socket.timeout.ms": 5000}
+    )
+    producer.init_transactions(20)
+    for number in range(6):
+        producer.begin_transaction()
+        for partition in range(3):
+            producer.produce(TOPIC, b"%d" % number, partition=partition)
+        assert producer.flush(20) == 0
+        if number == 2:
+            cluster.kill(cluster.transaction_coordinator_of(ID))
+        if number % 2:
+            producer.abort_transaction(20)
+        else:
+            producer.commit_transaction(20)
+    assert committed_records(cluster, 9) == sorted([b"0", b"2", b"4"] * 3)
+
+
+def test_a_topic_that_is_deleted_holds_no_transaction_up(cluster: LocalBroker, version: int) -> None:
+    """Its partition needs no marker: the transaction ends on the others, and the next one begins."""
+    cluster.create_topic(RESULTS, 3)
+    with producer_of(cluster) as producer:
+        producer.begin_transaction()
+        send(producer, b"kept")
+        send(producer, b"gone", topic=RESULTS)
+        producer.flush()
+        with BlockingAdmin({"bootstrap.servers": cluster.bootstrap_servers}) as admin:
+            admin.delete_topic(RESULTS)
+        producer.commit_transaction()
+        producer.begin_transaction()
+        send(producer, b"next")
+        producer.commit_transaction()
+    assert committed_records(cluster, 6) == [b"kept"] * 3 + [b"next"] * 3
+
+
+@pytest.mark.parametrize("metadata", [False, True])
+def test_transactions_go_on_while_all_brokers_are_bounced(cluster: LocalBroker, *, metadata: bool) -> None:
+    """testWithGroupId and testWithGroupMetadata of TransactionsBounceTest: each record is processed exactly once."""
+    cluster.create_topic(RESULTS, 3)
+    for partition in range(3):
+        cluster.produce(TOPIC, *[b"%d-%02d" % (partition, n) for n in range(20)], partition=partition)
+    bounced = [1, 2, 3]
+    group = {"group.id": GROUP, "auto.offset.reset": "earliest", "enable.auto.commit": "false", "max.poll.records": "6"}
+    address = {"bootstrap.servers": cluster.bootstrap_servers}
+    with BlockingConsumer(address | group) as consumer, producer_of(cluster) as producer:
+        consumer.subscribe([TOPIC])
+        while sum(cluster.committed(GROUP).values()) < 60:
+            polled = consumer.poll(200)
+            if not polled:
+                continue
+            if bounced:
+                broker = bounced.pop(0)
+                cluster.kill(broker)
+                cluster.restart(broker)
+            who = consumer.group_metadata() if metadata else ConsumerGroupMetadata(GROUP)
+            producer.begin_transaction()
+            try:
+                for records in polled.values():
+                    for record in records:
+                        producer.send(RESULTS, record.value, partition=record.partition)
+                ends = {partition: records[-1].offset + 1 for partition, records in polled.items()}
+                producer.send_offsets_to_transaction(ends, who)
+                producer.commit_transaction()
+            except TransactionAbortableError:
+                producer.abort_transaction()
+                for partition, records in polled.items():
+                    consumer.seek(partition, records[0].offset)
+    assert not bounced
+    expected = sorted(b"%d-%02d" % (partition, n) for partition in range(3) for n in range(20))
+    assert committed_records(cluster, 60, RESULTS) == expected
