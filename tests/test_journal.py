@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from hypothesis import given
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from coterie.journal import FIELDS, JournalLine
 
+OF_COORDINATORS = ("coordinator", "coordinator_from", "coordinator_epoch", "loaded_groups", "load_ms")
 texts, counts = st.text(max_size=20), st.integers(-1, 2**63)
 causes = st.lists(st.dictionaries(st.sampled_from(["member_id", "reason"]), texts).map(lambda c: {"kind": "left"} | c))
 moves = st.fixed_dictionaries({"topic": texts, "partition": counts, "from": st.none() | texts, "to": st.none() | texts})
@@ -19,13 +20,26 @@ optional = {
     **{name: st.none() | texts for name in ("leader", "protocol", "member")},
     **{
         name: st.none() | counts
-        for name in ("members", "member_epoch", "join_ms", "sync_ms", "moved_count", "unowned_count")
+        for name in ("members", "member_epoch", "join_ms", "sync_ms", "moved_count", "unowned_count", *OF_COORDINATORS)
     },
     "causes": causes,
     "moved": st.lists(moves, max_size=3),
     "owners": st.none() | owners,
 }
-lines = st.builds(JournalLine, counts, texts, counts, texts, texts, texts, **optional)
+REQUIRED = ("time_ms", "group", "generation", "event", "state_from", "state_to")
+
+
+def _of_one_kind(line: JournalLine) -> JournalLine:
+    """Only a line that names a coordinator has the other fields of one."""
+    without: dict[str, Any] = dict.fromkeys(OF_COORDINATORS)
+    return line if line.coordinator is not None else replace(line, **without)
+
+
+lines = st.builds(JournalLine, counts, texts, counts, texts, texts, texts, **optional).map(_of_one_kind)
+
+
+def test_every_field_is_among_those_that_are_tried() -> None:
+    assert {*REQUIRED, *optional} == set(FIELDS)
 
 
 @given(lines)

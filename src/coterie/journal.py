@@ -84,6 +84,7 @@ CAUSES = {
 }
 
 
+_OF_COORDINATORS = ("coordinator", "coordinator_from", "coordinator_epoch", "loaded_groups", "load_ms")
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 _quote = json.encoder.encode_basestring_ascii
 
@@ -146,6 +147,9 @@ class JournalLine:
             parts.append(f',"moved_count":{self.moved_count}')
         if self.unowned_count is not None:
             parts.append(f',"unowned_count":{self.unowned_count}')
+        if self.coordinator is not None:
+            values = {name: getattr(self, name) for name in _OF_COORDINATORS}
+            parts += [f',"{name}":{value}' for name, value in values.items() if value is not None]
         if self.owners is not None:
             parts.append(f',"owners":{_encode(self.owners)}')
         parts.append("}")
@@ -188,11 +192,7 @@ _OPTIONAL: dict[str, type] = dict.fromkeys(
         "sync_ms",
         "moved_count",
         "unowned_count",
-        "coordinator",
-        "coordinator_from",
-        "coordinator_epoch",
-        "loaded_groups",
-        "load_ms",
+        *_OF_COORDINATORS,
     ),
     int,
 )
