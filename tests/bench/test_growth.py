@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from coterie.bench import growth as growth_module
-from coterie.bench.growing_load import AXES, Axis
+from coterie.bench.growing_load import AXES, WARM_UP_MEMBERS, Axis
 from coterie.bench.growth import MeasuredBroker, curve, growth
 from coterie.bench.measurement import ProcessorMeter, broker
 from coterie.cli import main
@@ -49,6 +49,7 @@ def test_a_rebalance_is_measured(tmp_path: Path) -> None:
 
 def test_the_page_knows_every_axis_and_measure() -> None:
     assert set(AXES) == set(AXIS_TEXTS)
+    assert WARM_UP_MEMBERS not in AXES["members"].sizes, "both would be one group"
     assert set.union(*COSTS.values(), {"join_us", "rebalance_ms", "memory_mb"}) == set(MEASURES)
 
 

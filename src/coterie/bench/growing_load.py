@@ -16,6 +16,7 @@ from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 CONNECTIONS = 100  # that send requests to many groups
 PARTITIONS_OF_TOPIC = 1_000  # Apache Kafka refuses a topic of more than 10,000
+WARM_UP_MEMBERS = 200  # no size of an axis: their group is there until their sessions end
 LEADERS_WITHIN_S = 120.0
 REPEATS = 3  # of requests that are long by themselves
 
@@ -44,7 +45,7 @@ def _warm_up(address: Address, seconds: float) -> None:
 
 
 def _warm_up_members(address: Address, seconds: float) -> None:
-    rebalance_ms(address, CONNECTIONS)
+    rebalance_ms(address, WARM_UP_MEMBERS)
 
 
 def _connections(address: Address, size: int, seconds: float, meter: ProcessorMeter) -> None:
