@@ -43,6 +43,13 @@ def local(folder: Path) -> LocalCluster:
     return LocalCluster(folder, state)
 
 
+def kill_zookeeper(folder: Path) -> None:
+    pid = local(folder).zookeeper_pid()
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    until_in_thread(lambda: local(folder).zookeeper_pid() is None, "the death of ZooKeeper")
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     """Afterwards nothing of it runs."""
@@ -81,6 +88,7 @@ def test_a_cluster_from_its_start_to_its_end(folder: Path) -> None:
         return not rows[1]["is_live"] and rows[1]["pid"] is None
 
     until_in_thread(is_down, "the death of broker 2", every_s=0.2)
+    kill_zookeeper(folder)
     assert coterie("cluster", "start", *data, "--detach").output == f"bootstrap.servers={servers}\n"
     assert not is_down()
 
@@ -93,6 +101,7 @@ def test_a_cluster_from_its_start_to_its_end(folder: Path) -> None:
 
     assert coterie("cluster", "start", *data, "--detach").output == f"bootstrap.servers={servers}\n"
     assert coterie("consume", "orders", "--from-beginning", "-n", "2", "-b", servers).output == "one\ntwo\n"
+    kill_zookeeper(folder)  # no controlled shutdown is waited for then
     assert coterie("cluster", "stop", *data).output == f"stopped the cluster in {folder}\n"
     assert coterie("cluster", "stop", *data).output == f"Error: nothing of the cluster in {folder} is running\n"
 

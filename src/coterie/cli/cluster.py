@@ -86,8 +86,7 @@ def start(
     require("spark", "coterie cluster start")
     try:
         local = LocalCluster(data, _state(data, brokers, port, zookeeper_port, _settings(settings)))
-        running = local.running()
-        if len(running) == len(local.state.brokers):
+        if len(local.running()) == len(local.state.brokers) and local.zookeeper_pid() is not None:
             raise ClusterTrouble(
                 f"the cluster in {data} runs already, at {local.bootstrap_servers}; "
                 f"`coterie cluster stop --data {data}` stops it"
@@ -163,11 +162,11 @@ def _defaults(brokers: int) -> dict[str, str]:
 async def _serve(stop: asyncio.Event, local: LocalCluster, data: Path, *, detach: bool) -> int:
     from coterie.cli.cluster_processes import ClusterTrouble
 
-    before = local.running()
+    was_running = bool(local.running())
     try:
         await local.start(stop)
     except ClusterTrouble:
-        if not before:
+        if not was_running:
             await local.stop()
         raise
     await until_known(local, stop)

@@ -29,7 +29,7 @@ from coterie.testing.local_zookeeper import LocalZooKeeper
 HOST = "127.0.0.1"
 READY = "listening on"
 ANY_PORTS = range(20_000, 30_000)
-START_S, STOP_S, LOOK_S = 60.0, 30.0, 0.05
+START_S, STOP_S, LOOK_S = 120.0, 120.0, 0.05  # fsyncs may take long on a busy disk
 TICK_MS = 1_000  # sessions of 2 to 20 s
 _STATE = "cluster.json"
 

@@ -71,7 +71,14 @@ def test_a_log_that_cannot_be_made() -> None:
     topics = Topics(FullDisk(), settings, in_cluster=True)
     topics.load()
     hosted = HostedTopics(
-        topics, settings, "c", lambda: 0, lambda partition: None, lambda names: None, lambda topic: {}, failures.append
+        topics,
+        settings,
+        "c",
+        lambda: 0,
+        lambda partition: None,
+        lambda names: None,
+        lambda topic: None,
+        failures.append,
     )
     replicas = Replicas(1, ReplicationConfig(), hosted.open_log, hosted.remove_log)
     replicas.registered(5)

@@ -238,7 +238,7 @@ def test_an_id_that_is_in_use(zookeeper: LocalZooKeeper, session: ZooKeeperSessi
     other = ClusterProcess(tmp_path / "other", zookeeper.address, 7, **timeouts)
     other.begin()
     assert other._wait() == 1
-    assert "is another broker running with that broker.id?" in other.said().splitlines()[-1]
+    assert "with broker.id 7; stop it, or give this one another id" in other.said().splitlines()[-1]
     one.stop()
 
 

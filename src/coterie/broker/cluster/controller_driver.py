@@ -80,6 +80,7 @@ class ControllerDriver:
         self._shutdowns: dict[int, list[ShutdownDecided]] = {}
         self._commands: dict[object, tuple[Command, Callable[[Response], None]]] = {}  # by token
         self._session: ClusterSession | None = None
+        self.is_connected = True  # with ZooKeeper
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, open_session: OpenSession) -> None:
@@ -95,6 +96,11 @@ class ControllerDriver:
         except Exception as error:
             logger.exception("the part of broker %d in the cluster has failed", self._broker_id)
             self._failed(error)
+
+    @property
+    def has_session(self) -> bool:
+        """Whether ZooKeeper was reached."""
+        return self._session is not None
 
     async def apply(self, operation: Operation) -> object:
         """The result. Raises ZooKeeperError."""
@@ -114,11 +120,13 @@ class ControllerDriver:
 
     def suspended(self) -> None:
         """The connection is lost."""
+        self.is_connected = False
         for machine in (self.machine, self._isr_writer, self._config_changes):
             machine.suspended()
 
     def connected(self) -> None:
         """The connection is back."""
+        self.is_connected = True
         for machine in (self.machine, self._isr_writer, self._config_changes):
             machine.connected()
         for task in (self._controller_task, self._isr_task, self._settings_task):

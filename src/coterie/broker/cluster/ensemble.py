@@ -13,11 +13,12 @@ from coterie.broker.cluster.zookeeper_session import ClusterSession, SessionEven
 from coterie.broker.node import BrokerNode
 from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.controller import nodes
+from coterie.zookeeper import paths
 from coterie.zookeeper.operations import Create, NodeExists, Read, Znode, ZooKeeperError
 from coterie.zookeeper_session import Unreachable, ZooKeeperSession, connect
 
 _EVERY_ADDRESS = ("0.0.0.0", "::")
-SESSIONS_WAITED_FOR = 2  # of an earlier process of this broker, until its registration is gone
+SESSIONS_WAITED_FOR = 2  # until the registration of an earlier process of this broker is gone
 
 
 def _ensemble(settings: BrokerSettings) -> tuple[str, int, int]:
@@ -85,15 +86,29 @@ async def join_ensemble(
     async def open_session(events: SessionEvents) -> ClusterSession:
         return await KazooSession(events).open(ensemble, session_timeout_ms, connection_timeout_ms)
 
-    limit_ms = SESSIONS_WAITED_FOR * session_timeout_ms + connection_timeout_ms
+    limit_s = SESSIONS_WAITED_FOR * session_timeout_ms / 1000
+    joining = asyncio.create_task(join(node, address, config, node.cluster_id, open_session, failed=failed))
     try:
-        async with asyncio.timeout(limit_ms / 1000):
-            await join(node, address, config, node.cluster_id, open_session, failed=failed)
-    except TimeoutError:
-        text = f"broker {config.broker_id} could not register in ZooKeeper at {ensemble} within {limit_ms} ms"
-        raise Unreachable(f"{text}; is another broker running with that broker.id?") from None
+        while not joining.done():
+            await asyncio.wait({joining}, timeout=limit_s)
+            if not joining.done() and await _is_registered_elsewhere(node):
+                raise Unreachable(
+                    f"another broker is registered in ZooKeeper at {ensemble} with broker.id {config.broker_id}; "
+                    "stop it, or give this one another id"
+                )
+        joining.result()
     except ZooKeeperError as error:
         if isinstance(error, Unreachable):
             raise
         text = f"broker {config.broker_id} could not register in ZooKeeper at {ensemble}: {reason(error)}"
         raise Unreachable(text) from error
+    finally:
+        joining.cancel()
+
+
+async def _is_registered_elsewhere(node: BrokerNode) -> bool:
+    """The session of an earlier process of this broker is over by now."""
+    if node.member is None or not node.member.driver.has_session:
+        return False
+    registered = await node.member.driver.apply(Read(paths.broker(node.node_id)))
+    return isinstance(registered, Znode) and not registered.mine

@@ -12,7 +12,7 @@ from coterie.broker.cluster.zookeeper_session import SessionEvents
 from coterie.zookeeper.operations import ConnectionLost, Operation
 from coterie.zookeeper_session import ZooKeeperSession, connect
 
-THREADS = 2  # the controller and the writer of ISRs request one operation at a time each
+THREADS = 4  # the controller, the writer of ISRs and the reader of settings request one operation at a time each
 
 
 class KazooSession:
@@ -56,5 +56,6 @@ class KazooSession:
         """Ends the session: its ephemeral nodes go at once."""
         if not self._is_closed:
             self._is_closed = True
-            await self._in_thread(self._session.close)
+            # Not in its own threads: without ZooKeeper each of them may wait for an operation, which ends with this.
+            await self._loop.run_in_executor(None, self._session.close)
             self._threads.shutdown(wait=False)

@@ -24,6 +24,7 @@ from coterie.wire.messages.controlled_shutdown import ControlledShutdownRequest,
 
 logger = logging.getLogger(__name__)
 
+CONNECTION_CHECKED_S = 0.1
 CONTROLLED_SHUTDOWN_VERSION = 3  # inter.broker.protocol.version 2.6
 
 
@@ -98,10 +99,11 @@ class ClusterMember:
     # -- the end --------------------------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """A controlled shutdown: the controller moves the leaders first."""
+        """A controlled shutdown: the controller moves the leaders first. Without ZooKeeper no controller can, and
+        none is waited for; Kafka 2.6 waits until its time-outs."""
         if self.journal is not None:
             await self.journal.close()
-        if self.config.controlled_shutdown_enable and not await self._shut_down_orderly():
+        if self.config.controlled_shutdown_enable and not await self._shut_down_while_connected():
             logger.warning("broker %d stops without a controlled shutdown", self.config.broker_id)
         await self._end_tasks()
         await self.driver.close()
@@ -109,6 +111,17 @@ class ClusterMember:
             self.manager.checkpoint()
         except OSError as error:
             logger.error("the high watermarks cannot be written: %s", error)
+
+    async def _shut_down_while_connected(self) -> bool:
+        shutdown = asyncio.get_running_loop().create_task(self._shut_down_orderly())
+        while self.driver.is_connected and not shutdown.done():
+            await asyncio.wait({shutdown}, timeout=CONNECTION_CHECKED_S)
+        if not shutdown.done():
+            logger.warning("no ZooKeeper answers broker %d", self.config.broker_id)
+            shutdown.cancel()
+            await asyncio.wait({shutdown})
+            return False
+        return shutdown.result()
 
     async def _shut_down_orderly(self) -> bool:
         """As often as it takes, and controlled.shutdown.max.retries times at most."""
