@@ -41,6 +41,18 @@ def bind(core: int, pid: int = 0) -> None:
 
 
 @contextmanager
+def bound(core: int) -> Iterator[None]:
+    """This thread, and the processes that it starts, on one core; afterwards the thread has its cores back."""
+    before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    bind(core)
+    try:
+        yield
+    finally:
+        if before:
+            os.sched_setaffinity(0, before)
+
+
+@contextmanager
 def coterie(folder: Path, delay_ms: int) -> Iterator[tuple[Address, subprocess.Popen[str]]]:
     """A coterie broker bound to BROKER_CORE, with its address and process; ``delay_ms`` is
     group.initial.rebalance.delay.ms."""
@@ -92,9 +104,7 @@ def _record_rates(address: Address, seconds: float) -> dict[str, float]:
 
 def beside(folder: Path) -> Iterator[Measurement]:
     """Rows with Kafka's figure beside ours. Raises CannotRun where Apache Kafka cannot be run."""
-    before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
-    bind(DRIVER_CORE)
-    try:
+    with bound(DRIVER_CORE):
         with kafka(folder / "rates", 0) as address:
             theirs = _rates(address)
         with coterie(folder / "rates", 0) as (address, _):
@@ -109,9 +119,6 @@ def beside(folder: Path) -> Iterator[Measurement]:
                 our_ms = rebalance_ms(address, members)
             name = f"rebalance, {members} members"
             yield Measurement(name, our_ms, "ms", their_ms, lower_is_better=True, peer=f"Kafka {KAFKA}")
-    finally:
-        if before:
-            os.sched_setaffinity(0, before)
 
 
 def _of_consumer_groups(address: Address) -> dict[str, tuple[float, str]]:
@@ -136,18 +143,13 @@ def _of_consumer_groups(address: Address) -> dict[str, tuple[float, str]]:
 
 def beside_consumer_groups(folder: Path) -> Iterator[Measurement]:
     """Rows of groups of the consumer protocol with Kafka's figure beside ours. Raises CannotRun."""
-    before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
-    bind(DRIVER_CORE)
-    try:
+    with bound(DRIVER_CORE):
         with kafka(folder, 0) as address:
             theirs = _of_consumer_groups(address)
         with coterie(folder, 0) as (address, _):
             ours = _of_consumer_groups(address)
         for name, (value, unit) in ours.items():
             yield Measurement(name, value, unit, theirs[name][0], lower_is_better=unit != "1/s", peer=f"Kafka {KAFKA}")
-    finally:
-        if before:
-            os.sched_setaffinity(0, before)
 
 
 def memory(folder: Path) -> Iterator[Measurement]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import selectors
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from coterie.bench.measurement import NO_WINDOW, Window
 from coterie.client.blocking_socket import BrokerSocket
@@ -43,17 +43,22 @@ def create_topic(address: tuple[str, int], partitions: int = 1, name: str = TOPI
 
 
 def closed_loop(address: tuple[str, int], frames: list[bytes], seconds: float, window: Window = NO_WINDOW) -> float:
+    """`closed_loops` to one broker."""
+    return closed_loops([(address, frame) for frame in frames], seconds, window)
+
+
+def closed_loops(targets: Sequence[tuple[tuple[str, int], bytes]], seconds: float, window: Window = NO_WINDOW) -> float:
     """One connection per frame, each sending its frame again as soon as it is answered; returns answers/s. It counts from when
-    there are as many answers as connections: until then the broker accepts them."""
+    there are as many answers as connections: until then the brokers accept them."""
     selector = selectors.DefaultSelector()
-    for frame in frames:
+    for address, frame in targets:
         s = socket.create_connection(address)
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         s.setblocking(False)
         selector.register(s, selectors.EVENT_READ, (s, frame))
         s.send(frame)
     answers = 0
-    while answers < len(frames):
+    while answers < len(targets):
         answers += _answered(selector)
     window.begin()
     answers, started = 0, time.perf_counter()
@@ -181,8 +186,17 @@ def batch_of(record_bytes: int) -> tuple[bytes, int]:
 
 def produce(address: tuple[str, int], batch: bytes, seconds: float, in_flight: int = 4) -> float:
     """MB/s taken in over one connection, ``in_flight`` requests ahead of their answers."""
-    data = [TopicProduceData(TOPIC, partition_data=[PartitionProduceData(0, batch)])]
-    frame = _frame(ProduceRequest(None, -1, 30_000, data), PRODUCE_VERSION)
+    return produce_ahead(address, produce_frame(TOPIC, 0, batch), seconds, in_flight) * len(batch) / 1e6
+
+
+def produce_frame(topic: str, partition: int, batch: bytes, version: int = PRODUCE_VERSION) -> bytes:
+    """A request with acks=all."""
+    data = [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])]
+    return _frame(ProduceRequest(None, -1, 30_000, data), version)
+
+
+def produce_ahead(address: tuple[str, int], frame: bytes, seconds: float, in_flight: int) -> float:
+    """Answers/s over one connection, ``in_flight`` requests ahead of them."""
     s = socket.create_connection(address)
     ahead = answered = 0
     started = time.perf_counter()
@@ -193,7 +207,7 @@ def produce(address: tuple[str, int], batch: bytes, seconds: float, in_flight: i
             ahead += 1
         _read_frame(s)
         ahead, answered = ahead - 1, answered + 1
-    rate = answered * len(batch) / (time.perf_counter() - started) / 1e6
+    rate = answered / (time.perf_counter() - started)
     s.close()
     return rate
 

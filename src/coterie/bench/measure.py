@@ -170,6 +170,7 @@ PARTS: dict[str, Callable[[Path], Iterable[Measurement]]] = {
     "churn": lambda folder: _churn(folder),
     "kafka": lambda folder: _beside("kafka", folder),
     "consumer-groups": lambda folder: _beside("consumer-groups", folder),
+    "cluster": lambda folder: _cluster(folder),
 }
 
 
@@ -201,6 +202,12 @@ def _churn(folder: Path) -> Iterable[Measurement]:
     from coterie.bench.churn import churn_rows
 
     return churn_rows(folder)
+
+
+def _cluster(folder: Path) -> Iterable[Measurement]:
+    from coterie.bench.cluster import cluster
+
+    return cluster(folder)
 
 
 def _beside(part: str, folder: Path) -> Iterable[Measurement]:

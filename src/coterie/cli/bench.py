@@ -29,12 +29,13 @@ PART_NAMES = (
     "churn",
     "kafka",
     "consumer-groups",
+    "cluster",
 )
 BY_DEFAULT = PART_NAMES[
-    :-6
-]  # the others take minutes; clients wants the peers (`./run setup`), the last two java and mvn
+    :-7
+]  # the others take minutes; clients wants the peers (`./run setup`), the last three java and mvn
 
-ON_SPARK = frozenset({"columnar", "spark", "history"})  # the parts that need the extra
+ON_SPARK = frozenset({"columnar", "spark", "history", "cluster"})  # the parts that need the extra
 
 
 @click.command(
@@ -50,6 +51,7 @@ Examples:
   coterie bench --part churn                   five minutes of clients that come and go: what is left open
   coterie bench --part kafka                   beside Apache Kafka, one core each
   coterie bench --part consumer-groups         the same for groups of the consumer protocol
+  coterie bench --part cluster                 three brokers beside three of Apache Kafka 2.6.3
   coterie bench --report                       cost as it grows, with pictures
   coterie bench --report --quick --out my-report
 """
@@ -98,6 +100,8 @@ def bench(
     sources = None if against is None else _sources(against, parts)
     if ON_SPARK & set(parts or BY_DEFAULT):
         require("spark", f"coterie bench --part {' --part '.join(sorted(ON_SPARK))}")
+    if "cluster" in parts:
+        require("zookeeper", "coterie bench --part cluster")
 
     def write_result(row: Measurement) -> None:
         if not as_json:

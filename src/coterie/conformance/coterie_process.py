@@ -34,6 +34,12 @@ class CoterieBroker:
         if not self._process.stdout.readline():
             raise CannotRun(f"coterie's broker did not start; its log is {self.log}")
 
+    @property
+    def pid(self) -> int:
+        """Of the broker's process."""
+        assert self._process is not None
+        return self._process.pid
+
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -54,6 +54,12 @@ class NotInTime(RuntimeError):
     """The cluster has not come to a state in which a check waits for it; names the state."""
 
 
+def in_turn(brokers: Sequence[int], partitions: int) -> dict[int, list[int]]:
+    """Replicas on all of these brokers by partition; each broker in turn is the preferred leader."""
+    starts = [number % len(brokers) for number in range(partitions)]
+    return {number: [*brokers[start:], *brokers[:start]] for number, start in enumerate(starts)}
+
+
 async def wait_until(
     done: Callable[[], object] | Callable[[], Awaitable[object]],
     description: str | Callable[[], str],
@@ -96,8 +102,8 @@ class MixedBroker:
 class MixedCluster:
     """Use `mixed_cluster`. ``settings``: of every broker, beside `SETTINGS`."""
 
-    def __init__(self, folder: Path, zookeeper: LocalZooKeeper, settings: Mapping[str, str]) -> None:
-        self.folder, self._zookeeper = folder, zookeeper
+    def __init__(self, folder: Path, zookeeper: LocalZooKeeper, settings: Mapping[str, str], heap: str) -> None:
+        self.folder, self._zookeeper, self._heap = folder, zookeeper, heap
         self._settings = {**SETTINGS, **settings, "zookeeper.connect": zookeeper.address}
         self.brokers: dict[int, MixedBroker] = {}
         self._session = ZooKeeperSession(
@@ -110,7 +116,7 @@ class MixedCluster:
         settings = {**self._settings, "broker.id": str(broker_id)}
         process: KafkaBroker | CoterieBroker
         if kind is BrokerKind.KAFKA:
-            process = KafkaBroker(VERSION, folder, settings, heap=HEAP)
+            process = KafkaBroker(VERSION, folder, settings, heap=self._heap)
         else:
             process = CoterieBroker(folder / "data", settings)
         self.brokers[broker_id] = MixedBroker(broker_id, kind, process, folder / "data")
@@ -212,15 +218,16 @@ class MixedCluster:
 
 @contextmanager
 def mixed_cluster(
-    folder: Path, kinds: Mapping[int, BrokerKind], settings: Mapping[str, str] | None = None
+    folder: Path, kinds: Mapping[int, BrokerKind], settings: Mapping[str, str] | None = None, *, heap: str = HEAP
 ) -> Iterator[MixedCluster]:
-    """A cluster of these brokers, started in that order, so that the first is the controller. Raises CannotRun."""
+    """A cluster of these brokers, started in that order, so that the first is the controller; ``heap`` of Apache Kafka's as
+    Java's -Xmx. Raises CannotRun."""
     with ExitStack() as stack:
         try:
             zookeeper = stack.enter_context(LocalZooKeeper(folder / "zookeeper", TICK_MS))
         except (JavaMissing, RuntimeError) as error:
             raise CannotRun(str(error)) from error
-        cluster = MixedCluster(folder, zookeeper, settings or {})
+        cluster = MixedCluster(folder, zookeeper, settings or {}, heap)
         stack.callback(cluster.close)
         for broker_id, kind in kinds.items():
             cluster.add(broker_id, kind)

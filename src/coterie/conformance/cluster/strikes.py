@@ -12,7 +12,7 @@ from enum import Enum
 from coterie.client import Admin
 from coterie.client.errors import KafkaError
 from coterie.conformance.cluster.java_load import JavaClients, JavaLoad
-from coterie.conformance.cluster.mixed import MixedCluster, wait_until
+from coterie.conformance.cluster.mixed import MixedCluster, in_turn, wait_until
 from coterie.conformance.cluster.replication_checks import until_equal
 from coterie.conformance.history_workload import HistoryWorkload, WorkloadConfig
 from coterie.coordinator.partitioning import partition_for
@@ -99,8 +99,7 @@ class Strikes:
     async def run(self) -> StrikeReport:
         """Raises NotInTime, KafkaError, CannotRun."""
         cluster = self._cluster
-        replicas = cluster.running()
-        rows = {n: [*replicas[n % len(replicas) :], *replicas[: n % len(replicas)]] for n in range(PARTITIONS)}
+        rows = in_turn(cluster.running(), PARTITIONS)
         async with Admin({"bootstrap.servers": cluster.bootstrap}) as admin:
             await admin.create_topic(TOPIC, assignments=rows)
         await wait_until(lambda: cluster.are_in_sync(TOPIC), f"{TOPIC} has its replicas")
