@@ -26,6 +26,7 @@ PRODUCE_VERSION = 8  # of Apache Kafka 2.6 the newest
 IN_FLIGHT = 2  # Produce requests of a megabyte, to each leader
 COORDINATOR_VERSION, COMMIT_VERSION = 3, 8
 PATIENCE_S, LOOK_EVERY_S = 60.0, 0.01
+REQUEST_TIMEOUT_MS = 120_000  # all brokers have one core: a JVM's first topic may take its time
 
 
 def create_topic(cluster: MixedCluster, name: str) -> list[Address]:
@@ -34,7 +35,7 @@ def create_topic(cluster: MixedCluster, name: str) -> list[Address]:
     brokers = cluster.running()
 
     async def create() -> None:
-        async with Admin({"bootstrap.servers": cluster.bootstrap}) as admin:
+        async with Admin({"bootstrap.servers": cluster.bootstrap, "request.timeout.ms": REQUEST_TIMEOUT_MS}) as admin:
             await admin.create_topic(name, assignments=in_turn(brokers, len(brokers)))
         await wait_until(lambda: cluster.are_in_sync(name), f"{name} has its replicas")
 
