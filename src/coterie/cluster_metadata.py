@@ -46,7 +46,7 @@ class CoordinatorLookup:
 class ClusterMetadata:
     """Times in ms, of the driver's clock. ``version`` rises with every response to a metadata request."""
 
-    def __init__(self, metadata_max_age_ms: float) -> None:
+    def __init__(self, metadata_max_age_ms: float = 300_000) -> None:
         self.version = 0
         self.transaction_version = 0  # the finalized level of that feature
         self._features_epoch = -1

@@ -27,7 +27,6 @@ from coterie.wire.messages.offset_commit import OffsetCommitResponse
 from coterie.wire.messages.offset_fetch import OffsetFetchResponse
 
 NODE_ID = 1
-METADATA_MAX_AGE_MS = 300_000
 LOOKUP = CommittedConfig(timeout_ms=60_000)  # default.api.timeout.ms
 
 
@@ -65,7 +64,7 @@ class ActorCommits:
         self.accepted = 0  # commits
         self._actor = actor
         self._group_id = actor.config.group_id
-        self._known = ClusterMetadata(METADATA_MAX_AGE_MS)
+        self._known = ClusterMetadata()
         self._machine = Commits(self._known, self._group_id, Backoff(), actor.machine)
         self._schedule = AutoCommitSchedule(self._machine, interval_ms)
         self._schedule.restart(actor.clock_ms())

@@ -33,7 +33,6 @@ from coterie.wire.messages.txn_offset_commit import (
 
 ANSWER_MS = 3_000  # longer than the network ever takes: what has not come by then was lost
 API_TIMEOUT_MS = 20_000  # default.api.timeout.ms
-METADATA_MAX_AGE_MS = 300_000
 OFFSET_COMMIT_VERSIONS = (3, 4)
 HELD_MS = 8_000  # a copy of a request may arrive so late
 HIGHEST_OF_VERSION_1 = 4
@@ -90,7 +89,7 @@ class ProducerActor:
         self._life += 1
 
     def _new_machine(self) -> None:
-        self._known = ClusterMetadata(METADATA_MAX_AGE_MS)
+        self._known = ClusterMetadata()
         name = self.transactional_id or ""
         self.machine = Transactions(self._known, name, self.timeout_ms, API_TIMEOUT_MS, Backoff())
 

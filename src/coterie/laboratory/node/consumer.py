@@ -34,7 +34,6 @@ from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 from coterie.wire.messages.offset_commit import OffsetCommitRequest
 from coterie.wire.messages.offset_fetch import OffsetFetchRequest
 
-METADATA_MAX_AGE_MS = 300_000
 EARLIEST = -2
 # Beyond these versions topics go by their ids.
 LAST_VERSIONS = {
@@ -103,7 +102,7 @@ class ConsumerActor(MemberActor):
 
     def start(self) -> None:
         self._connections: dict[bool, LaboratoryConnection] = {}
-        self._known = ClusterMetadata(METADATA_MAX_AGE_MS)
+        self._known = ClusterMetadata()
         self.fetching = Fetching(self._fetch_config, self._known)
         self._resetting: set[TopicPartition] = set()
         self._noted: dict[TopicPartition, int] = {}  # the position up to which the checker knows what was delivered

@@ -23,7 +23,6 @@ from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitPr
 from coterie.wire.messages.metadata import MetadataResponse
 from coterie.wire.messages.produce import ProduceRequest, ProduceResponse
 
-METADATA_MAX_AGE_MS = 300_000
 PRODUCE_VERSION, INIT_VERSION, METADATA_VERSION = 12, 5, 12
 RECORD_BYTES = 40
 
@@ -52,7 +51,7 @@ class ProducingClient(ProducingActor):
         if self.alive:
             return
         self.alive = self._is_appending = True
-        self._known = ClusterMetadata(METADATA_MAX_AGE_MS)
+        self._known = ClusterMetadata()
         self._connections: dict[int, LaboratoryConnection] = {}
         self._begin(self._known.leader)
         self._append_later()
