@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import inspect
 import os
 import subprocess
@@ -48,6 +49,7 @@ def write_interpretable(folder: Path) -> None:
         path.write_text(interpretable(path.read_text("utf-8")), "utf-8")
 
 
+@functools.cache
 def answers(folder: Path, *names: str) -> list[str]:
     """The lines of `edition_answers` on the packages in ``folder``."""
     variables = os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYTHONHASHSEED": "0"}
@@ -78,7 +80,9 @@ def test_another_answer_is_seen(tmp_path: Path) -> None:
     text = changed.read_text()
     changed.write_text(text.replace("ErrorCode.UNKNOWN_MEMBER_ID", "ErrorCode.COORDINATOR_NOT_AVAILABLE"))
     assert changed.read_text() != text
-    assert answers(tmp_path, "frames") != answers(ROOT / "src", "frames")
+    expected = [line for line in answers(ROOT / "src") if line.startswith("frames")]
+    assert len(expected) == 3
+    assert answers(tmp_path, "frames")[1:] != expected
 
 
 def written_out(file: str) -> tuple[ModuleType, ModuleType]:

@@ -31,6 +31,8 @@ def test_a_client_that_is_never_closed_is_seen(tmp_path: Path, monkeypatch: pyte
     for kind in ("_produces", "_consumes", "_transacts", "_administrates", "_hangs_up"):
         monkeypatch.setattr(Guests, kind, stays)
 
+    monkeypatch.setattr("coterie.bench.churn.SETTLE_S", 0.2)  # nothing that is left open ends
+
     async def run() -> list[Levels]:
         levels = await churn(tmp_path, 2, 0, lambda *_: None, round_s=0.5)
         for producer in left:
