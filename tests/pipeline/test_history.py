@@ -8,6 +8,8 @@ import gzip
 import json
 import random
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +70,29 @@ def test_a_rebalance_whose_beginning_is_not_in_the_log_has_no_cause() -> None:
     assert [(r["generation"], r["cause"], r["join_ms"], r["sync_ms"]) for r in rows] == [(1, None, None, None)]
 
 
+@pytest.fixture(scope="module")
+def kafkas_history(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a version's history, which is made once."""
+
+    @cache
+    def made(version: str) -> Path:
+        folder = tmp_path_factory.mktemp(version)
+        zipped = folder / "server.log.gz"
+        zipped.write_bytes(gzip.compress((KAFKA / version / "server.log").read_bytes()))
+        run_history(spark, Sources(None, (KAFKA / version,), (zipped,)), folder / "out")
+        return folder / "out"
+
+    return made
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("version", VERSIONS)
-def test_real_kafkas_folders_and_log_tell_the_same(spark: Any, tmp_path: Path, version: str) -> None:
-    zipped = tmp_path / "server.log.gz"
-    zipped.write_bytes(gzip.compress((KAFKA / version / "server.log").read_bytes()))
-    counts = run_history(spark, Sources(None, (KAFKA / version,), (zipped,)), tmp_path / "out")
-    rows = {name: spark.read.parquet(str(tmp_path / "out" / name)).collect() for name in counts}
+def test_real_kafkas_folders_and_log_tell_the_same(
+    spark: Any, kafkas_history: Callable[[str], Path], version: str
+) -> None:
+    out = kafkas_history(version)
+    names = ("rebalances", "ownership", "assignments", "tenures", "groups")
+    rows = {name: spark.read.parquet(str(out / name)).collect() for name in names}
     told = sorted(rows["rebalances"], key=lambda r: r.generation)
     assert [r.generation for r in told] == list(range(1, 9))
     assert {r.source for r in told} == {"server_log"}
@@ -175,17 +193,24 @@ def plain_state(parts: list[bytes]) -> dict[str, tuple[str, int, dict[Any, int]]
     }
 
 
+@pytest.fixture(scope="module")
+def random_history(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], Path]:
+    """A random log, and the folder of its history."""
+    parts, path = random_log(5, 400), tmp_path_factory.mktemp("random")
+    run_history(spark, Sources(None, (folder(path / "data", parts),)), path / "out")
+    return parts, path / "out"
+
+
 @pytest.mark.spark
-def test_the_fold_is_a_brokers_own_replay_at_every_moment(spark: Any, tmp_path: Path) -> None:
-    parts = random_log(5, 400)
-    run_history(spark, Sources(None, (folder(tmp_path / "data", parts),)), tmp_path / "out")
+def test_the_fold_is_a_brokers_own_replay_at_every_moment(spark: Any, random_history: tuple[list[bytes], Path]) -> None:
+    parts, out = random_history
     for until in (1, 50, 123, 250, 399):
         expected = plain_state(parts[: until + 1])
         for name in ("g0", "g1", "g2", "g3"):
-            group = group_from_tables(tmp_path / "out", name, Moment(log_offset=until))
+            group = group_from_tables(out, name, Moment(log_offset=until))
             found = group and (group.phase.value, group.generation, {tp: o.offset for tp, o in group.offsets.items()})
             assert found == expected.get(name), (name, until)
-    groups = spark.read.parquet(str(tmp_path / "out" / "groups")).collect()
+    groups = spark.read.parquet(str(out / "groups")).collect()
     final = plain_state(parts)
     assert {r.group: (r.state, r.generation, r.offsets) for r in groups} == {
         name: (state, generation, len(offsets)) for name, (state, generation, offsets) in final.items()
@@ -193,10 +218,8 @@ def test_the_fold_is_a_brokers_own_replay_at_every_moment(spark: Any, tmp_path: 
 
 
 @pytest.mark.spark
-def test_only_what_counts_of_transactions_is_progress(spark: Any, tmp_path: Path) -> None:
-    parts = random_log(11, 300)
-    run_history(spark, Sources(None, (folder(tmp_path / "data", parts),)), tmp_path / "out")
-    commits, group_log = job.facts(spark, tmp_path / "out")
+def test_only_what_counts_of_transactions_is_progress(spark: Any, random_history: tuple[list[bytes], Path]) -> None:
+    commits, group_log = job.facts(spark, random_history[1])
     from coterie.pipeline.history.commits import counting
 
     markers = {}
@@ -212,34 +235,30 @@ def test_only_what_counts_of_transactions_is_progress(spark: Any, tmp_path: Path
 
 
 @pytest.mark.spark
-def test_a_second_run_adds_only_what_is_new(spark: Any, tmp_path: Path) -> None:
+def test_a_second_run_adds_only_what_is_new(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a run that died is simply run again."""
+
+    def dies(*_: Any) -> Any:
+        raise RuntimeError("died")
+
     parts = random_log(3, 300)
     source = Sources(None, (folder(tmp_path / "data", parts[:170]),))
+    with monkeypatch.context() as patched:
+        patched.setattr(job, "_make_tables", dies)
+        with pytest.raises(RuntimeError):
+            run_history(spark, source, tmp_path / "out")
     first = run_history(spark, source, tmp_path / "out")
     assert run_history(spark, source, tmp_path / "out") == first
     folder(tmp_path / "data", [*parts, parts[-1][:50]])  # and a batch that a crash cut short
     grown = run_history(spark, source, tmp_path / "out")
     whole = run_history(spark, Sources(None, (tmp_path / "data",)), tmp_path / "other")
     assert grown == whole
-    new = spark.read.parquet(str(tmp_path / "out" / "commits" / "run=2"))
+    commits = spark.read.parquet(str(tmp_path / "out" / "commits"))
+    new = commits.where(f"run = {commits.agg({'run': 'max'}).first()[0]}")
     assert new.agg({"log_offset": "min"}).first()[0] >= 170
     for name in ("commits", "generations", "rebalances", "groups", "cadence"):
         frames = [spark.read.parquet(str(tmp_path / out / name)).drop("run") for out in ("out", "other")]
         assert frames[0].exceptAll(frames[1]).count() == 0
-
-
-@pytest.mark.spark
-def test_a_run_that_died_is_simply_run_again(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = Sources(None, (folder(tmp_path / "data", random_log(3, 100)),))
-
-    def dies(*_: Any) -> Any:
-        raise RuntimeError("died")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(job, "_make_tables", dies)
-        with pytest.raises(RuntimeError):
-            run_history(spark, source, tmp_path / "out")
-    assert run_history(spark, source, tmp_path / "out") == run_history(spark, source, tmp_path / "other")
 
 
 def test_ranges_begin_with_batches_and_cover_a_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,17 +370,15 @@ def test_offsets_as_of_a_time_are_restored(lived: tuple[BrokerProcess, str]) -> 
 
 
 @pytest.mark.spark
-def test_delta_and_iceberg_hold_the_same(spark: Any, tmp_path: Path) -> None:
+def test_delta_and_iceberg_hold_the_same(spark: Any, kafkas_history: Callable[[str], Path], tmp_path: Path) -> None:
     import deltalake
     from pyiceberg.catalog.sql import SqlCatalog
 
-    run_history(spark, Sources(None, (KAFKA / "4.3.0",), (KAFKA / "4.3.0" / "server.log",)), tmp_path / "history")
-    expected = sorted(
-        r.asDict()["generation"] for r in spark.read.parquet(str(tmp_path / "history/rebalances")).collect()
-    )
+    history = kafkas_history("4.3.0")
+    expected = sorted(r.asDict()["generation"] for r in spark.read.parquet(str(history / "rebalances")).collect())
     for _ in range(2):  # the second replaces the first
         for form in ("delta", "iceberg"):
-            arguments = ["--history", str(tmp_path / "history"), "--format", form, "--out", str(tmp_path / form)]
+            arguments = ["--history", str(history), "--format", form, "--out", str(tmp_path / form)]
             done = CliRunner().invoke(main, ["pipeline", "export", *arguments], catch_exceptions=False)
             assert done.exit_code == 0, done.output
     delta = deltalake.DeltaTable(str(tmp_path / "delta" / "rebalances")).to_pyarrow_table()
