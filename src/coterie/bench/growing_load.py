@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 CONNECTIONS = 100  # that send requests to many groups
 PARTITIONS_OF_TOPIC = 1_000  # Apache Kafka refuses a topic of more than 10,000
 WARM_UP_MEMBERS = 200  # no size of an axis: their group is there until their sessions end
+WARM_UP_BYTES = 200  # no size either: a topic is named by it
 LEADERS_WITHIN_S = 120.0
 REPEATS = 3  # of requests that are long by themselves
 
@@ -42,6 +44,10 @@ def _warm_up(address: Address, seconds: float) -> None:
     load.heartbeats(address, members, seconds)
     load.commits(address, members, seconds)
     load.joins(address, CONNECTIONS, seconds)
+
+
+def _warm_up_bytes(address: Address, seconds: float) -> None:
+    _bytes(address, WARM_UP_BYTES, seconds, ProcessorMeter(os.getpid()))
 
 
 def _warm_up_members(address: Address, seconds: float) -> None:
@@ -125,5 +131,5 @@ AXES: dict[str, Axis] = {
     "members": Axis(TENFOLD[1:5], _members, _warm_up_members, delay_ms=3_000),
     "groups": Axis(TENFOLD[1:6], _groups, _warm_up),
     "partitions": Axis(TENFOLD[1:6], _partitions, _warm_up),
-    "bytes": Axis(TENFOLD[1:], _bytes, _warm_up),
+    "bytes": Axis(TENFOLD[1:], _bytes, _warm_up_bytes),
 }

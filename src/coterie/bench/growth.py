@@ -23,6 +23,7 @@ from coterie.conformance.kafka import CannotRun, KafkaBroker
 from coterie.console.growth_page import CostPoint, CurveEnd
 
 COTERIE, APACHE = "coterie", f"Kafka {KAFKA}"
+WARM_UP_FACTOR = 2  # of a size's seconds, for each kind of request
 SIZE_S = 40.0  # a size that took longer is the last of its curve: the next is ten times as large
 FAILURES = (KafkaError, OSError, AssertionError)  # of a load that a broker cannot carry
 
@@ -91,5 +92,5 @@ def growth(
             sizes = [size for size in axis.sizes if size <= largest]
             for start in starters:
                 with start(folder / name / start.__name__, axis.delay_ms) as broker:
-                    axis.warm_up(broker.address, seconds)
+                    axis.warm_up(broker.address, WARM_UP_FACTOR * seconds)
                     yield from curve(broker, name, sizes, seconds)

@@ -109,7 +109,7 @@ def markdown(results: Mapping[str, Any], folder: str) -> str:
             f"same driver on another, both in one run. By `{results['command']}` on {results['date']}: {machine['cores']} "
             f"cores, {machine['system']}, Python {machine['python']}. Processor time is that of the broker's process, all its "
             "threads, divided by the units of work. A slope is the exponent by which a curve grows over its largest "
-            f"{FITTED} sizes: 0 is constant, 1 linear.\n"
+            f"{FITTED} sizes: 0 is constant, 1 linear. Where the cost of each unit is constant, the whole grows linearly.\n"
         ),
         _slopes(points),
     ]
