@@ -9,9 +9,13 @@ from dataclasses import replace
 from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.peer_connection import PeerConnection
 from coterie.broker.cluster.zookeeper_session import ClusterSession, SessionEvents
+from coterie.controller import encoding
+from coterie.controller.requests import LeaderAndIsr
+from coterie.replication.follower import Follower
 from coterie.replication.states import PartitionState
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from coterie.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from coterie.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from tests.awaiting import quiet, until
 from tests.broker.cluster.harness import CONFIG, ORDERS, Cluster, RunningBroker, running
@@ -109,5 +113,32 @@ def test_a_request_before_the_registration_waits_for_it() -> None:
         await starting
         assert (await early).error_code == ErrorCode.STALE_BROKER_EPOCH
         connection.close()
+
+    run(story)
+
+
+def test_a_broker_that_registers_again_has_no_role_until_it_is_given_one() -> None:
+    """A request for the new registration may come before the broker knows of it: it waits."""
+
+    async def story(cluster: Cluster) -> None:
+        cluster.create_topic({0: (1, 2, 3)})
+        leader = await cluster.leader()
+        member, partition = leader.member, ORDERS
+        replicas = member.manager.replicas
+        assert replicas.broker_epoch is not None
+        again = replicas.broker_epoch + 1_000
+        state = replace(replicas.partitions[partition].leading().state, leader=2 if leader.number != 2 else 3)
+        states = {partition: replace(state, leader_epoch=state.leader_epoch + 1)}
+        sent = LeaderAndIsr(leader.number, again, 1, replicas.controller_epoch, states)
+        message, _, _ = encoding.message_of(sent)
+        assert isinstance(message, LeaderAndIsrRequest)
+        pending = member.control.leader_and_isr(message)
+        assert pending.response is None
+        assert leader.leads()
+        member.manager.registered(again)
+        assert leader.role() is None
+        member.control.registered()
+        assert isinstance(leader.role(), Follower)
+        assert isinstance(pending.response, LeaderAndIsrResponse)
 
     run(story)
