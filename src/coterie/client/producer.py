@@ -283,8 +283,9 @@ class Producer(Generic[K, V]):
         await self._manager().send_offsets(arguments.offsets_to_commit(offsets), group)
 
     async def commit_transaction(self) -> None:
-        """Returns once everything sent is there for readers of committed records. Raises KafkaError; where the state is
-        then ABORTABLE_ERROR, abort."""
+        """Returns once the commit is decided, and everything sent is there for readers of committed records: at once, or a
+        moment later where several brokers have the partitions. Raises KafkaError; where the state is then ABORTABLE_ERROR,
+        abort."""
         manager = self._manager()
         await self.flush()
         manager.require(State.IN_TRANSACTION)

@@ -116,8 +116,9 @@ class BlockingProducer(BlockingClient[Producer[K, V]], Generic[K, V]):
         self._await(self._client.send_offsets_to_transaction, offsets, group)
 
     def commit_transaction(self) -> None:
-        """Returns once everything sent is there for readers of committed records. Raises KafkaError; where the state is
-        then ABORTABLE_ERROR, abort."""
+        """Returns once the commit is decided, and everything sent is there for readers of committed records: at once, or a
+        moment later where several brokers have the partitions. Raises KafkaError; where the state is then ABORTABLE_ERROR,
+        abort."""
         self._await(self._client.commit_transaction)
 
     def abort_transaction(self) -> None:
