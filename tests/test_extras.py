@@ -55,7 +55,7 @@ COMMANDS = [
     ("lab fuzz --seeds 1 --spark local[1]", "spark", ""),
     ("lab study --out {folder} --question 1 --spark local[1]", "spark", ""),
     ("fuzz --engine atheris --target legacy", "fuzz", "coterie fuzz --engine atheris needs atheris"),
-    ("bench --part spark", "spark", "coterie bench --part columnar --part history --part spark needs"),
+    ("bench --part spark", "spark", "coterie bench --part spark needs"),
 ]
 
 

@@ -98,8 +98,9 @@ def bench(
     from coterie.extras import require
 
     sources = None if against is None else _sources(against, parts)
-    if ON_SPARK & set(parts or BY_DEFAULT):
-        require("spark", f"coterie bench --part {' --part '.join(sorted(ON_SPARK))}")
+    on_spark = ON_SPARK & set(parts or BY_DEFAULT)
+    if on_spark:
+        require("spark", f"coterie bench --part {' --part '.join(sorted(on_spark))}")
     if "cluster" in parts:
         require("zookeeper", "coterie bench --part cluster")
 
