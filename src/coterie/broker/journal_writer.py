@@ -69,11 +69,12 @@ class JournalWriter:
             return
         batch, size = list[JournalRecord](), 0
         for record in records:
-            if batch and size + record_bytes(record) > BATCH_BYTES:
+            added = record_bytes(record)
+            if batch and size + added > BATCH_BYTES:
                 self._append(batch)
                 batch, size = [], 0
             batch.append(record)
-            size += record_bytes(record)
+            size += added
         if batch:
             self._append(batch)
 
