@@ -11,11 +11,11 @@ from coterie.client.errors import KafkaError
 from coterie.conformance.cluster.controller_checks import run_step, steps
 from coterie.conformance.cluster.mixed import VERSION, BrokerKind, MixedCluster, NotInTime, mixed_cluster, wait_until
 from coterie.conformance.cluster.replication_checks import (
-    all_know_each_other,
     followers_equal,
     move_controller,
     old_leader_truncates,
     restarted_follower_equal,
+    until_all_know_each_other,
 )
 from coterie.conformance.cluster.strikes import StrikeReport, Strikes
 from coterie.conformance.cluster.way_out import WayOutReport, way_out
@@ -121,7 +121,8 @@ class ClusterJudge:
 async def _replicate(cluster: MixedCluster, check: ReplicationCheck, topic: str) -> str:
     await asyncio.to_thread(cluster.restore)
     await move_controller(cluster, check.controller)
-    return await all_know_each_other(cluster) or await check.work(cluster, check.broker, topic)
+    await until_all_know_each_other(cluster)
+    return await check.work(cluster, check.broker, topic)
 
 
 def judge(folder: Path, strikes: int, seed: int, report: Callable[[str, str], None]) -> ClusterJudgement:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from coterie.client import Admin, Consumer, Producer, TopicPartition
 from coterie.client.errors import KafkaError
 from coterie.conformance.cluster.java_load import JavaClients, JavaLoad
-from coterie.conformance.cluster.mixed import MixedCluster, NotInTime, wait_until
+from coterie.conformance.cluster.mixed import MixedCluster, wait_until
 from coterie.conformance.cluster.replica_files import ReplicaFiles, difference
 
 PARTITIONS = 3
@@ -179,8 +179,8 @@ async def move_controller(cluster: MixedCluster, to: int) -> None:
         await asyncio.to_thread(cluster.start, controller)
 
 
-async def all_know_each_other(cluster: MixedCluster) -> str:
-    """Each broker describes the same brokers and the same controller."""
+async def until_all_know_each_other(cluster: MixedCluster) -> None:
+    """Each broker describes the same brokers and the same controller. Raises NotInTime with a description that differs."""
     wanted, last = set(cluster.running()), ""
 
     async def do_know() -> bool:
@@ -189,7 +189,7 @@ async def all_know_each_other(cluster: MixedCluster) -> str:
             host, port = cluster.brokers[broker_id].process.address
             async with Admin({"bootstrap.servers": f"{host}:{port}"}) as admin:
                 description = await admin.describe_cluster()
-            last = f"{cluster.brokers[broker_id]} describes {description}"
+            last = f"all know each other; {cluster.brokers[broker_id]} describes {description}"
             controller = description.controller
             if {node.id for node in description.nodes} != wanted or controller is None:
                 return False
@@ -197,8 +197,4 @@ async def all_know_each_other(cluster: MixedCluster) -> str:
                 return False
         return True
 
-    try:
-        await wait_until(do_know, "")
-    except NotInTime:
-        return last
-    return ""
+    await wait_until(do_know, lambda: last)
