@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from typing import Protocol
 
 from coterie.coordinator.commands import DeadlineExpired
+from coterie.coordinator.consumer.leave import EXPIRY_RETRY_MS
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.dispatch import AnyGroup, timed
 from coterie.coordinator.state import Group
@@ -76,14 +77,23 @@ class Deadlines:
         if holder.queued_ms < 0 or holder.deadline_ms < holder.queued_ms:
             self.queue(group_id, member_id, holder)
 
-    def queue_group(self, group: Group, settled_ms: int = -1) -> None:
+    def queue_group(self, group: Group, settled_ms: int) -> None:
         """The same for the group's own deadline, but for one up to ``settled_ms``: the group is settled at that time next."""
         deadline_ms = group.next_deadline_ms()
-        if deadline_ms is None or deadline_ms <= settled_ms:
-            return
-        if group.queued_ms < 0 or deadline_ms < group.queued_ms:
-            group.queued_ms = deadline_ms
-            self._push(deadline_ms, group.group_id, "")
+        if deadline_ms is not None and deadline_ms > settled_ms:
+            self._queue_group_at(group, deadline_ms)
+
+    def queue_group_again(self, group: Group, now_ms: int) -> None:
+        """The same where a deadline may have passed and not be met, since a record could not be written: then EXPIRY_RETRY_MS
+        from now."""
+        deadline_ms = group.next_deadline_ms()
+        if deadline_ms is not None:
+            self._queue_group_at(group, deadline_ms if deadline_ms > now_ms else now_ms + EXPIRY_RETRY_MS)
+
+    def _queue_group_at(self, group: Group, time_ms: int) -> None:
+        if group.queued_ms < 0 or time_ms < group.queued_ms:
+            group.queued_ms = time_ms
+            self._push(time_ms, group.group_id, "")
 
     def next_ms(self) -> int | None:
         """When to call `expired` next; may be early, never late."""
@@ -103,7 +113,7 @@ class Deadlines:
                     if (group.next_deadline_ms() or now_ms + 1) <= now_ms:
                         yield DeadlineExpired(group_id)
                 finally:
-                    self.queue_group(group)
+                    self.queue_group_again(group, now_ms)
                 continue
             holder = timed(group, member_id)
             assert holder is not None, f"{member_id} has a good entry and no deadline"

@@ -168,9 +168,9 @@ class Shard:
 
     def append_failed(self, decision: Decision, code: ErrorCode) -> Decision:
         """The outcome in place of a decision whose records could not be appended, for the append's error ``code``. A group that
-        was to be settled by it is settled again at its deadline."""
+        was to be settled by it is settled again later."""
         if isinstance(decision.group, Group):
-            self._deadlines.queue_group(decision.group)
+            self._deadlines.queue_group_again(decision.group, decision.now_ms)
         instead = decision.outcome.on_append_error
         if instead is not None:
             return self._decision(decision.group, instead(code), decision.now_ms)
