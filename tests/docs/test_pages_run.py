@@ -26,6 +26,7 @@ CONCEPTS = sorted(path for path in (DOCS / "concepts").glob("*.md") if path.name
 
 # Why a block may be left out: the first words of its reason.
 REASONS = ("needs Apache Kafka", "needs the network", "takes minutes", "a fragment")
+OWN_TEST = "run by "  # and the path of a test
 
 
 def runner(folder: Path, **real: str) -> PageRunner:
@@ -64,7 +65,11 @@ def test_what_is_left_out_has_a_reason() -> None:
     for page in [TUTORIAL, *HOW_TO, *CONCEPTS]:
         for block in blocks_of(page):
             reason = block.marks.get("not run")
-            assert reason is None or reason.startswith(REASONS), f"{page.name}:{block.line}: {reason}"
+            if reason is not None and reason.startswith(OWN_TEST):
+                path = reason.removeprefix(OWN_TEST).split(",")[0]
+                assert (DOCS.parent / path).is_file(), f"{page.name}:{block.line}: no test {path}"
+            else:
+                assert reason is None or reason.startswith(REASONS), f"{page.name}:{block.line}: {reason}"
 
 
 def test_the_runner_can_fail(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""The demo's chapter of several brokers: the leaders of `__consumer_offsets` over time, and what the death of the broker that
-coordinates crew came to."""
+"""The demo's chapter of several brokers: the leaders of `__consumer_offsets` over time, and the effects of a kill of the broker
+that coordinates crew."""
 
 from __future__ import annotations
 

@@ -77,8 +77,11 @@ class LocalZooKeeper:
                 if s.recv(1):
                     return
             time.sleep(0.1)
+        has_ended = self.process.poll() is not None
         self.stop()
-        raise RuntimeError(f"ZooKeeper did not start: {log.read_text(errors='replace')[-2000:]}")
+        if has_ended:
+            raise RuntimeError(f"ZooKeeper did not start: {log.read_text(errors='replace')[-2000:].strip() or log}")
+        raise RuntimeError(f"ZooKeeper did not answer within {START_S:g} s; its log is {log}")
 
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
