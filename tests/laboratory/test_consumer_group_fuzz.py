@@ -14,8 +14,9 @@ from coterie.laboratory.fuzz import FuzzFailure
 
 # A member's removal that could not be stored was never tried again; a checker forbade what Kafka takes of classic members; a
 # commit of before a fence was made in the next epoch, for a partition that another member had by then; a report left out
-# what the member was about to read; a checker took an empty group that changes its protocol for one that goes on.
-ONCE_FAILED = (26, 97, 5116, 5, 37, 172)
+# what the member was about to read; a checker took an empty group that changes its protocol for one that goes on; a checker
+# held a member to an assignment that the disk had forgotten.
+ONCE_FAILED = (26, 97, 5116, 5, 37, 172, 9204)
 
 
 @pytest.mark.parametrize("seed", ONCE_FAILED)
