@@ -157,7 +157,7 @@ def test_any_free_ports() -> None:
 
 
 def test_a_process_is_known_by_its_command() -> None:
-    assert "pytest" in command_of(os.getpid())
+    assert "python" in command_of(os.getpid())
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     assert command_of(gone.pid) == ""

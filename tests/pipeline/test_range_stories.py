@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from coterie.client import lookup_steps
 from coterie.client.errors import KafkaError
 from coterie.client.settings import client_settings
 from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.fetch_errors import REMEDIES, FetchRemedy
-from coterie.pipeline import fetching, offset_lookups, range_reader
+from coterie.pipeline import fetching, range_reader
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import DataLossError
 from coterie.records.batch import batches
@@ -120,7 +121,7 @@ def began(seed: int, monkeypatch: pytest.MonkeyPatch) -> Brokers:
     brokers = Brokers(random.Random(seed))
     monkeypatch.setattr(fetching, "BrokerSocket", brokers.socket)
     monkeypatch.setattr(fetching, "_sockets", {})
-    for module in (range_reader, offset_lookups):
+    for module in (range_reader, lookup_steps):
         monkeypatch.setattr(module, "time", brokers)
     return brokers
 

@@ -428,7 +428,7 @@ def test_operations_answer_as_the_simulated_server_does(session: ZooKeeperSessio
         for apply in (session.apply, lambda o: simulated.apply(theirs, o)):
             try:
                 answer = apply(operation)
-                answers.append(replace(answer, created=0) if isinstance(answer, Znode) else answer)
+                answers.append(replace(answer, created=0, created_ms=0) if isinstance(answer, Znode) else answer)
             except MultiRefused as refused:
                 answers.append(str(refused))
             except (NodeExists, NoNode, NotEmpty, BadVersion) as error:

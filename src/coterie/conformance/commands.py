@@ -69,6 +69,8 @@ COMMANDS: tuple[CommandCase, ...] = (
     ),
     CommandCase("topics reassign --list", "^no reassignment", since="2.4", refusal=NEEDS_REASSIGNMENTS),
     CommandCase("topics describe nothing", "UNKNOWN_TOPIC_OR_PARTITION", code=1),
+    CommandCase("cluster describe", r"(?m)^1 +\S+ +- +controller +[1-9]\d* +[1-9]\d* +0 *$"),
+    CommandCase("cluster describe --json", r'"under_replicated": 0,\s+"leaderless": 0\s'),
     CommandCase("produce orders --key-separator :", "^3 records acknowledged", stdin="a:1\nb:2\nc:3\n"),
     CommandCase("produce orders --compression gzip", "^2 records acknowledged", stdin="4\n5\n"),
     CommandCase(
