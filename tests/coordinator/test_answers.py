@@ -13,6 +13,8 @@ from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.stored import from_record
 from coterie.coordinator.write_queue import drive
 from coterie.journal import CAUSES, EVENTS, JournalLine
+from coterie.laboratory.scenario import ScenarioRun
+from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
@@ -56,6 +58,28 @@ def test_an_error_carries_no_protocol_and_a_good_answer_does() -> None:
     good = told.submit(join(), "2")
     assert isinstance(good, JoinGroupResponse)
     assert (good.protocol_type, good.protocol_name) == ("consumer", "range")
+
+
+def test_a_static_member_that_cannot_be_replaced_is_named_the_generation_that_goes_on() -> None:
+    """testReplaceStaticMemberInStableStateErrors, its response: generation, protocol and leader, but no member id."""
+    run = ScenarioRun()
+    run.step("join a instance=i1")
+    run.step("sync a")
+    ctx = Context(0, "token", "2", 8, "b", "/h")
+    protocols = [JoinGroupRequestProtocol("range", encode_subscription({"u"}))]
+    decision = run.shard.submit(JoinGroupRequest("g", 6_000, 7_000, "", "i1", "consumer", protocols), ctx)
+    assert [type(event).__name__ for event in decision.outcome.events] == ["StaticMemberReplaced", "GroupStored"]
+    failed = run.shard.append_failed(decision, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert not failed.outcome.events
+    (reply,) = failed.outcome.replies
+    assert reply.response == JoinGroupResponse(
+        error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        generation_id=1,
+        protocol_type="consumer",
+        protocol_name="range",
+        leader="i1-1",
+        member_id="",
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 testJoinGroupUnknownConsumerNewDeadGroup, staticMemberRejoinWithLeaderIdAndUnexpectedDeadGroup, testSyncDeadGroup,
 testheartbeatDeadGroup, testHeartbeatDeadGroup, testSingleLeaveDeadGroup, testBatchLeaveDeadGroup,
-testOffsetCommitDeadGroup, testGenericGroupOffsetCommitWithDeadGroup: COORDINATOR_NOT_AVAILABLE each.
+testOffsetCommitDeadGroup, testGenericGroupOffsetCommitWithDeadGroup, testExistingMemberJoinDeadGroup,
+testStaticMemberRejoinWithLeaderIdAndUnexpectedDeadGroup: COORDINATOR_NOT_AVAILABLE each.
 """
 
 from __future__ import annotations

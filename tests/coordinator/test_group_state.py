@@ -157,7 +157,8 @@ def test_replacing_a_static_member_needs_an_instance_and_an_old_member() -> None
 
 
 def test_an_empty_group_that_maps_an_instance_is_a_bug() -> None:
-    """staticMemberReJoinWithIllegalStateAsUnknownMember: the error names group and instance."""
+    """staticMemberReJoinWithIllegalStateAsUnknownMember, testStaticMemberReJoinWithIllegalStateAsUnknownMember: the error
+    names group and instance."""
     run = ScenarioRun()
     group = joined(member("old", static="i"))
     group.phase, group.wanted = Phase.EMPTY, []

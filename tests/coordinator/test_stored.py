@@ -10,10 +10,11 @@ import pytest
 
 from coterie.assignors.blobs import encode_subscription
 from coterie.coordinator import events as e
+from coterie.coordinator.classic.group_record import empty_group_stored, group_stored
 from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
-from coterie.coordinator.state import CommittedOffset, Phase
+from coterie.coordinator.state import Cause, CommittedOffset, Group, Member, Phase
 from coterie.coordinator.stored import StoredRecord, from_record, record_text, to_record
 from coterie.coordinator.subscriptions import subscribed_topics
 from coterie.laboratory.scenario import ScenarioRun
@@ -210,6 +211,46 @@ def test_what_is_stored_of_a_group() -> None:
     run.step("expire-offsets")
     keys = [r.key for r, _, _ in run.log[before:] if isinstance(r, StoredRecord)]
     assert [version_of(key) for key in keys] == [1]
+
+
+def test_the_record_of_a_group() -> None:
+    """testNewGroupMetadataRecord, testNewGroupMetadataTombstoneRecord, testEmptyGroupMetadataRecord:
+    version 3, each field."""
+    crew = [
+        Member(f"member-{n}", f"instance-{n}", f"client-{n}", f"host-{n}", 1500, 1000, (("range", bytes([n - 1, n])),))
+        for n in (1, 2)
+    ]
+    group = Group("group-id", protocol_type="consumer", generation=1, protocol="range", leader="member-1")
+    group.members = {member.member_id: member for member in crew}
+    record = to_record("group-id", group_stored(group, {"member-1": b"\1\2", "member-2": b"\2\3"}, 77))
+    assert record is not None
+    assert record.value is not None
+    assert (record.key, version_of(record.value)) == (b"\0\2\0\x08group-id", 3)
+    members = [
+        MemberMetadata(f"member-{n}", f"instance-{n}", f"client-{n}", f"host-{n}", 1000, 1500, bytes([n - 1, n]), share)
+        for n, share in ((1, b"\1\2"), (2, b"\2\3"))
+    ]
+    expected = GroupMetadataValue("consumer", 1, "range", "member-1", 77, members)
+    assert GroupMetadataValue.decode(record.value, 3, 2) == expected
+    assert to_record("group-id", e.GroupRemoved(Cause("deleted"))) == StoredRecord(record.key, None)
+    empty = to_record("group-id", empty_group_stored(Group("group-id"), 0, 77))
+    assert empty is not None
+    assert empty.value is not None
+    assert (empty.key, version_of(empty.value)) == (record.key, 3)
+    assert GroupMetadataValue.decode(empty.value, 3, 2) == GroupMetadataValue("", 0, None, None, 77, [])
+
+
+def test_no_record_of_a_member_without_a_subscription() -> None:
+    """testNewGroupMetadataRecordThrowsWhenNullSubscription: a bug, which shows before anything is written."""
+    group = Group("g", protocol_type="consumer", generation=1, protocol="range", leader="m")
+    group.members["m"] = Member("m", None, "c", "/h", 1500, 1000, (("sticky", b""),))
+    with pytest.raises(AssertionError, match="does not support protocol range"):
+        group_stored(group, {"m": b""}, 0)
+
+
+def test_the_tombstone_of_an_offset() -> None:
+    """testNewOffsetCommitTombstoneRecord"""
+    assert to_record("group-id", e.OffsetRemoved("foo", 1)) == StoredRecord(b"\0\1\0\x08group-id\0\3foo\0\0\0\1", None)
 
 
 def test_a_clean_up_that_finds_nothing_writes_and_says_nothing() -> None:

@@ -223,8 +223,9 @@ def _replace_quietly(
         answer = current_generation(after, new.member_id, with_members=False, leader=old_leader)
 
     def failed(code: ErrorCode) -> Outcome:
-        refused = join_refused(JoinGroupRequest(), group_store_error(code), UNKNOWN_MEMBER)
-        return Outcome(replies=[Reply(ctx.token, refused)])
+        # Kafka's response names the generation that goes on without the new id.
+        unchanged = current_generation(group, UNKNOWN_MEMBER, with_members=False)
+        return Outcome(replies=[Reply(ctx.token, replace(unchanged, error_code=group_store_error(code)))])
 
     return Outcome(
         [e.StaticMemberReplaced(old.member_id, new, None, cause, False), stored],

@@ -121,8 +121,6 @@ def _replaced(group: Group, event: e.StaticMemberReplaced, now_ms: int) -> None:
         group.leader = new.member_id
     if event.token is not None:
         group.waiting_joins[new.member_id] = event.token
-        if group.initial_delay_left_ms is not None:
-            group.joined_during_delay = True
     if owed_sync and not event.rebalance and group.phase in (Phase.STABLE, Phase.COMPLETING):
         group.pending_sync.add(new.member_id)
     if event.rebalance:
