@@ -254,6 +254,89 @@ def test_what_no_other_attempt_can_mend_is_final_whatever_its_code() -> None:
     assert driven.lookup.is_done
 
 
+# -- Kafka's CommitRequestManagerTest by name -----------------------------------------------------------------------------
+
+MOVED = [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT]
+RETRIABLE = [
+    *MOVED,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNSTABLE_OFFSET_COMMIT,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+]
+LASTING = [
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.OFFSET_METADATA_TOO_LARGE,
+    ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+]
+
+
+@pytest.mark.parametrize("code", RETRIABLE)
+def test_an_error_that_passes_is_repeated_until_the_timeout(code: ErrorCode) -> None:
+    """testOffsetFetchRequestErroredRequests, testOffsetFetchRequestTimeoutRequests,
+    testOffsetFetchMarksCoordinatorUnknownOnRetriableCoordinatorErrors, testSuccessfulOffsetFetch"""
+    driven = Driven(member=Member())
+    for pause_ms in (100, 200):
+        driven.answer(of_group(code))
+        assert not driven.lookup.is_done
+        assert (driven.known.coordinator("g", GROUP) is None) == (code in MOVED)
+        assert driven.pause_ms() == pause_ms
+        if code in MOVED:
+            driven.look_up()
+    sent = driven.sent()
+    driven.lookup.answered(sent, of_group(code), TIMEOUT_MS, 0.0)
+    assert driven.lookup.failure == CommittedFailure(code, "")
+    assert driven.lookup.next(TIMEOUT_MS) is None
+
+
+@pytest.mark.parametrize("code", LASTING)
+def test_an_error_of_the_group_that_lasts_ends_it(code: ErrorCode) -> None:
+    """testOffsetFetchRequestErroredRequests, testOffsetFetchRequestTimeoutRequests"""
+    driven = Driven(member=Member())
+    driven.answer(of_group(code))
+    assert driven.lookup.failure == CommittedFailure(code, "")
+    assert driven.lookup.next(TIMEOUT_MS) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "is_repeated"),
+    [
+        (ErrorCode.UNSTABLE_OFFSET_COMMIT, True),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, False),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, False),
+    ],
+)
+def test_two_partitions_of_three_fail(code: ErrorCode, is_repeated: bool) -> None:
+    """testOffsetFetchRequestPartitionDataError: that is one failure, and its pause is the first."""
+    driven = Driven(member=Member())
+    driven.answer(response({T0: code, U0: code}))
+    assert not driven.lookup.offsets
+    assert driven.lookup.is_done != is_repeated
+    if is_repeated:
+        assert driven.pause_ms() == 100
+        driven.answer(response({T0: code, U0: code}))
+        assert driven.pause_ms() == 200
+
+
+@pytest.mark.parametrize("is_found", [True, False])
+def test_a_lost_connection_has_the_coordinator_looked_up(is_found: bool) -> None:
+    """testOffsetFetchMarksCoordinatorUnknownOnCoordinatorDisconnectedAndRetries; and, where that lookup fails for good,
+    testPollWithFatalErrorShouldFailAllUnsentRequests"""
+    driven = Driven(member=Member())
+    driven.lookup.failed(driven.sent(), ErrorCode.NETWORK_EXCEPTION, 0.0, 0.0)
+    assert driven.known.coordinator("g", GROUP) is None
+    assert driven.pause_ms() == 100
+    driven.look_up(NONE if is_found else ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if is_found:
+        driven.answer(response({}))
+        assert driven.lookup.offsets == dict.fromkeys(ALL, (7, 3, "note"))
+    else:
+        assert driven.lookup.failure == CommittedFailure(ErrorCode.GROUP_AUTHORIZATION_FAILED, "")
+
+
 CODES = st.sampled_from(
     [NONE]
     + [getattr(ErrorCode, name) for name in ("COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "STALE_MEMBER_EPOCH")]

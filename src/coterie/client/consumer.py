@@ -318,9 +318,9 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         timeout_ms: float = 30_000,
         group_membership_operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
     ) -> None:
-        """Commits if that is automatic, leaves the group unless it is static or is to remain (KIP-1092), closes; takes no
-        longer than that, and END_S beyond. What is not done by then is left to the session timeout. Raises TypeError,
-        ValueError."""
+        """Commits if that is automatic, leaves the group unless it is static or is to remain (KIP-1092), waits for asynchronous
+        commits, closes; takes no longer than that, and END_S beyond. What is not done by then is left to the session timeout.
+        Raises TypeError, ValueError."""
         operation = arguments.membership_operation(group_membership_operation)
         limit_s = min(arguments.milliseconds(timeout_ms) / 1000, self._cluster.timeout_s)
         if self._loop.closed:
@@ -330,6 +330,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         try:
             async with asyncio.timeout(limit_s + END_S / 2):
                 await self._leave("the consumer is being closed", limit_s, operation)
+                await self._committer.async_commits_done()
         except TimeoutError:
             logger.warning("the consumer did not leave its group within %g s", limit_s)
         finally:

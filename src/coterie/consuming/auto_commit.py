@@ -10,6 +10,7 @@ from coterie.backoff import Retries
 from coterie.consuming.commit_requests import CommitOffsets
 from coterie.consuming.commit_verdicts import RETRIED, Verdict, may_auto_commit
 from coterie.consuming.commits import CommitEnded, Commits
+from coterie.member.consumer.machine import ConsumerMemberMachine
 
 Consumed = Callable[[], CommitOffsets]
 
@@ -17,7 +18,8 @@ Consumed = Callable[[], CommitOffsets]
 @dataclass(slots=True)
 class AutoCommitSchedule:
     """One asynchronous commit every ``interval_ms`` (None: none at all), at most one under way; one that fails for a cause
-    that passes is made up for after a pause. ``consumed()`` gives the positions. Times in ms."""
+    that passes is made up for after a pause, by a member of the consumer protocol at the next interval (its
+    CommitRequestManager). ``consumed()`` gives the positions. Times in ms."""
 
     commits: Commits
     interval_ms: float | None
@@ -47,7 +49,7 @@ class AutoCommitSchedule:
         offsets = consumed()
         if self.interval_ms is None or not offsets:
             return None
-        return self.commits.commit(offsets, now_ms, timeout_ms)
+        return self.commits.commit(offsets, now_ms, timeout_ms, is_before_revocation=True)
 
     def ended(self, result: CommitEnded, now_ms: float, jitter: float) -> None:
         """A commit has ended, whether of this schedule or not."""
@@ -56,6 +58,6 @@ class AutoCommitSchedule:
         self.token = None
         if result.verdict == Verdict.DONE:
             self._retries = None
-        elif result.verdict in RETRIED:
+        elif result.verdict in RETRIED and not isinstance(self.commits.member, ConsumerMemberMachine):
             self._retries = self._retries or Retries(self.commits.backoff, now_ms)
             self.next_ms = now_ms + (self._retries.failed(now_ms, float("inf"), jitter) or 0)

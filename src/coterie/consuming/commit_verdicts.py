@@ -118,6 +118,16 @@ def verdict(machine: GroupMachine | None, code: ErrorCode, sent: tuple[str, int]
     return Verdict.GIVE_UP
 
 
+def call_verdict(machine: GroupMachine | None, what: Verdict, code: ErrorCode, is_before_revocation: bool) -> Verdict:
+    """What a `verdict` means to the call, of a member of the consumer protocol: a user's commit ends with a stale epoch; the
+    one before a revocation is repeated then, but not for a topic that may be deleted, since the group waits for it."""
+    if not isinstance(machine, ConsumerMemberMachine) or what not in RETRIED:
+        return what
+    if is_before_revocation:
+        return Verdict.GIVE_UP if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else what
+    return Verdict.COMMIT_FAILED if code == ErrorCode.STALE_MEMBER_EPOCH else what
+
+
 def _consumer_verdict(machine: ConsumerMemberMachine, code: ErrorCode, same: bool) -> Verdict:
     """A commit in an old epoch is sent again in the present one, unless there is an `outdated_error` then."""
     if code == ErrorCode.STALE_MEMBER_EPOCH:

@@ -21,6 +21,7 @@ from coterie.consuming.commit_verdicts import (
     GroupMachine,
     Verdict,
     begun_in,
+    call_verdict,
     may_commit,
     outdated_error,
     verdict,
@@ -65,6 +66,7 @@ class _Commit:
     begun: Begun
     started_ms: float = 0
     timeout_ms: float | None = None  # None: tried once
+    is_before_revocation: bool = False
     retries: Retries | None = None  # from the first failure on
     due_ms: float = float("-inf")
 
@@ -101,10 +103,14 @@ class Commits:
 
     # -- inputs -------------------------------------------------------------------------------------------------------
 
-    def commit(self, offsets: CommitOffsets, now_ms: float, timeout_ms: float) -> int:
-        """Begins a synchronous commit; the token names it in effects and inputs."""
+    def commit(
+        self, offsets: CommitOffsets, now_ms: float, timeout_ms: float, *, is_before_revocation: bool = False
+    ) -> int:
+        """Begins a synchronous commit; the token names it in effects and inputs. ``is_before_revocation``: the automatic one,
+        for which the group waits."""
         token = self._next_token()
-        self._waiting.append(_Commit(token, offsets, begun_in(self.member), now_ms, timeout_ms))
+        commit = _Commit(token, offsets, begun_in(self.member), now_ms, timeout_ms, is_before_revocation)
+        self._waiting.append(commit)
         self._deadlines_ms[token] = now_ms + timeout_ms
         return token
 
@@ -169,7 +175,8 @@ class Commits:
                 self._is_fenced = True
             is_unknown = what == Verdict.COMMIT_FAILED and sent.identity[1] < 0
             code = ErrorCode.UNKNOWN_MEMBER_ID if is_unknown else code
-            self._failed(commit, Verdict.GIVE_UP if is_final else what, code, partition, now_ms, jitter)
+            of_call = call_verdict(sent.member, what, code, commit.is_before_revocation)
+            self._failed(commit, Verdict.GIVE_UP if is_final else of_call, code, partition, now_ms, jitter)
         return what
 
     # -- what follows -------------------------------------------------------------------------------------------------
@@ -219,7 +226,9 @@ class Commits:
             self._effects.append(SendCommit(node_id, self._request(commit, node_id), commit.token))
 
     def _refusal(self, commit: _Commit) -> tuple[Verdict, ErrorCode] | None:
-        """Why the commit ends without a request; None: it may be sent."""
+        """How the commit ends without a request; None: it may be sent."""
+        if not commit.offsets:
+            return Verdict.DONE, ErrorCode.NONE
         if self._is_fenced and not commit.is_sync:
             return Verdict.GIVE_UP, ErrorCode.FENCED_INSTANCE_ID
         may = Verdict.DONE if self.member is None else may_commit(self.member)
