@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from coterie.client import CommitFailedError, Consumer, ConsumerInterceptor, KafkaError, TopicPartition
+from coterie.client import CommitFailedError, ConsumerInterceptor, KafkaError, TopicPartition
 from coterie.testing import ErrorCode, LocalBroker
-from tests.client.group import QUICK, member, polled, settled
+from tests.client.group import member, polled, settled
+from tests.client.test_consumer_membership import member as consumer_member
 
 T0 = TopicPartition("t", 0)
 MANUAL: dict[str, Any] = {"enable_auto_commit": False}
@@ -23,20 +24,14 @@ def broker(coterie_broker: LocalBroker) -> LocalBroker:
     return coterie_broker
 
 
-def consumer_member(broker: LocalBroker) -> Consumer:
-    """Of the consumer protocol, which takes no times from its members."""
-    settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "group.protocol": "consumer"}
-    quick = {key: value for key, value in QUICK.items() if key != "heartbeat.interval.ms"}
-    return Consumer(settings | quick | {"enable.auto.commit": False})
-
-
 @pytest.mark.parametrize("how", ["classic", "consumer", "without membership"])
 def test_a_commit_that_is_under_way_is_made_before_the_end(broker: LocalBroker, how: str) -> None:
     """testSignalClose: without membership the coordinator is still to be looked up. The callback is called."""
     heard: Heard = []
 
     async def story() -> None:
-        async with consumer_member(broker) if how == "consumer" else member(broker, **MANUAL) as one:
+        of_protocol = consumer_member if how == "consumer" else member
+        async with of_protocol(broker, **MANUAL) as one:
             if how != "without membership":
                 await settled(one, 1)
             one.commit_async({T0: 7}, lambda offsets, error: heard.append((offsets, error)))
@@ -81,7 +76,7 @@ def test_a_stale_epoch_ends_a_users_commit(broker: LocalBroker) -> None:
     """testCommitSyncFailsWithCommitFailedExceptionOnStaleMemberEpoch"""
 
     async def story() -> None:
-        async with await settled(consumer_member(broker), 1) as one:
+        async with await settled(consumer_member(broker, **MANUAL), 1) as one:
             broker.fail("OffsetCommit", ErrorCode.STALE_MEMBER_EPOCH, times=2)
             for commit in (one.commit, one.commit_async):
                 with pytest.raises(CommitFailedError) as failed:

@@ -342,16 +342,18 @@ def test_a_coordinator_that_moves(broker: LocalBroker) -> None:
     asyncio.run(story())
 
 
-def test_a_commit_in_a_stale_epoch_is_made_in_the_new_one(broker: LocalBroker) -> None:
-    """testAutoCommitSyncBeforeRevocationRetriesOnRetriableAndStaleEpoch, testLastEpochSentOnCommit"""
+def test_a_commit_before_a_revocation_in_a_stale_epoch_is_made_in_the_new_one(broker: LocalBroker) -> None:
+    """testAutoCommitSyncBeforeRevocationRetriesOnRetriableAndStaleEpoch"""
 
     async def story() -> None:
-        async with member(broker, enable_auto_commit=False) as one:
+        async with member(broker, auto_commit_interval_ms=10**6) as one, member(broker, "two") as two:
             one.subscribe(["t"])
             await polled(one, lambda: one.metrics()["records_consumed"] == COUNT)
             broker.fail("OffsetCommit", ErrorCode.STALE_MEMBER_EPOCH, times=2)
-            await one.commit()
+            two.subscribe(["t"])
+            await all_polled([one, two], lambda: sizes([one, two]) == [3, 3], "two have three partitions each")
             assert broker.asked("OffsetCommit") == 3
+            assert sum(broker.committed("g").values()) == COUNT
 
     asyncio.run(story())
 
