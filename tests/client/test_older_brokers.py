@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 
 from coterie.client import Admin, Consumer, KafkaError, Producer
+from coterie.client.api_history import FIRST_KAFKA
 from coterie.client.handshake import VersionTable
 from coterie.client.types import ConsumerGroupMetadata
 from coterie.testing import LocalBroker
+from coterie.wire import messages
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.api_versions import ApiVersionsResponse
 
@@ -119,6 +123,16 @@ async def _grow(given: dict[str, Any]) -> None:
         await admin.create_partitions("t", 2)
 
 
+async def _elect(given: dict[str, Any]) -> None:
+    async with Admin(given) as admin:
+        await admin.elect_leaders([("t", 0)])
+
+
+async def _reassignments(given: dict[str, Any]) -> None:
+    async with Admin(given) as admin:
+        await admin.list_partition_reassignments()
+
+
 async def _delete_group(given: dict[str, Any]) -> None:
     async with Admin(given) as admin:
         await admin.delete_group("g")
@@ -147,6 +161,8 @@ async def _commit_a_members_offsets_in_a_transaction(given: dict[str, Any]) -> N
     ("work", "sentence"),
     [
         (_grow, "the broker does not serve CreatePartitions, which Apache Kafka has from 1.0 on"),
+        (_elect, "the broker does not serve ElectLeaders, which Apache Kafka has from 2.2 on"),
+        (_reassignments, "does not serve ListPartitionReassignments, which Apache Kafka has from 2.4 on"),
         (_delete_group, "the broker does not serve DeleteGroups, which Apache Kafka has from 1.1 on"),
         (_join_as_static_member, "group.instance.id needs JoinGroup version 5, which Apache Kafka has from 2.3 on"),
         (_produce_zstd, "zstd needs Produce version 7, which Apache Kafka has from 2.1 on"),
@@ -158,6 +174,19 @@ def test_what_the_broker_cannot_do_names_the_kafka_that_can(old: LocalBroker, wo
     with pytest.raises(KafkaError, match=sentence) as refused:
         asyncio.run(_within(work(settings(old))))
     assert refused.value.code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+
+
+def test_every_api_that_kafka_011_lacks_is_in_the_history() -> None:
+    """Its keys end with AlterConfigs, 33; those of coterie itself begin at 30000."""
+    newer = {
+        request.api_key: request.__name__
+        for module in iter_modules(messages.__path__)
+        for request in vars(import_module(f"{messages.__name__}.{module.name}")).values()
+        if isinstance(request, type)
+        and request.__name__.endswith("Request")
+        and 33 < getattr(request, "api_key", 0) < 30_000
+    }
+    assert newer.keys() == FIRST_KAFKA.keys(), newer
 
 
 async def _within(work: Awaitable[None]) -> None:
