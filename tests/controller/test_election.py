@@ -6,7 +6,14 @@ from itertools import chain, combinations
 
 import pytest
 
-from coterie.controller.election import after_failure, controlled_shutdown, first_state, offline_leader, preferred
+from coterie.controller.election import (
+    after_failure,
+    controlled_shutdown,
+    first_state,
+    narrowed,
+    offline_leader,
+    preferred,
+)
 from coterie.replication.states import NO_LEADER, PartitionState
 
 REPLICAS = (2, 4)
@@ -16,42 +23,72 @@ def state(leader: int, isr: tuple[int, ...], replicas: tuple[int, ...] = REPLICA
     return PartitionState(leader, 3, isr, 1, 9, replicas)
 
 
-def test_offline_partition_leader_election() -> None:
-    assert offline_leader(REPLICAS, {2, 4}, {4}, unclean=False) == 4
-
-
-def test_offline_partition_leader_election_last_isr_offline_unclean_leader_election_disabled() -> None:
-    assert offline_leader(REPLICAS, {2}, {4}, unclean=False) == NO_LEADER
-
-
-def test_offline_partition_leader_election_last_isr_offline_unclean_leader_election_enabled() -> None:
-    assert offline_leader(REPLICAS, {2}, {4}, unclean=True) == 4
-    changed = after_failure(state(2, (2,)), {4}, 5, unclean=True)
+@pytest.mark.parametrize(
+    ("isr", "unclean", "leader"),
+    [
+        pytest.param((2, 4), False, 4, id="testOfflinePartitionLeaderElection"),
+        pytest.param(
+            (2,), False, NO_LEADER, id="testOfflinePartitionLeaderElectionLastIsrOfflineUncleanLeaderElectionDisabled"
+        ),
+        pytest.param((2,), True, 4, id="testOfflinePartitionLeaderElectionLastIsrOfflineUncleanLeaderElectionEnabled"),
+    ],
+)
+def test_offline_partition_leader_election(isr: tuple[int, ...], unclean: bool, leader: int) -> None:
+    """Replica 4 alone lives. An unclean leader is the whole ISR; else the ISR keeps its last member, dead or not."""
+    assert offline_leader(REPLICAS, set(isr), {4}, unclean=unclean) == leader
+    changed = after_failure(state(2, isr), {4}, 5, unclean=unclean)
     assert changed is not None
-    assert (changed.leader, changed.isr) == (4, (4,))
+    assert (changed.leader, changed.isr) == (leader, isr if leader == NO_LEADER else (4,))
 
 
 @pytest.mark.parametrize(
     ("isr", "live", "leader"),
-    [((2, 4), {2, 4}, 2), ((2, 4), {4}, 4), ((4,), {2, 4}, 4), ((), set[int](), 4)],
+    [
+        pytest.param((2, 4), {4}, 4, id="testReassignPartitionLeaderElection"),
+        pytest.param((2,), set(), NO_LEADER, id="testReassignPartitionLeaderElectionWithNoLiveIsr"),
+        pytest.param((), {2}, NO_LEADER, id="testReassignPartitionLeaderElectionWithEmptyIsr"),
+    ],
+)
+def test_reassign_partition_leader_election(isr: tuple[int, ...], live: set[int], leader: int) -> None:
+    """Replica 1 leads and is removed. Where no replica of the target may lead, nothing is removed."""
+    before = state(1, (1, *isr))
+    changed = narrowed(before, live, {1}, 5, at_least=1)
+    assert (NO_LEADER if changed is None else changed.leader) == leader
+    assert changed is None or 1 not in changed.isr
+
+
+@pytest.mark.parametrize(
+    ("isr", "live", "leader"),
+    [
+        pytest.param((2, 4), {2, 4}, 2, id="testPreferredReplicaPartitionLeaderElection"),
+        pytest.param((2,), set(), 4, id="testPreferredReplicaPartitionLeaderElectionPreferredReplicaInIsrNotLive"),
+        pytest.param((2, 4), {4}, 4, id="preferred replica in the ISR, not live, beside one that lives"),
+        pytest.param((4,), {2, 4}, 4, id="testPreferredReplicaPartitionLeaderElectionPreferredReplicaNotInIsrLive"),
+        pytest.param((), set(), 4, id="testPreferredReplicaPartitionLeaderElectionPreferredReplicaNotInIsrNotLive"),
+    ],
 )
 def test_preferred_replica_partition_leader_election(isr: tuple[int, ...], live: set[int], leader: int) -> None:
-    """...PreferredReplicaInIsrNotLive, ...NotInIsrLive, ...NotInIsrNotLive: then the leader stays"""
+    """Where the preferred replica may not lead, the leader stays."""
     changed = preferred(state(4, isr), live, 5)
     assert (changed.leader if changed is not None else 4) == leader
 
 
-def test_controlled_shutdown_partition_leader_election() -> None:
-    changed = controlled_shutdown(state(2, (2, 4)), {2, 4}, {2}, 5)
-    assert changed == PartitionState(4, 4, (4,), 5, 9, REPLICAS)
-
-
-def test_controlled_shutdown_partition_leader_election_last_isr_shutting_down() -> None:
-    assert controlled_shutdown(state(2, (2,)), {2, 4}, {2}, 5) is None
-
-
-def test_controlled_shutdown_partition_leader_election_all_isr_simultaneously_shutdown() -> None:
-    assert controlled_shutdown(state(2, (2, 4)), {2, 4}, {2, 4}, 5) is None
+@pytest.mark.parametrize(
+    ("isr", "leaving", "after"),
+    [
+        pytest.param((2, 4), {2}, (4, (4,)), id="testControlledShutdownPartitionLeaderElection"),
+        pytest.param((2,), {2}, None, id="testControlledShutdownPartitionLeaderElectionLastIsrShuttingDown"),
+        pytest.param(
+            (2, 4), {2, 4}, None, id="testControlledShutdownPartitionLeaderElectionAllIsrSimultaneouslyShutdown"
+        ),
+    ],
+)
+def test_controlled_shutdown_partition_leader_election(
+    isr: tuple[int, ...], leaving: set[int], after: tuple[int, tuple[int, ...]] | None
+) -> None:
+    """Leader and ISR of the next epoch; without another member that stays, nothing changes."""
+    changed = controlled_shutdown(state(2, isr), {2, 4}, leaving, 5)
+    assert changed == (None if after is None else PartitionState(after[0], 4, after[1], 5, 9, REPLICAS))
 
 
 def test_a_controlled_shutdown_leaves_min_insync_replicas_in_the_isr() -> None:

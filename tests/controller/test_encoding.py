@@ -8,7 +8,7 @@ import pytest
 
 from coterie.controller import encoding, nodes
 from coterie.controller.registration import BrokerEndpoint, BrokerRegistration, registration_of
-from coterie.controller.requests import LeaderAndIsr, StopReplica, UpdateMetadata
+from coterie.controller.requests import ControlRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from coterie.replication.states import EPOCH_DURING_DELETE, NO_EPOCH, PartitionState, StoppedReplica, TopicPartition
 from coterie.wire.declaration import Message
 from coterie.wire.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
@@ -66,6 +66,19 @@ def test_stop_replica() -> None:
     assert isinstance(received, StopReplicaRequest)
     assert (received.controller_id, received.controller_epoch, received.broker_epoch) == (1, 7, 40)
     assert encoding.stopped_replicas(received) == stopped
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        pytest.param(LeaderAndIsr(3, 40, 1, 7, STATES), 4, id="testLeaderAndIsrInterBrokerProtocolVersion"),
+        pytest.param(UpdateMetadata(3, 40, 1, 7, {}, STATES), 6, id="testUpdateMetadataInterBrokerProtocolVersion"),
+        pytest.param(StopReplica(3, 40, 1, 7, {}), 3, id="testStopReplicaInterBrokerProtocolVersion"),
+    ],
+)
+def test_the_versions_of_inter_broker_protocol_2_6(request_: ControlRequest, version: int) -> None:
+    """The only inter.broker.protocol.version that a controller of ours has."""
+    assert encoding.message_of(request_)[2] == version
 
 
 @pytest.mark.parametrize("version", [0, 1])

@@ -32,6 +32,21 @@ def test_an_isr_change() -> None:
     assert nodes.partitions_of(text) == [("a", 0), ("b", 3)]
 
 
+def test_reassigned_partitions() -> None:
+    """testEncode and testDecodeValidJson of ReassignPartitionsZNodeTest."""
+    targets = {("foo", 0): (1, 2)}
+    text = '{"version":1,"partitions":[{"topic":"foo","partition":0,"replicas":[1,2]}]}'
+    assert nodes.reassigned(targets) == text
+    assert nodes.reassigned_of(text) == targets
+
+
+@pytest.mark.parametrize("text", ["invalid json", "{}", '{"partitions":[{"topic":"foo","partition":0}]}'])
+def test_reassigned_partitions_of_invalid_json(text: str) -> None:
+    """testDecodeInvalidJson; the controller deletes such a node: tests/spec/cluster/reassignment.txt."""
+    with pytest.raises(Corrupt, match="/admin/reassign_partitions holds"):
+        nodes.reassigned_of(text)
+
+
 def test_a_controller_and_a_broker() -> None:
     assert nodes.controller(3, 1_700_000_000_000) == '{"version":1,"brokerid":3,"timestamp":"1700000000000"}'
     assert nodes.broker("h", 9092, "r1", 17) == (

@@ -130,7 +130,8 @@ class Reassignments:
         view = self._view
         if partition in self._stopping:
             yield from self._stopped(partition, view.live)
-        unneeded = [r for r in view.assigned[partition].replicas if r not in assignment.replicas]
+        before = view.assigned[partition].replicas
+        unneeded = [r for r in before if r not in assignment.replicas]
         if unneeded:  # of a reassignment that this one replaces
             if not (yield from self._remove(partition, assignment, unneeded, in_sync=())):
                 return ErrorCode.NOT_ENOUGH_REPLICAS
@@ -148,7 +149,7 @@ class Reassignments:
             completed = ReplicaAssignment(assignment.target)
             yield from self._remove(partition, completed, assignment.removing, in_sync=assignment.target)
         else:
-            yield from self._renew(partition)
+            yield from self._renew(partition, new=() if unneeded else set(assignment.replicas) - set(before))
         return ErrorCode.NONE
 
     def _is_caught_up(self, partition: TopicPartition) -> Steps[bool]:
@@ -157,16 +158,15 @@ class Reassignments:
         state: PartitionState | None = yield from self._session.read_state(partition)
         return state is not None and set(self._view.assigned[partition].target) <= set(state.isr)
 
-    def _renew(self, partition: TopicPartition) -> Steps[None]:
-        """All replicas learn of each other in a new leader epoch."""
+    def _renew(self, partition: TopicPartition, new: Collection[int] = ()) -> Steps[None]:
+        """All replicas learn of each other in a new leader epoch. ``new``: replicas that learn of the partition at all."""
         view, batch = self._view, RequestBatch()
 
         def change(state: PartitionState) -> PartitionState:
             return renewed(with_replicas(state, view.assigned[partition]), self._session.epoch)
 
         if (yield from self._session.decide(partition, change, batch)):
-            adding = view.assigned[partition].adding
-            batch.decided(partition, view.states[partition], new=adding)
+            batch.decided(partition, view.states[partition], new=new)
         yield from self._session.send(batch)
 
     def _remove(
@@ -187,6 +187,8 @@ class Reassignments:
 
         if not (yield from session.decide(partition, without, batch)):
             return False
+        new = set(assignment.replicas) - set(view.assigned[partition].replicas)
+        batch.decided(partition, view.states[partition], new=new)
         view.assign(partition, assignment)
         yield from session.send(batch)
         yield from session.remove_replicas([(partition, replica) for replica in removed])

@@ -95,4 +95,7 @@ class RequestBatch:
             self.new.setdefault(broker, set()).add(partition)
 
     def stop(self, broker: int, partition: TopicPartition, leader_epoch: int, *, delete: bool = False) -> None:
-        self.stopped.setdefault(broker, {})[partition] = StoppedReplica(leader_epoch, delete)
+        """A replica that is to be deleted stays so."""
+        stopped = self.stopped.setdefault(broker, {})
+        is_deleted = partition in stopped and stopped[partition].delete
+        stopped[partition] = StoppedReplica(leader_epoch, delete or is_deleted)

@@ -6,12 +6,14 @@ topic t 0=1,2 1=2,3           the topic's node is written
 kill 2, bounce 2              the broker's session is over; it comes back at once
 isr t-0 1,2                   the leader writes the ISR, and a notification
 delete t                      /admin/delete_topics/t
-answer 2 [ERROR]              the broker answers the StopReplica requests that delete
+answer 2 [ERROR|kept]         the broker answers its StopReplica requests; `kept`: those alone that keep the logs
 reassign t-0 2,3              AlterPartitionReassignments; `cancel t-0`, `reassignments`, and `reassign-node t-0=2,3 ...`
 elect preferred|unclean t-0   ElectLeaders; `elect-node t-0 ...`
 shutdown 2 [stale]            ControlledShutdown
 config t key=value            the topic's settings are altered
 fail state [t-0=2]            the next write to such a node is done, and its response lost; then another writes that ISR
+expire state                  the controller's session ends instead of the next write to such a node; it connects again
+put PATH TEXT                 a tool writes a node
 rival [unseen|gone]           another controller is elected
 advance ms, node PATH, list PATH
 
@@ -53,6 +55,7 @@ from coterie.zookeeper.operations import (
     List,
     Operation,
     Read,
+    SessionExpired,
     Write,
     Znode,
     ZooKeeperError,
@@ -79,6 +82,7 @@ class ClusterScenario:
         self._grouped: dict[str, tuple[int, list[str]]] = {}  # text -> its line, and the brokers
         self._lost: str | None = None
         self._isrs_after_loss: Mapping[str, str] = {}
+        self._expires_at: str | None = None
         self._is_unseen = False
         self._verbs = {
             "broker": self._broker,
@@ -98,6 +102,8 @@ class ClusterScenario:
             "shutdown": self._shutdown,
             "config": self._config,
             "fail": self._fail,
+            "expire": self._expire,
+            "put": lambda words, _: self._apply(Write(words[0], " ".join(words[1:]))),
             "rival": self._rival,
             "advance": lambda words, _: self.world.run_until(self.world.now_ms + int(words[0])),
             "node": self._node,
@@ -128,6 +134,10 @@ class ClusterScenario:
                 machine.answer()
 
     def _carry_out(self, number: int, machine: ControllerMachine, operation: Operation) -> None:
+        if self._expires_at is not None and any(self._expires_at in text for text in write_texts(operation)):
+            self._expires_at = None
+            self._end_session(number, machine)
+            return
         try:
             result = self.server.apply(self._sessions[number], operation)
         except ZooKeeperError as error:
@@ -142,6 +152,12 @@ class ClusterScenario:
                 machine.refuse(ConnectionLost())
                 return
         machine.answer(result)
+
+    def _end_session(self, number: int, machine: ControllerMachine) -> None:
+        self.server.close(self._sessions[number])
+        self._sessions[number] = self._connect(number)
+        machine.expired()
+        machine.refuse(SessionExpired())
 
     def _effect(self, number: int, effect: object) -> None:
         match effect:
@@ -235,9 +251,11 @@ class ClusterScenario:
         self._submit(ShutDown(int(words[0]), epoch))
 
     def _answer(self, words: list[str], _: Mapping[str, str]) -> None:
-        broker = int(words[0])
-        error = ErrorCode[words[1]] if len(words) > 1 else None
+        broker, is_kept = int(words[0]), "kept" in words
+        error = ErrorCode[words[1]] if len(words) > 1 and not is_kept else None
         for request in [r for r in self._stops if r.broker == broker]:
+            if is_kept and any(one.delete for one in request.stopped.values()):
+                continue
             self._stops.remove(request)
             self._submit(ReplicasStopped(request, {} if error is None else dict.fromkeys(request.stopped, error)))
 
@@ -285,6 +303,9 @@ class ClusterScenario:
         self._apply(Write(nodes.PREFERRED_ELECTION, nodes.partitions(map(partition_of, words))))
 
     # -- ZooKeeper ------------------------------------------------------------------------------------------------------
+
+    def _expire(self, words: list[str], _: Mapping[str, str]) -> None:
+        self._expires_at = words[0]
 
     def _fail(self, words: list[str], options: Mapping[str, str]) -> None:
         self._lost, self._isrs_after_loss = words[0], options

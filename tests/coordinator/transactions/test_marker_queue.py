@@ -113,6 +113,33 @@ def test_should_complete_delayed_operation_when_no_errors() -> None:
     assert [done.prepared for done in of.queue.answered(other, codes(other), NOW_MS)] == [prepared(A, B)]
 
 
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER])
+@pytest.mark.parametrize(
+    "next_epoch",
+    [
+        pytest.param(
+            None,
+            id="shouldCompleteDelayedOperationWhenNotCoordinator shouldCompleteDelayedOperationWhenCoordinatorLoading",
+        ),
+        pytest.param(EPOCH + 1, id="shouldCompleteDelayedOperationWhenCoordinatorEpochChanged"),
+    ],
+)
+def test_a_response_for_a_former_coordinator(next_epoch: int | None, code: ErrorCode) -> None:
+    """It completes nothing and has nothing sent again; the next coordinator, once it has loaded the transactions, sends its
+    own markers with its epoch."""
+    of = Leaders({A: 1})
+    of.queue.add(OWNER, EPOCH, prepared(A))
+    former = of.request()
+    of.queue.drop(OWNER)
+    if next_epoch is not None:
+        of.queue.add(OWNER, next_epoch, prepared(A))
+    assert of.queue.answered(former, codes(former, a0=code), NOW_MS) == []
+    later = of.queue.due(NOW_MS + RETRY_MS)
+    epochs = [marker.coordinator_epoch for request in later for marker in request.message().markers]
+    assert epochs == ([] if next_epoch is None else [next_epoch])
+    assert [len(of.queue.answered(request, codes(request), NOW_MS)) for request in later] == [1] * len(later)
+
+
 def test_should_re_enqueue_partitions_when_broker_disconnected() -> None:
     """shouldReEnqueuePartitionsWhenBrokerDisconnected: to the leader of then."""
     of = Leaders({A: 1})
@@ -132,6 +159,12 @@ def test_should_re_enqueue_partitions_when_broker_disconnected() -> None:
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,  # shouldRetryPartitionWhenNotEnoughReplicasAfterAppendError
         ErrorCode.KAFKA_STORAGE_ERROR,  # shouldRetryPartitionWhenKafkaStorageError
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,  # of a group coordinator that loads
+        # Kafka's throws at errors that no leader should return, and leaves the marker to the next coordinator
+        ErrorCode.UNKNOWN_SERVER_ERROR,  # shouldThrowIllegalStateExceptionWhenUnknownError
+        ErrorCode.CORRUPT_MESSAGE,  # shouldThrowIllegalStateExceptionWhenCorruptMessageError
+        ErrorCode.MESSAGE_TOO_LARGE,  # shouldThrowIllegalStateExceptionWhenMessageTooLargeError
+        ErrorCode.RECORD_LIST_TOO_LARGE,  # shouldThrowIllegalStateExceptionWhenRecordListTooLargeError
+        ErrorCode.INVALID_REQUIRED_ACKS,  # shouldThrowIllegalStateExceptionWhenInvalidRequiredAcksError
     ],
 )
 def test_should_retry_partition(code: ErrorCode) -> None:
