@@ -1,11 +1,14 @@
-"""The leader epochs of a log: Kafka's LeaderEpochFileCacheTest, by its names."""
+"""The leader epochs of a log: Kafka's LeaderEpochFileCacheTest, by its names (tests/kafka_names/cluster)."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.log.epoch_cache import UNDEFINED_EPOCH, EndOfEpoch, EpochStart, LeaderEpochCache
+from coterie.log.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EndOfEpoch, EpochStart, LeaderEpochCache
+from coterie.log.epoch_checkpoint import LogEpochs, read_epochs
+from coterie.log.filesystem import MemoryFileSystem
 
 END = 100
 
@@ -21,113 +24,113 @@ def entries(made: LeaderEpochCache) -> list[tuple[int, int]]:
     return [(e.epoch, e.start_offset) for e in made.entries]
 
 
-def test_should_add_epoch_and_message_offset_to_cache() -> None:
-    made = cache((2, 10))
-    assert made.latest == 2
-    assert made.entries == [EpochStart(2, 10)]
-    assert made.end_of(2, 11) == EndOfEpoch(2, 11)
+THREE = ((2, 6), (3, 8), (4, 11))
+ASSIGNED = {  # name: what is assigned, in order, and the entries
+    "shouldNotOverwriteLogEndOffsetForALeaderEpochOnceItHasBeenAssigned": (((2, 9), (2, 10)), [(2, 9)]),
+    "shouldNotOverwriteOffsetForALeaderEpochOnceItHasBeenAssigned": (((2, 6), (2, 10)), [(2, 6)]),
+    "shouldNotUpdateEpochAndStartOffsetIfItDidNotChange": (((2, 6), (2, 7)), [(2, 6)]),
+    "shouldEnforceMonotonicallyIncreasingStartOffsets": (((2, 9), (3, 9)), [(3, 9)]),
+    "shouldEnforceMonotonicallyIncreasingEpochs": (((1, 5), (2, 6), (1, 7)), [(1, 7)]),
+    "shouldEnforceOffsetsIncreaseMonotonically": (((2, 6), (3, 5)), [(3, 5)]),
+    "shouldTruncateIfMatchingEpochButEarlierStartingOffset": (((5, 11), (6, 12), (7, 13), (7, 12)), [(5, 11), (7, 12)]),
+}
 
 
-def test_should_return_log_end_offset_if_latest_epoch_requested() -> None:
-    assert cache((2, 11), (2, 12)).end_of(2, 14) == EndOfEpoch(2, 14)
+@pytest.mark.parametrize("name", ASSIGNED)
+def test_epochs_that_are_assigned(name: str) -> None:
+    assigned, kept = ASSIGNED[name]
+    assert entries(cache(*assigned)) == kept
 
 
-def test_should_return_undefined_offset_if_undefined_epoch_requested() -> None:
-    assert cache((2, 11), (3, 12)).end_of(UNDEFINED_EPOCH, END) == EndOfEpoch()
+FIVE_TO_SEVEN = ((5, 11), (6, 12), (7, 13))
+EVEN = ((0, 10), (2, 13), (4, 17))
+CHANGED_OFTEN = ((1, 11), (1, 12), (2, 13), (2, 14), (3, 15), (3, 16))
+MANY_LEADERS = ((0, 0), (1, 0), (2, 5))
+MANY_MESSAGES = ((0, 0), (0, 1), (0, 2), (1, 3), (1, 4), (1, 5), (2, 6), (2, 7), (2, 8))
+UNKNOWN = (UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+ENDS = [  # name, what is assigned, the log's end, the requested epoch, its end
+    ("shouldAddEpochAndMessageOffsetToCache", ((2, 10),), 11, 2, (2, 11)),
+    ("shouldReturnLogEndOffsetIfLatestEpochRequested", ((2, 11), (2, 12)), 14, 2, (2, 14)),
+    ("shouldReturnUndefinedOffsetIfUndefinedEpochRequested", ((2, 11), (3, 12)), 0, UNDEFINED_EPOCH, UNKNOWN),
+    ("shouldReturnUnsupportedIfNoEpochRecorded", (), 0, 0, UNKNOWN),
+    ("shouldReturnUnsupportedIfNoEpochRecordedAndUndefinedEpochRequested", (), 73, UNDEFINED_EPOCH, UNKNOWN),
+    ("shouldFetchEndOffsetOfEmptyCache", (), 0, 7, UNKNOWN),
+    ("shouldReturnFirstEpochIfRequestedEpochLessThanFirstEpoch", FIVE_TO_SEVEN, END, 4, (4, 11)),
+    ("shouldTruncateIfMatchingEpochButEarlierStartingOffset", (*FIVE_TO_SEVEN, (7, 12)), END, 5, (5, 12)),
+    ("shouldTruncateIfMatchingEpochButEarlierStartingOffset", (*FIVE_TO_SEVEN, (7, 12)), END, 6, (5, 12)),
+    ("shouldGetFirstOffsetOfSubsequentEpochWhenOffsetRequestedForPreviousEpoch", CHANGED_OFTEN, 17, 2, (2, 15)),
+    ("shouldReturnNextAvailableEpochIfThereIsNoExactEpochForTheOneRequested", EVEN, END, 1, (0, 13)),
+    ("shouldReturnNextAvailableEpochIfThereIsNoExactEpochForTheOneRequested", EVEN, END, 2, (2, 17)),
+    ("shouldReturnNextAvailableEpochIfThereIsNoExactEpochForTheOneRequested", EVEN, END, 3, (2, 17)),
+    ("shouldReturnInvalidOffsetIfEpochIsRequestedWhichIsNotCurrentlyTracked", ((2, 100),), 100, 3, UNKNOWN),
+    ("shouldSupportEpochsThatDoNotStartFromZero", ((2, 6),), 7, 2, (2, 7)),
+    ("shouldEnforceMonotonicallyIncreasingEpochs", ((1, 5), (2, 6), (1, 7)), 8, 1, (1, 8)),
+    ("shouldEnforceMonotonicallyIncreasingEpochs", ((1, 5), (2, 6), (1, 7)), 8, 2, UNKNOWN),
+    ("shouldIncreaseAndTrackEpochsAsLeadersChangeManyTimes", MANY_LEADERS[:1], 0, 0, (0, 0)),
+    ("shouldIncreaseAndTrackEpochsAsLeadersChangeManyTimes", MANY_LEADERS[:2], 0, 1, (1, 0)),
+    ("shouldIncreaseAndTrackEpochsAsLeadersChangeManyTimes", MANY_LEADERS[:2], 5, 0, (0, 0)),
+    ("shouldIncreaseAndTrackEpochsAsLeadersChangeManyTimes", MANY_LEADERS[:2], 5, 1, (1, 5)),
+    ("shouldIncreaseAndTrackEpochsAsLeadersChangeManyTimes", MANY_LEADERS, 10, 2, (2, 10)),
+    ("shouldIncreaseAndTrackEpochsAsLeadersChangeManyTimes", MANY_LEADERS, 10, 1, (1, 5)),
+    ("shouldIncreaseAndTrackEpochsAsLeadersChangeManyTimes", MANY_LEADERS, 10, 0, (0, 0)),
+    ("shouldIncreaseAndTrackEpochsAsFollowerReceivesManyMessages", MANY_MESSAGES[:3], 3, 0, (0, 3)),
+    ("shouldIncreaseAndTrackEpochsAsFollowerReceivesManyMessages", MANY_MESSAGES[:6], 6, 1, (1, 6)),
+    ("shouldIncreaseAndTrackEpochsAsFollowerReceivesManyMessages", MANY_MESSAGES, 9, 2, (2, 9)),
+    ("shouldIncreaseAndTrackEpochsAsFollowerReceivesManyMessages", MANY_MESSAGES, 9, 0, (0, 3)),
+    ("shouldIncreaseAndTrackEpochsAsFollowerReceivesManyMessages", MANY_MESSAGES, 9, 1, (1, 6)),
+]
 
 
-def test_should_not_overwrite_offset_for_a_leader_epoch_once_it_has_been_assigned() -> None:
-    made = cache((2, 6))
-    assert not made.assign(2, 7)
-    assert entries(made) == [(2, 6)]
+@pytest.mark.parametrize(("name", "assigned", "log_end", "epoch", "end"), ENDS)
+def test_the_end_of_an_epoch(
+    name: str, assigned: tuple[tuple[int, int], ...], log_end: int, epoch: int, end: tuple[int, int]
+) -> None:
+    made = cache(*assigned)
+    assert made.end_of(epoch, log_end) == EndOfEpoch(*end)
+    assert made.latest == (assigned[-1][0] if assigned else UNDEFINED_EPOCH)
 
 
-def test_should_enforce_monotonically_increasing_start_offsets() -> None:
-    assert entries(cache((2, 9), (3, 9))) == [(3, 9)]
-
-
-def test_should_enforce_monotonically_increasing_epochs() -> None:
-    assert entries(cache((1, 5), (2, 6), (1, 7))) == [(1, 7)]
-
-
-def test_should_enforce_offsets_increase_monotonically() -> None:
-    assert entries(cache((2, 6), (3, 5))) == [(3, 5)]
-
-
-def test_should_return_unsupported_if_no_epoch_recorded() -> None:
-    assert cache().end_of(0, END) == EndOfEpoch()
-    assert cache().end_of(UNDEFINED_EPOCH, END) == EndOfEpoch()
+def test_should_fetch_latest_epoch_of_empty_cache() -> None:
+    """shouldFetchLatestEpochOfEmptyCache"""
     assert cache().latest == UNDEFINED_EPOCH
 
 
-def test_should_return_first_epoch_if_requested_epoch_less_than_first_epoch() -> None:
-    assert cache((5, 11), (6, 12), (7, 13)).end_of(4, END) == EndOfEpoch(4, 11)
+CUTS = {  # name: where the log ends now, and the entries that are left of THREE
+    "shouldDropEntriesOnEpochBoundaryWhenRemovingLatestEntries": (8, [(2, 6)]),
+    "shouldDropEntriesBetweenEpochBoundaryWhenRemovingNewest": (9, [(2, 6), (3, 8)]),
+    "shouldNotResetEpochHistoryHeadIfUndefinedPassed": (UNDEFINED_OFFSET, [*THREE]),
+    "shouldNotResetEpochHistoryTailIfUndefinedPassed": (UNDEFINED_OFFSET, [*THREE]),
+}
 
 
-def test_should_truncate_if_matching_epoch_but_earlier_starting_offset() -> None:
-    assert entries(cache((5, 11), (6, 12), (7, 13), (9, 12))) == [(5, 11), (9, 12)]
+@pytest.mark.parametrize("name", CUTS)
+def test_entries_behind_the_end_go(name: str) -> None:
+    end_offset, left = CUTS[name]
+    made = cache(*THREE)
+    made.truncate_from_end(end_offset)
+    assert entries(made) == left
+    assert made.latest == left[-1][0]
 
 
-def test_should_get_first_offset_of_subsequent_epoch_when_offset_requested_for_previous_epoch() -> None:
-    assert cache((1, 11), (1, 12), (2, 13), (2, 14), (3, 15)).end_of(2, 17) == EndOfEpoch(2, 15)
+FROM_ZERO = ((0, 0), (1, 7), (2, 10))
+STARTS = {  # name: the entries, where the log starts now, and what is left
+    "shouldPreserveResetOffsetOnClearEarliestIfOneExists": (THREE, 8, [(3, 8), (4, 11)]),
+    "shouldUpdateSavedOffsetWhenOffsetToClearToIsBetweenEpochs": (THREE, 9, [(3, 9), (4, 11)]),
+    "shouldNotClearAnythingIfOffsetToEarly": (THREE, 1, [*THREE]),
+    "shouldNotClearAnythingIfOffsetToFirstOffset": (THREE, 6, [*THREE]),
+    "shouldRetainLatestEpochOnClearAllEarliest": (THREE, 11, [(4, 11)]),
+    "shouldUpdateOffsetBetweenEpochBoundariesOnClearEarliest": (THREE, 9, [(3, 9), (4, 11)]),
+    "shouldUpdateOffsetBetweenEpochBoundariesOnClearEarliest2": (FROM_ZERO, 5, [(0, 5), (1, 7), (2, 10)]),
+    "shouldRetainLatestEpochOnClearAllEarliestAndUpdateItsOffset": (THREE, 15, [(4, 15)]),
+}
 
 
-def test_should_return_next_available_epoch_if_there_is_no_exact_epoch_for_the_one_requested() -> None:
-    assert cache((0, 10), (2, 13), (4, 17)).end_of(1, END) == EndOfEpoch(0, 13)
-    assert cache((0, 10), (2, 13), (4, 17)).end_of(3, END) == EndOfEpoch(2, 17)
-
-
-def test_should_return_invalid_offset_if_epoch_is_requested_which_is_not_currently_tracked() -> None:
-    assert cache((2, 100)).end_of(3, END) == EndOfEpoch()
-
-
-def test_should_support_epochs_that_do_not_start_from_zero() -> None:
-    assert cache((2, 6)).end_of(2, 7) == EndOfEpoch(2, 7)
-
-
-def test_should_increase_and_track_epochs_as_leaders_change_many_times() -> None:
-    made = cache((0, 0), (1, 0))
-    assert made.end_of(1, 0) == EndOfEpoch(1, 0)
-    made.assign(2, 5)
-    assert made.end_of(1, 9) == EndOfEpoch(1, 5)
-    made.assign(3, 10)
-    assert made.end_of(2, 12) == EndOfEpoch(2, 10)
-
-
-def test_should_drop_entries_on_epoch_boundary_when_removing_latest_entries() -> None:
-    made = cache((2, 6), (3, 8), (4, 11))
-    made.truncate_from_end(8)
-    assert entries(made) == [(2, 6)]
-
-
-def test_should_drop_entries_between_epoch_boundary_when_removing_newest() -> None:
-    made = cache((2, 6), (3, 8), (4, 11))
-    made.truncate_from_end(9)
-    assert entries(made) == [(2, 6), (3, 8)]
-
-
-def test_should_preserve_reset_offset_on_clear_earliest_if_one_exists() -> None:
-    made = cache((2, 6), (3, 8), (4, 11))
-    made.truncate_from_start(8)
-    assert entries(made) == [(3, 8), (4, 11)]
-
-
-def test_should_update_saved_offset_when_offset_to_clear_to_is_between_epochs() -> None:
-    made = cache((2, 6), (3, 8), (4, 11))
-    made.truncate_from_start(9)
-    assert entries(made) == [(3, 9), (4, 11)]
-
-
-def test_should_not_clear_anything_if_offset_too_early() -> None:
-    made = cache((2, 6), (3, 8), (4, 11))
-    made.truncate_from_start(1)
-    assert entries(made) == [(2, 6), (3, 8), (4, 11)]
-
-
-def test_should_retain_latest_epoch_on_clear_all_earliest_and_update_its_offset() -> None:
-    made = cache((2, 6), (3, 8), (4, 11))
-    made.truncate_from_start(15)
-    assert entries(made) == [(4, 15)]
+@pytest.mark.parametrize("name", STARTS)
+def test_entries_before_the_start_go_but_for_the_last(name: str) -> None:
+    assigned, start_offset, left = STARTS[name]
+    made = cache(*assigned)
+    made.truncate_from_start(start_offset)
+    assert entries(made) == left
 
 
 def test_an_empty_cache_stays_empty() -> None:
@@ -136,6 +139,22 @@ def test_an_empty_cache_stays_empty() -> None:
     made.truncate_from_start(7)
     made.truncate_from_end(7)
     assert entries(made) == []
+
+
+def test_the_file_keeps_epochs_between_two_processes() -> None:
+    """shouldPersistEpochsBetweenInstances, shouldClearAllEntries"""
+    fs = MemoryFileSystem()
+    fs.make_directory("t-5")
+    before = LogEpochs(fs, "t-5")
+    before.assign(2, 6)
+    before.write()
+    after = LogEpochs(fs, "t-5")
+    assert after.load(fs.names("t-5"), None)
+    assert after.cache.entries == [EpochStart(2, 6)]
+    after.clear()
+    assert after.cache.entries == []
+    after.write()
+    assert read_epochs(fs, "t-5", fs.names("t-5")) == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 12)), max_size=12))

@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 
 from coterie.laboratory.cluster.replica_log import Batch, MemoryReplicaLog
-from coterie.replication.leader import Leader
+from coterie.log.epoch_cache import EndOfEpoch
 from coterie.replication.states import (
+    NO_EPOCH,
     AppendDecided,
     Effect,
     EpochLookup,
     FollowerStartMoved,
     HighWatermarkMoved,
-    PartitionState,
     ReplicaError,
-    ReplicaFetch,
     ReplicaRefusal,
-    WriteIsr,
 )
-from tests.replication.fakes import CONFIG, PARTITION, log_of, state
-
-NOW = 1_000_000
-
-
-def leader(
-    log: MemoryReplicaLog, of: PartitionState | None = None, high_watermark: int = 0, at_least: int = 2
-) -> Leader:
-    config = replace(CONFIG, min_insync_replicas=at_least)
-    made = Leader(1, PARTITION, log, config, of or state(), high_watermark, NOW)
-    made.begin(NOW)
-    return made
-
-
-def fetch(by: int, offset: int, epoch: int = 5) -> ReplicaFetch:
-    return ReplicaFetch(by, epoch, offset, 0)
-
-
-def written(effects: list[Effect]) -> list[tuple[int, ...]]:
-    return [e.state.isr for e in effects if isinstance(e, WriteIsr)]
+from tests.replication.fakes import CONFIG, NOW, PARTITION, fetch, leader, log_of, state
 
 
 def decided(effects: list[Effect]) -> list[AppendDecided]:
@@ -47,9 +27,10 @@ def decided(effects: list[Effect]) -> list[AppendDecided]:
 
 
 def test_make_leader_updates_epoch_cache() -> None:
-    log = log_of([0, 0, 4])
-    leader(log)
-    assert (log.epochs.latest, log.epochs.entries[-1].start_offset) == (5, 3)
+    """testMakeLeaderUpdatesEpochCache: the epoch of a leader that has appended nothing ends where the log does."""
+    made = leader(log_of([0, 0, 5, 5]), state(epoch=8))
+    assert made.log.end_offset == 4
+    assert made.end_of_epoch(EpochLookup(8, 8)) == EndOfEpoch(8, 4)
 
 
 def test_a_fetch_without_room_for_bytes_still_counts() -> None:
@@ -61,7 +42,6 @@ def test_a_fetch_without_room_for_bytes_still_counts() -> None:
 
 
 def test_the_high_watermark_waits_for_every_member_of_the_isr() -> None:
-    """testUpdateFollowerFetchState"""
     made = leader(log_of([0] * 5), high_watermark=2)
     assert made.fetch(fetch(2, 5), NOW)[1] == [FollowerStartMoved(PARTITION)]
     assert made.high_watermark == 2
@@ -125,21 +105,34 @@ def test_a_leader_that_resigns_refuses_what_waits() -> None:
     assert made.end() == []
 
 
-def test_monotonic_offsets_after_leader_change() -> None:
+def test_a_high_watermark_never_falls() -> None:
     made = leader(log_of([0] * 6), high_watermark=4)
     made.fetch(fetch(2, 3), NOW)
     made.fetch(fetch(3, 3), NOW)
     assert made.high_watermark == 4
 
 
-def test_offset_for_leader_epoch_validation_for_leader() -> None:
+EPOCHS = [(NO_EPOCH, None), (5, None), (4, "FENCED_LEADER_EPOCH"), (6, "UNKNOWN_LEADER_EPOCH")]
+
+
+@pytest.mark.parametrize(("epoch", "error"), EPOCHS)
+def test_the_epochs_of_followers_requests(epoch: int, error: str | None) -> None:
+    """Those of consumers are checked by the broker's handlers."""
     made = leader(log_of([0, 0, 4]))
-    assert made.end_of_epoch(EpochLookup(5, 0)).end_offset == 2
-    for epoch, error in ((4, "FENCED_LEADER_EPOCH"), (6, "UNKNOWN_LEADER_EPOCH")):
+    for ask in (lambda: made.end_of_epoch(EpochLookup(epoch, 0)), lambda: made.fetch(fetch(2, 0, epoch), NOW)):
+        with nullcontext() if error is None else pytest.raises(ReplicaRefusal, match=error):
+            ask()
+
+
+def test_a_follower_in_an_old_epoch_changes_nothing() -> None:
+    """testFollowerStateNotUpdatedIfLogReadFails"""
+    made = leader(log_of([0] * 5))
+    assert (made.remotes[2].end_offset, made.remotes[2].start_offset) == (-1, -1)
+    made.fetch(fetch(2, 0), NOW)
+    for offset, epoch, error in ((3, 4, "FENCED_LEADER_EPOCH"), (6, 5, "OFFSET_OUT_OF_RANGE")):
         with pytest.raises(ReplicaRefusal, match=error):
-            made.end_of_epoch(EpochLookup(epoch, 0))
-        with pytest.raises(ReplicaRefusal, match=error):
-            made.fetch(fetch(2, 0, epoch), NOW)
+            made.fetch(fetch(2, offset, epoch), NOW)
+        assert (made.remotes[2].end_offset, made.remotes[2].start_offset) == (0, 0)
 
 
 def test_read_record_beyond_the_end_or_of_no_replica_is_refused() -> None:
@@ -153,136 +146,7 @@ def test_read_record_beyond_the_end_or_of_no_replica_is_refused() -> None:
         made.fetch(fetch(9, 0), NOW)
 
 
-# -- the ISR ------------------------------------------------------------------------------------------------------------
-
-
-def test_isr_expansion() -> None:
-    made = leader(log_of([0] * 4), state(isr=(1, 2)))
-    made.fetch(fetch(2, 4), NOW)
-    assert made.high_watermark == 4
-    assert written(made.fetch(fetch(3, 3), NOW)[1]) == []
-    _, effects = made.fetch(fetch(3, 4), NOW)
-    assert written(effects) == [(1, 2, 3)]
-    assert made.state.isr == (1, 2), "not before ZooKeeper has it"
-    write = next(e for e in effects if isinstance(e, WriteIsr))
-    made.isr_written(write.state, 8, NOW)
-    assert (made.state.isr, made.state.version) == ((1, 2, 3), 8)
-
-
-def test_follower_does_not_join_isr_until_caught_up_to_offset_within_current_leader_epoch() -> None:
-    made = leader(log_of([0] * 4), state(isr=(1, 2)), high_watermark=2)
-    assert written(made.fetch(fetch(3, 3), NOW)[1]) == []
-    assert written(made.fetch(fetch(3, 4), NOW)[1]) == [(1, 2, 3)]
-
-
-def test_isr_not_expanded_if_update_fails() -> None:
-    made = leader(log_of([0] * 2), state(isr=(1, 2)))
-    write = next(e for e in made.fetch(fetch(3, 2), NOW)[1] if isinstance(e, WriteIsr))
-    made.isr_refused(write.state, None, NOW)
-    assert made.state.isr == (1, 2)
-    assert written(made.fetch(fetch(3, 2), NOW)[1]) == [(1, 2, 3)], "another try at the next fetch"
-
-
-def test_the_high_watermark_waits_for_a_member_that_is_about_to_join() -> None:
-    made = leader(log_of([0] * 2), state(isr=(1, 2)))
-    made.fetch(fetch(3, 2), NOW)
-    made.append("a", "token", NOW, acks_all=True)
-    made.fetch(fetch(2, 3), NOW)
-    assert made.high_watermark == 2
-
-
-def test_maybe_shrink_isr() -> None:
-    made = leader(log_of([0] * 4))
-    made.fetch(fetch(2, 4), NOW)
-    assert written(made.tick(NOW + CONFIG.replica_lag_time_max_ms)) == []
-    assert written(made.tick(NOW + CONFIG.replica_lag_time_max_ms + 1)) == [(1, 2)]
-
-
-def test_isr_expiration_if_no_fetch_request_made() -> None:
-    for at_least, isr in ((1, (1,)), (2, (1, 2))):
-        made = leader(log_of([0] * 4), at_least=at_least)
-        assert written(made.tick(NOW + CONFIG.replica_lag_time_max_ms + 1)) == [isr]
-
-
-def test_the_foremost_stay_where_min_insync_replicas_would_not_be_left() -> None:
-    made = leader(log_of([0] * 4))
-    made.fetch(fetch(2, 1), NOW)
-    made.fetch(fetch(3, 3), NOW)
-    late = NOW + CONFIG.replica_lag_time_max_ms + 1
-    (write,) = (e for e in made.tick(late) if isinstance(e, WriteIsr))
-    assert write.state.isr == (1, 3)
-    made.isr_written(write.state, 8, late)
-    assert made.high_watermark == 3, "and the high watermark waits for them"
-    assert written(made.tick(2 * late)) == []
-
-
-def test_isr_expiration_for_caught_up_followers() -> None:
-    """testShouldNotShrinkIsrIfFollowerCaughtUpToLogEnd: at the leader's end, however long ago that was."""
-    made = leader(log_of([0] * 4))
-    for follower in (2, 3):
-        made.fetch(fetch(follower, 4), NOW)
-    assert written(made.tick(NOW + 100 * CONFIG.replica_lag_time_max_ms)) == []
-
-
-def test_isr_expiration_for_slow_followers() -> None:
-    """A follower that fetches, but never reaches where the leader's end was at its last fetch, is behind."""
-    made, now_ms = leader(log_of([0] * 4)), NOW
-    for offset in range(20):
-        now_ms += 1_000
-        made.append(f"{offset}", f"{offset}", now_ms, acks_all=False)
-        made.append(f"{offset}b", f"{offset}b", now_ms, acks_all=False)
-        made.fetch(fetch(2, offset), now_ms)
-        made.fetch(fetch(3, made.log.end_offset), now_ms)
-    assert written(made.tick(now_ms)) == [(1, 3)]
-
-
-def test_should_not_shrink_isr_if_previous_fetch_is_caught_up() -> None:
-    made = leader(log_of([0] * 4))
-    late = NOW + CONFIG.replica_lag_time_max_ms
-    for follower in (2, 3):
-        made.fetch(fetch(follower, 3), late)
-    made.append("a", "a", late, acks_all=False)
-    for follower in (2, 3):
-        made.fetch(fetch(follower, 4), late + 1_000)  # where the end was a second ago
-    assert written(made.tick(late + 2_000)) == []
-
-
-def test_isr_not_shrunk_if_update_fails() -> None:
-    made = leader(log_of([0] * 4))
-    late = NOW + CONFIG.replica_lag_time_max_ms + 1
-    (write,) = (e for e in made.tick(late) if isinstance(e, WriteIsr))
-    assert written(made.tick(late)) == [], "one write at a time"
-    made.isr_refused(write.state, None, late)
-    assert made.state.isr == (1, 2, 3)
-    assert made.high_watermark == 0
-
-
-def test_the_high_watermark_moves_once_the_laggard_has_left() -> None:
-    made = leader(log_of([0] * 4))
-    made.fetch(fetch(2, 4), NOW)
-    late = NOW + CONFIG.replica_lag_time_max_ms + 1
-    (write,) = (e for e in made.tick(late) if isinstance(e, WriteIsr))
-    assert made.high_watermark == 0, "the laggard is a member until ZooKeeper says otherwise"
-    assert made.isr_written(write.state, 8, late) == [HighWatermarkMoved(PARTITION, 4)]
-
-
-def test_a_write_of_an_earlier_epoch_changes_nothing() -> None:
-    made = leader(log_of([0] * 4))
-    (write,) = (e for e in made.tick(NOW + 20_000) if isinstance(e, WriteIsr))
-    made.resumed(state(epoch=6, isr=(1, 3), version=9), NOW)
-    assert made.isr_written(write.state, 8, NOW) == []
-    assert (made.state.isr, made.state.version) == ((1, 3), 9)
-
-
-def test_a_replica_that_left_by_itself_is_gone() -> None:
-    """The node names this leader in this epoch: its ISR holds. Of another epoch it does not."""
-    made = leader(log_of([0] * 4))
-    made.fetch(fetch(2, 4), NOW)
-    for epoch, isr in ((6, (1, 2, 3)), (5, (1, 2))):
-        (write,) = (e for e in made.tick(NOW + 20_000) if isinstance(e, WriteIsr))
-        made.isr_refused(write.state, state(epoch=epoch, isr=(1, 2), version=9), NOW + 20_000)
-        assert made.state.isr == isr
-    assert (made.state.version, made.high_watermark) == (9, 4)
+# -- other replicas ---------------------------------------------------------------------------------------------------
 
 
 class RetainedLog(MemoryReplicaLog):

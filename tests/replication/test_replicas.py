@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.log.epoch_cache import EndOfEpoch
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
 from coterie.replication.replicas import Replicas
@@ -11,14 +12,15 @@ from coterie.replication.states import (
     EPOCH_DURING_DELETE,
     NO_EPOCH,
     AppendDecided,
+    EpochLookup,
     ReplicaError,
+    ReplicaFetch,
     ReplicaRefusal,
     StoppedReplica,
     TopicPartition,
 )
-from tests.replication.fakes import CONFIG, PARTITION, log_of, state
+from tests.replication.fakes import CONFIG, NOW, PARTITION, log_of, state
 
-NOW = 1_000_000
 OTHER: TopicPartition = ("orders", 1)
 
 
@@ -40,15 +42,21 @@ def test_leader_and_isr_makes_leaders_and_followers() -> None:
 
 
 def test_a_state_that_is_no_newer_is_refused() -> None:
+    """testMakeFollowerWithNoLeaderIdChange: a later epoch is taken, with the same leader too."""
     made = replicas()
     made.leader_and_isr(1, 40, {PARTITION: state(leader=1, epoch=5)}, NOW)
     for epoch in (5, 4):
         refused, effects = made.leader_and_isr(1, 40, {PARTITION: state(leader=2, epoch=epoch)}, NOW)
         assert (refused, effects) == ({PARTITION: ReplicaError.STALE_CONTROLLER_EPOCH}, [])
     assert isinstance(made.partitions[PARTITION].role, Leader)
+    for epoch, is_taken in ((8, True), (11, True), (11, False)):
+        refused, _ = made.leader_and_isr(1, 40, {PARTITION: state(leader=2, epoch=epoch)}, NOW)
+        assert (refused == {}) == is_taken
+        assert made.partitions[PARTITION].leader_epoch == epoch
 
 
 def test_stop_replica_with_stale_controller_epoch() -> None:
+    """testStopReplicaWithStaleControllerEpoch"""
     made = replicas()
     made.leader_and_isr(2, 40, {PARTITION: state()}, NOW)
     with pytest.raises(ReplicaRefusal, match="STALE_CONTROLLER_EPOCH"):
@@ -62,20 +70,6 @@ def test_control_requests_with_stale_broker_epoch() -> None:
     with pytest.raises(ReplicaRefusal, match="STALE_BROKER_EPOCH"):
         made.leader_and_isr(1, 39, {PARTITION: state()}, NOW)
     assert made.partitions == {}
-
-
-@pytest.mark.parametrize(("epoch", "stops"), [(4, False), (5, True), (6, True)])
-def test_stop_replica_with_existing_partition_and_leader_epoch(epoch: int, stops: bool) -> None:
-    """testStopReplicaWithExistingPartitionAndNewerLeaderEpoch, ...OlderLeaderEpoch, ...EqualLeaderEpoch"""
-    made = replicas()
-    made.leader_and_isr(1, 40, {PARTITION: state(epoch=5)}, NOW)
-    refused, _ = made.stop_replicas(1, 40, {PARTITION: StoppedReplica(epoch)})
-    assert refused == ({} if stops else {PARTITION: ReplicaError.FENCED_LEADER_EPOCH})
-    assert (made.partitions[PARTITION].role is None) == stops
-
-
-def test_stop_replica_with_inexistent_partition() -> None:
-    assert replicas().stop_replicas(1, 40, {PARTITION: StoppedReplica(3)}) == ({}, [])
 
 
 def test_clear_produce_purgatory_on_becoming_follower() -> None:
@@ -93,21 +87,42 @@ def test_clear_produce_purgatory_on_becoming_follower() -> None:
             made.leader(PARTITION)
 
 
-def test_become_follower_when_leader_is_unchanged_but_missed_leader_update() -> None:
-    made = replicas()
-    made.leader_and_isr(1, 40, {PARTITION: state(leader=2, epoch=5)}, NOW)
-    before = made.partitions[PARTITION].role
-    made.leader_and_isr(1, 40, {PARTITION: state(leader=2, epoch=8)}, NOW)
-    assert made.partitions[PARTITION].role is before
-    assert made.partitions[PARTITION].leader_epoch == 8
-    assert isinstance(before, Follower)
-    assert before.truncates
+def test_a_follower_compares_its_log_again_in_a_later_epoch() -> None:
+    """testBecomeFollowerWhenLeaderIsUnchangedButMissedLeaderUpdate: also where the leader is the same."""
+    made = Replicas(2, CONFIG, lambda _: (log_of([3] * 10), 0), lambda _: None)
+    made.broker_epoch = 40
+    made.leader_and_isr(1, 40, {PARTITION: state(leader=1, epoch=1)}, NOW)
+    follower = made.partitions[PARTITION].role
+    assert isinstance(follower, Follower)
+    for epoch, leaders_end in ((1, 10), (3, 5)):
+        if epoch > 1:
+            made.leader_and_isr(1, 40, {PARTITION: state(leader=1, epoch=epoch)}, NOW)
+        assert made.partitions[PARTITION].role is follower
+        lookup = follower.next_request(NOW)
+        assert lookup == EpochLookup(epoch, 3)
+        assert isinstance(lookup, EpochLookup)
+        follower.epoch_ended(lookup, EndOfEpoch(3, leaders_end))
+        assert follower.log.end_offset == leaders_end
+        fetch = follower.next_request(NOW)
+        assert isinstance(fetch, ReplicaFetch)
+        follower.failed(fetch, NOW - CONFIG.replica_fetch_backoff_ms)
 
 
-def test_use_checkpoint_to_initialize_high_watermark() -> None:
+@pytest.mark.parametrize("leads", [False, True])
+def test_the_high_watermark_begins_as_the_checkpoint_has_it(leads: bool) -> None:
+    """testUseCheckpointToInitializeHighWatermark"""
+    made = Replicas(1, CONFIG, lambda _: (log_of([5] * 6), 4), lambda _: None)
+    made.broker_epoch = 40
+    made.leader_and_isr(3, 40, {PARTITION: state(leader=1 if leads else 2, epoch=6, isr=(1, 2))}, NOW)
+    assert made.partitions[PARTITION].high_watermark == 4
+
+
+def test_a_partition_that_is_not_here() -> None:
+    """testGetReplica"""
     made = replicas()
-    made.leader_and_isr(1, 40, {PARTITION: state(leader=2)}, NOW)
-    assert made.partitions[PARTITION].high_watermark == 1
+    assert PARTITION not in made.partitions
+    with pytest.raises(ReplicaRefusal, match="NOT_LEADER_OR_FOLLOWER"):
+        made.leader(PARTITION)
 
 
 def test_a_broker_that_is_not_registered_yet_has_no_role() -> None:
@@ -118,35 +133,6 @@ def test_a_broker_that_is_not_registered_yet_has_no_role() -> None:
         made.leader_and_isr(1, 40, {PARTITION: state()}, NOW)
 
 
-DELETED_IN = [(4, False), (5, True), (6, True), (EPOCH_DURING_DELETE, True), (NO_EPOCH, True)]
-
-
-@pytest.mark.parametrize(("epoch", "deletes"), DELETED_IN)
-def test_stop_replica_with_delete_partition_and_existing_partition(epoch: int, deletes: bool) -> None:
-    """...AndNewerLeaderEpoch, ...OlderLeaderEpoch, ...EqualLeaderEpoch, ...DeleteSentinel, ...LeaderEpochNotProvided"""
-    deleted: list[TopicPartition] = []
-    made = replicas(deleted)
-    made.leader_and_isr(1, 40, {PARTITION: state(epoch=5)}, NOW)
-    made.stop_replicas(1, 40, {PARTITION: StoppedReplica(epoch, delete=True)})
-    assert (PARTITION not in made.partitions, deleted) == (deletes, [PARTITION] if deletes else [])
-
-
-@pytest.mark.parametrize("epoch", [EPOCH_DURING_DELETE, NO_EPOCH])
-def test_stop_replica_with_existing_partition_and_delete_sentinel(epoch: int) -> None:
-    """testStopReplicaWithExistingPartitionAndDeleteSentinel, ...LeaderEpochNotProvided"""
-    made = replicas()
-    made.leader_and_isr(1, 40, {PARTITION: state(epoch=5)}, NOW)
-    assert made.stop_replicas(1, 40, {PARTITION: StoppedReplica(epoch)})[0] == {}
-    assert made.partitions[PARTITION].role is None
-
-
-def test_stop_replica_with_inexistent_partition_and_partitions_delete() -> None:
-    """A log that was left when its broker was down"""
-    deleted: list[TopicPartition] = []
-    assert replicas(deleted).stop_replicas(1, 40, {PARTITION: StoppedReplica(3, delete=True)}) == ({}, [])
-    assert deleted == [PARTITION]
-
-
 @pytest.mark.parametrize(("epoch", "new", "empties"), [(0, True, True), (0, False, False), (1, True, False)])
 def test_a_new_partition_begins_with_an_empty_log(epoch: int, new: bool, empties: bool) -> None:
     """Only in its first epoch: a replica that a reassignment adds is new as well, and may be in the ISR by now."""
@@ -155,3 +141,65 @@ def test_a_new_partition_begins_with_an_empty_log(epoch: int, new: bool, empties
     for _ in range(2):  # the request is repeated
         made.leader_and_isr(1, 40, {PARTITION: state(epoch=epoch)}, NOW, {PARTITION} if new else ())
     assert deleted == ([PARTITION] if empties else [])
+
+
+FENCED = ReplicaError.FENCED_LEADER_EPOCH
+STOPPED = {  # name: the epoch of StopReplica, the partition's being 1, whether it deletes, and the error
+    "testStopReplicaWithExistingPartitionAndNewerLeaderEpoch": (2, False, None),
+    "testStopReplicaWithExistingPartitionAndOlderLeaderEpoch": (0, False, FENCED),
+    "testStopReplicaWithExistingPartitionAndEqualLeaderEpoch": (1, False, None),
+    "testStopReplicaWithExistingPartitionAndDeleteSentinel": (EPOCH_DURING_DELETE, False, None),
+    "testStopReplicaWithExistingPartitionAndLeaderEpochNotProvided": (NO_EPOCH, False, None),
+    "testStopReplicaWithDeletePartitionAndExistingPartitionAndNewerLeaderEpoch": (2, True, None),
+    "testStopReplicaWithDeletePartitionAndExistingPartitionAndOlderLeaderEpoch": (0, True, FENCED),
+    "testStopReplicaWithDeletePartitionAndExistingPartitionAndEqualLeaderEpoch": (1, True, None),
+    "testStopReplicaWithDeletePartitionAndExistingPartitionAndDeleteSentinel": (EPOCH_DURING_DELETE, True, None),
+    "testStopReplicaWithDeletePartitionAndExistingPartitionAndLeaderEpochNotProvided": (NO_EPOCH, True, None),
+}
+
+
+@pytest.mark.parametrize("name", STOPPED)
+def test_stop_replica_with_existing_partition(name: str) -> None:
+    """An equal epoch stops the replica, as in Apache Kafka 3.9; Kafka 2.6 refuses it with FENCED_LEADER_EPOCH."""
+    epoch, delete, error = STOPPED[name]
+    deleted: list[TopicPartition] = []
+    made = replicas(deleted)
+    made.leader_and_isr(0, 40, {PARTITION: state(epoch=1)}, NOW)
+    refused, _ = made.stop_replicas(0, 40, {PARTITION: StoppedReplica(epoch, delete=delete)})
+    assert refused == ({} if error is None else {PARTITION: error})
+    stops, deletes = error is None, error is None and delete
+    assert (PARTITION not in made.partitions, deleted) == (deletes, [PARTITION] if deletes else [])
+    assert deletes or (made.partitions[PARTITION].role is None) == stops
+
+
+INEXISTENT = {  # name: whether StopReplica deletes, whether the disk fails, and whether the log goes
+    "testStopReplicaWithInexistentPartition": (False, False, False),
+    "testStopReplicaWithInexistentPartitionAndPartitionsDelete": (True, False, True),
+    "testStopReplicaWithInexistentPartitionAndPartitionsDeleteAndIOException": (True, True, False),
+}
+
+
+def disk_fails(partition: TopicPartition) -> None:
+    raise ReplicaRefusal(ReplicaError.KAFKA_STORAGE_ERROR)
+
+
+@pytest.mark.parametrize("name", INEXISTENT)
+def test_stop_replica_with_inexistent_partition(name: str) -> None:
+    """Its log may be here: it was left when the broker was down."""
+    delete, fails, goes = INEXISTENT[name]
+    deleted: list[TopicPartition] = []
+    made = Replicas(1, CONFIG, lambda _: (log_of([0, 0]), 1), disk_fails if fails else deleted.append)
+    made.broker_epoch = 40
+    refused, effects = made.stop_replicas(0, 40, {PARTITION: StoppedReplica(1, delete=delete)})
+    assert (refused, effects) == ({PARTITION: ReplicaError.KAFKA_STORAGE_ERROR} if fails else {}, [])
+    assert deleted == ([PARTITION] if goes else [])
+
+
+def test_a_log_that_cannot_be_deleted_is_an_error_of_its_partition() -> None:
+    """testStopReplicaWithDeletePartitionAndExistingPartitionAndNewerLeaderEpochAndIOException"""
+    made = Replicas(1, CONFIG, lambda _: (log_of([0, 0]), 1), disk_fails)
+    made.broker_epoch = 40
+    made.leader_and_isr(0, 40, {PARTITION: state(epoch=1), OTHER: state(epoch=1)}, NOW)
+    stopped = {PARTITION: StoppedReplica(2, delete=True), OTHER: StoppedReplica(2)}
+    assert made.stop_replicas(0, 40, stopped)[0] == {PARTITION: ReplicaError.KAFKA_STORAGE_ERROR}
+    assert made.partitions[OTHER].role is None

@@ -60,14 +60,14 @@ class ReplicaLogs:
             partition.use_log(log, is_stored=True)
 
     def remove(self, partition: Partition) -> None:
-        """The partition has no replica here any more."""
+        """The partition has no replica here any more. Raises OSError."""
         if partition.is_stored:
             log = partition.log
             partition.use_log(self._empty(log.config), is_stored=False)
             self._store.remove_log(log)
 
     def remove_waiting(self, partition: TopicPartition) -> None:
-        """A partition that was not announced, if its log is here."""
+        """A partition that was not announced, if its log is here. Raises OSError."""
         log = self._waiting.pop(partition, None)
         if log is not None:
             self._store.remove_log(log)

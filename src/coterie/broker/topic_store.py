@@ -172,12 +172,15 @@ class TopicStore:
         )
 
     def remove_log(self, log: PartitionLog) -> None:
-        """With its files; what cannot be removed is logged."""
+        """With its files; what cannot be removed is logged. Raises OSError then, in a cluster: a later topic of that name would
+        have its records."""
         log.close_files()
         try:
             self._fs.remove_directory(log.directory)
         except OSError as error:
             logger.error("%s could not be removed: %s; remove it by hand", log.directory, error)
+            if self._in_cluster:
+                raise
 
     def is_of_topic(self, log: PartitionLog, topic_id: bytes) -> bool:
         """Whether the log's folder has that id, from now on too where it had none. Raises OSError."""

@@ -36,9 +36,9 @@ class LeaderEpochCache:
         return self.entries[-1].epoch if self.entries else UNDEFINED_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Records that the epoch begins there, if it is new; returns whether it is. What contradicts it is removed: entries
-        with that epoch or a later one, or with that offset or a later one."""
-        if epoch == self.latest:
+        """Records that the epoch begins there, unless it is the latest and has begun; returns whether it was recorded. What
+        contradicts it is removed: entries with that epoch or a later one, or with that offset or a later one."""
+        if self.entries and epoch == self.latest and start_offset >= self.entries[-1].start_offset:
             return False
         self.entries = [e for e in self.entries if e.epoch < epoch and e.start_offset < start_offset]
         self.entries.append(EpochStart(epoch, start_offset))
@@ -55,8 +55,9 @@ class LeaderEpochCache:
         return EndOfEpoch(before[-1] if before else epoch, after.start_offset)
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """The log was cut to end at ``end_offset``."""
-        self.entries = [e for e in self.entries if e.start_offset < end_offset]
+        """The log was cut to end at ``end_offset``; UNDEFINED_OFFSET removes nothing."""
+        if end_offset != UNDEFINED_OFFSET:
+            self.entries = [e for e in self.entries if e.start_offset < end_offset]
 
     def truncate_from_start(self, start_offset: int) -> None:
         """The log now begins at ``start_offset``: of the epochs before it the last one stays and begins there."""

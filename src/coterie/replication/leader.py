@@ -9,6 +9,7 @@ from typing import Any
 
 from coterie.log.epoch_cache import EndOfEpoch
 from coterie.replication.states import (
+    NO_EPOCH,
     AppendDecided,
     Effect,
     EpochLookup,
@@ -75,12 +76,7 @@ class Leader:
         self.state, log.high_watermark = state, high_watermark
         self.start_offset = log.end_offset  # of this epoch
         log.begin_epoch(state.leader_epoch)
-        caught_up_ms = dict.fromkeys(state.isr, now_ms)
-        self.remotes = {
-            replica: RemoteReplica(caught_up_ms=caught_up_ms.get(replica, 0))
-            for replica in state.replicas
-            if replica != broker_id
-        }
+        self.remotes = self._unknown_remotes(now_ms)
         self._waiting: deque[_Waiting] = deque()
         self._pending: PartitionState | None = None  # an ISR that is being written
 
@@ -97,8 +93,18 @@ class Leader:
         self.state, self._pending = state, None
         self.start_offset = self.log.end_offset
         self.log.begin_epoch(state.leader_epoch)
-        self.remotes = {r: self.remotes.get(r, RemoteReplica()) for r in state.replicas if r != self.broker_id}
+        new = self._unknown_remotes(now_ms)
+        self.remotes = {replica: self.remotes.get(replica, remote) for replica, remote in new.items()}
         return self._advance(now_ms)
+
+    def _unknown_remotes(self, now_ms: int) -> dict[int, RemoteReplica]:
+        """The followers before their first fetches; the members of the ISR are caught up."""
+        caught_up_ms = dict.fromkeys(self.state.isr, now_ms)
+        return {
+            replica: RemoteReplica(caught_up_ms=caught_up_ms.get(replica, 0))
+            for replica in self.state.replicas
+            if replica != self.broker_id
+        }
 
     def end(self) -> list[Effect]:
         """The leader resigns. The outcome of the appends that wait is unknown: they are refused."""
@@ -131,7 +137,9 @@ class Leader:
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """KIP-320. Raises ReplicaRefusal FENCED_LEADER_EPOCH for a follower of an earlier leader, and UNKNOWN_LEADER_EPOCH for
-        one that knows of a later one."""
+        one that knows of a later one; NO_EPOCH is not compared."""
+        if current_leader_epoch == NO_EPOCH:
+            return
         if current_leader_epoch < self.state.leader_epoch:
             raise ReplicaRefusal(ReplicaError.FENCED_LEADER_EPOCH)
         if current_leader_epoch > self.state.leader_epoch:

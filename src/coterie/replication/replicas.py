@@ -21,9 +21,9 @@ from coterie.replication.states import (
 
 class Replicas:
     """``open_log`` makes or opens the log of a partition, with the high watermark of the checkpoint file; ``delete_log``
-    removes both, if there are any. ``broker_epoch``: the transaction id that created the broker's registration, None before
-    it; requests for an earlier one were meant for an earlier process, whose log may have been longer. ``config_of``: the
-    settings of one partition, where topics have their own."""
+    removes both, if there are any; both raise ReplicaRefusal KAFKA_STORAGE_ERROR. ``broker_epoch``: the transaction id that
+    created the broker's registration, None before it; requests for an earlier one were meant for an earlier process, whose log
+    may have been longer. ``config_of``: the settings of one partition, where topics have their own."""
 
     def __init__(
         self,
@@ -83,9 +83,12 @@ class Replicas:
                 continue
             if replica is not None:
                 effects += replica.stop()
-            if one.delete:
-                self.partitions.pop(partition, None)
-                self._delete_log(partition)
+            try:
+                if one.delete:
+                    self.partitions.pop(partition, None)
+                    self._delete_log(partition)
+            except ReplicaRefusal as refusal:
+                refused[partition] = refusal.error
         return refused, effects
 
     def check_controller(self, controller_epoch: int, broker_epoch: int) -> None:

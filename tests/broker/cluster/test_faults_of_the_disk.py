@@ -12,7 +12,13 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.topics import Topics
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.replication.replicas import Replicas
-from coterie.replication.states import PartitionState, ReplicaError, ReplicationConfig
+from coterie.replication.states import (
+    EPOCH_DURING_DELETE,
+    PartitionState,
+    ReplicaError,
+    ReplicationConfig,
+    StoppedReplica,
+)
 from coterie.testing.cluster_brokers import ClusterBrokers
 from coterie.testing.faults import Faults
 from tests.awaiting import until
@@ -65,10 +71,17 @@ class FullDisk(MemoryFileSystem):
         raise OSError(errno.ENOSPC, "No space left on device", path)
 
 
-def test_a_log_that_cannot_be_made() -> None:
-    """Its partition is refused, the others of the request are not, and the broker stops."""
-    settings, failures = BrokerSettings(), list[Exception]()
-    topics = Topics(FullDisk(), settings, in_cluster=True)
+class KeepsFolders(MemoryFileSystem):
+    """No folder can be removed."""
+
+    def remove_directory(self, path: str) -> None:
+        raise OSError(errno.EIO, "I/O error", path)
+
+
+def hosted_on(fs: MemoryFileSystem, failures: list[Exception]) -> tuple[HostedTopics, Replicas]:
+    """Of broker 1, which is registered in epoch 5."""
+    settings = BrokerSettings()
+    topics = Topics(fs, settings, in_cluster=True)
     topics.load()
     hosted = HostedTopics(
         topics,
@@ -82,7 +95,29 @@ def test_a_log_that_cannot_be_made() -> None:
     )
     replicas = Replicas(1, ReplicationConfig(), hosted.open_log, hosted.remove_log)
     replicas.registered(5)
-    states = {(TOPIC, 0): PartitionState(1, 0, (1,), 1, 0, (1,))}
-    refused, effects = replicas.leader_and_isr(1, 5, states, 0)
+    return hosted, replicas
+
+
+LED = {(TOPIC, 0): PartitionState(1, 0, (1,), 1, 0, (1,))}
+
+
+def test_a_log_that_cannot_be_made() -> None:
+    """Its partition is refused, the others of the request are not, and the broker stops."""
+    failures = list[Exception]()
+    _, replicas = hosted_on(FullDisk(), failures)
+    refused, effects = replicas.leader_and_isr(1, 5, LED, 0)
     assert (refused, effects) == ({(TOPIC, 0): ReplicaError.KAFKA_STORAGE_ERROR}, [])
     assert [str(failure) for failure in failures] == ["[Errno 28] No space left on device: 'orders-0'"]
+
+
+def test_a_log_that_cannot_be_removed() -> None:
+    """The broker stops: a later topic of that name would have its records."""
+    failures = list[Exception]()
+    hosted, replicas = hosted_on(KeepsFolders(), failures)
+    assert replicas.leader_and_isr(1, 5, LED, 0)[0] == {}
+    stopped = {(TOPIC, 0): StoppedReplica(EPOCH_DURING_DELETE, delete=True)}
+    assert replicas.stop_replicas(1, 5, stopped)[0] == {(TOPIC, 0): ReplicaError.KAFKA_STORAGE_ERROR}
+    assert [str(failure) for failure in failures] == ["[Errno 5] I/O error: 'orders-0'"]
+    assert replicas.leader_and_isr(1, 5, LED, 0)[0] == {}
+    hosted.forgotten([(TOPIC, 0)])
+    assert len(failures) == 2

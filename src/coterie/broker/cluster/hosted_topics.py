@@ -19,8 +19,8 @@ from coterie.replication.stored_log import StoredReplicaLog
 class HostedTopics:
     """A `ReplicaStorage` over `Topics`. ``role_changed`` is called for each partition whose role here is another;
     ``topics_deleted`` with the names of topics that are gone. ``known_of`` a topic: what ZooKeeper has of it, None where that
-    has not been read. ``failed`` gets the error of a log that cannot be opened or made: the broker must stop then, so that
-    others lead."""
+    has not been read. ``failed`` gets the error of a log that cannot be opened, made or removed: the broker must stop then,
+    so that others lead."""
 
     def __init__(
         self,
@@ -68,7 +68,10 @@ class HostedTopics:
         """Their topics are deleted."""
         names = {name for name, _ in partitions if name in self._topics.by_name}
         for name in names:
-            finish(self._topics.deleting(self._topics.by_name[name]))
+            try:
+                finish(self._topics.deleting(self._topics.by_name[name]))
+            except OSError as error:
+                self._failed(error)
         if names:
             self._topics_deleted(tuple(sorted(names)))
 
@@ -111,13 +114,18 @@ class HostedTopics:
         """The log calls the fetches that wait."""
 
     def remove_log(self, partition: TopicPartition) -> None:
-        """The topic is deleted, or the replica is on another broker now: nothing is left of its records."""
+        """The topic is deleted, or the replica is on another broker now: nothing is left of its records. Raises ReplicaRefusal
+        KAFKA_STORAGE_ERROR."""
         hosted = self._known(partition)
-        if hosted is None:
-            self._topics.replica_logs.remove_waiting(partition)
-        else:
-            hosted.replica = None
-            self._topics.replica_logs.remove(hosted)
+        try:
+            if hosted is None:
+                self._topics.replica_logs.remove_waiting(partition)
+            else:
+                hosted.replica = None
+                self._topics.replica_logs.remove(hosted)
+        except OSError as error:
+            self._failed(error)
+            raise ReplicaRefusal(ReplicaError.KAFKA_STORAGE_ERROR) from error
 
     def save_high_watermarks(self) -> None:
         """Into replication-offset-checkpoint. Raises OSError."""

@@ -48,7 +48,8 @@ class ReplicaStorage(Protocol):
         """Consumers may read up to there; after a truncation it may be lower than before."""
 
     def remove_log(self, partition: TopicPartition) -> None:
-        """The topic is deleted, or the replica is on another broker now; there need not be such a log."""
+        """The topic is deleted, or the replica is on another broker now; there need not be such a log. Raises ReplicaRefusal
+        KAFKA_STORAGE_ERROR."""
 
     def save_high_watermarks(self) -> None:
         """Into replication-offset-checkpoint. May raise OSError."""

@@ -1,0 +1,235 @@
+"""The ISR of a partition: Kafka's IsrExpirationTest and what PartitionTest has of it, by their names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from coterie.laboratory.cluster.replica_log import MemoryReplicaLog
+from coterie.replication.leader import UNKNOWN_OFFSET, Leader
+from coterie.replication.partition import Replica
+from coterie.replication.states import Effect, HighWatermarkMoved, PartitionState, WriteIsr
+from tests.replication.fakes import CONFIG, NOW, PARTITION, fetch, leader, log_of, state, written
+
+LAG_MS = CONFIG.replica_lag_time_max_ms
+Isr = tuple[int, ...]
+ALONE: Isr = (1,)
+BOTH: Isr = (1, 2)
+
+
+def of_two(isr: Isr, records: int = 10, lag_time_max_ms: int = LAG_MS) -> Leader:
+    """The leader of epoch 5 of a partition on brokers 1 and 2, whose records are of epoch 4."""
+    config = replace(CONFIG, min_insync_replicas=1, replica_lag_time_max_ms=lag_time_max_ms)
+    led = PartitionState(1, 5, isr, 1, 1, BOTH)
+    made = Leader(1, PARTITION, log_of([4] * records), config, led, 0, NOW)
+    made.begin(NOW)
+    return made
+
+
+def write_of(effects: list[Effect]) -> WriteIsr:
+    (write,) = (e for e in effects if isinstance(e, WriteIsr))
+    return write
+
+
+def follower(made: Leader) -> tuple[int, int, int]:
+    """Broker 2 as its leader knows it: its end, its start, and when it had all."""
+    remote = made.remotes[2]
+    return remote.end_offset, remote.start_offset, remote.caught_up_ms
+
+
+def test_what_a_fetch_says_of_its_follower() -> None:
+    """testUpdateFollowerFetchState"""
+    made = of_two(BOTH, records=6)
+    assert follower(made) == (UNKNOWN_OFFSET, UNKNOWN_OFFSET, NOW)
+    made.fetch(fetch(2, 3), NOW + 500)
+    assert follower(made) == (3, 0, NOW)
+    made.fetch(fetch(2, 6), NOW + 1_000)
+    assert follower(made) == (6, 0, NOW + 1_000)
+
+
+def test_a_follower_that_has_caught_up_joins() -> None:
+    """testIsrExpansion"""
+    made = of_two(ALONE)
+    assert follower(made)[:2] == (UNKNOWN_OFFSET, UNKNOWN_OFFSET)
+    assert written(made.fetch(fetch(2, 3), NOW)[1]) == []
+    assert (follower(made)[:2], made.state.isr) == ((3, 0), ALONE)
+    write = write_of(made.fetch(fetch(2, 10), NOW)[1])
+    assert (write.state.isr, write.state.version) == (BOTH, 1)
+    assert made.state.isr == ALONE, "not before ZooKeeper has it"
+    made.isr_written(write.state, 2, NOW)
+    assert (made.state.isr, made.state.version) == (BOTH, 2)
+    assert follower(made)[:2] == (10, 0)
+
+
+def test_a_follower_does_not_join_where_the_write_fails() -> None:
+    """testIsrNotExpandedIfUpdateFails"""
+    made = of_two(ALONE)
+    made.isr_refused(write_of(made.fetch(fetch(2, 10), NOW)[1]).state, None, NOW)
+    assert (made.state.isr, follower(made)[:2]) == (ALONE, (10, 0))
+    assert written(made.fetch(fetch(2, 10), NOW)[1]) == [BOTH], "another try at the next fetch"
+
+
+def test_a_follower_joins_within_the_leaders_epoch_only() -> None:
+    """testFollowerDoesNotJoinISRUntilCaughtUpToOffsetWithinCurrentLeaderEpoch: records above an old high watermark may be
+    committed ones."""
+    replica = Replica(1, PARTITION, MemoryReplicaLog(), replace(CONFIG, min_insync_replicas=1), 0)
+    replica.assume(state(leader=1, epoch=8, isr=(1, 3)), NOW)
+    for number in range(5):
+        replica.leading().append(f"{number}", number, NOW, acks_all=False)
+    assert replica.high_watermark == 0
+    for offset in (0, 1):
+        replica.leading().fetch(fetch(3, offset, 8), NOW)
+    assert replica.high_watermark == 1
+    replica.assume(state(leader=3, epoch=9, isr=(1, 3)), NOW)
+    replica.assume(state(leader=1, epoch=10, isr=(1, 3)), NOW)
+    made = replica.leading()
+    for number in range(2):
+        made.append(f"new {number}", number, NOW, acks_all=False)
+    for offset in (0, 1):  # the high watermark
+        assert written(made.fetch(fetch(2, offset, 10), NOW)[1]) == []
+    assert written(made.fetch(fetch(2, 5, 10), NOW)[1]) == [(1, 3, 2)]
+
+
+def test_a_silent_follower_leaves_and_the_high_watermark_moves() -> None:
+    """testMaybeShrinkIsr"""
+    made = of_two(BOTH)
+    assert (follower(made), made.high_watermark) == ((UNKNOWN_OFFSET, UNKNOWN_OFFSET, NOW), 0)
+    assert written(made.tick(NOW)) == []
+    assert written(made.tick(NOW + LAG_MS)) == []
+    write = write_of(made.tick(NOW + LAG_MS + 1))
+    assert write.state.isr == ALONE
+    made.isr_written(write.state, 2, NOW + LAG_MS + 1)
+    assert (made.state.isr, made.high_watermark) == (ALONE, 10)
+
+
+def test_a_follower_stays_that_has_reached_the_end_of_its_last_fetch() -> None:
+    """testShouldNotShrinkIsrIfPreviousFetchIsCaughtUp"""
+    made = of_two(BOTH)
+    first_ms = NOW + 5_000
+    made.fetch(fetch(2, 5), first_ms)
+    assert (follower(made), made.high_watermark) == ((5, 0, NOW), 5)
+    later_ms = first_ms + 5_001
+    for number in range(5):
+        made.append(f"{number}", number, later_ms, acks_all=False)
+    made.fetch(fetch(2, 10), later_ms)
+    assert (follower(made), made.high_watermark) == ((10, 0, first_ms), 10)
+    assert later_ms - NOW > LAG_MS
+    assert written(made.tick(later_ms)) == []
+
+
+def test_a_follower_at_the_end_stays_however_long_it_is_silent() -> None:
+    """testShouldNotShrinkIsrIfFollowerCaughtUpToLogEnd"""
+    made = of_two(BOTH)
+    made.fetch(fetch(2, 10), NOW)
+    assert (follower(made), made.high_watermark) == ((10, 0, NOW), 10)
+    assert written(made.tick(NOW + LAG_MS + 1)) == []
+
+
+def test_a_follower_stays_where_the_write_fails() -> None:
+    """testIsrNotShrunkIfUpdateFails"""
+    made = of_two(BOTH)
+    late = NOW + LAG_MS + 1
+    write = write_of(made.tick(late))
+    assert write.state.isr == ALONE
+    assert written(made.tick(late)) == [], "one write at a time"
+    made.isr_refused(write.state, None, late)
+    assert (made.state.isr, made.high_watermark) == (BOTH, 0)
+
+
+FETCHES = {  # name: (ms, offset) of fetches, the end being 20, and (ms, whether the follower is out of sync) of the checks
+    "testIsrExpirationForStuckFollowers": ([(0, 19)], [(0, False), (150, True)]),
+    "testIsrExpirationIfNoFetchRequestMade": ([], [(0, False), (150, True)]),
+    "testIsrExpirationForSlowFollowers": ([(0, 18), (75, 19)], [(0, False), (75, False), (150, True)]),
+    "testIsrExpirationForCaughtUpFollowers": ([(0, 20)], [(0, False), (150, False)]),
+}
+
+
+@pytest.mark.parametrize("name", FETCHES)
+def test_which_followers_are_out_of_sync_after_100_ms(name: str) -> None:
+    made = of_two(BOTH, records=20, lag_time_max_ms=100)
+    fetches, checks = FETCHES[name]
+    left = dict(fetches)
+    for after_ms, is_out in checks:
+        if after_ms in left:
+            made.fetch(fetch(2, left[after_ms]), NOW + after_ms)
+        effects = made.tick(NOW + after_ms)
+        assert written(effects) == ([ALONE] if is_out else [])
+        if is_out:  # a fetch at the end brings it back
+            made.isr_written(write_of(effects).state, 2, NOW + after_ms)
+            assert written(made.fetch(fetch(2, 20), NOW + after_ms)[1]) == [BOTH]
+
+
+def test_a_leader_takes_the_assignment_that_the_controller_gives() -> None:
+    """testUpdateAssignmentAndIsr"""
+    moving = PartitionState(1, 5, (1, 2, 3, 4), 1, 1, (1, 2, 3, 4), (5, 6), (2, 3))
+    made = Leader(1, PARTITION, log_of([4]), CONFIG, moving, 0, NOW)
+    assert made.state == moving
+    assert [*made.remotes] == [2, 3, 4]
+    late = NOW + 2 * LAG_MS
+    moved = PartitionState(1, 6, (1, 4, 5, 6), 1, 2, (1, 4, 5, 6))
+    made.resumed(moved, late)
+    assert made.state == moved
+    assert [*made.remotes] == [4, 5, 6]
+    made.fetch(fetch(4, 1, 6), late)
+    assert written(made.tick(late)) == [], "new members of the ISR are caught up until the lag says otherwise"
+
+
+def test_the_high_watermark_waits_for_a_member_that_is_about_to_join() -> None:
+    made = leader(log_of([0] * 2), state(isr=(1, 2)))
+    made.fetch(fetch(3, 2), NOW)
+    made.append("a", "token", NOW, acks_all=True)
+    made.fetch(fetch(2, 3), NOW)
+    assert made.high_watermark == 2
+
+
+def test_the_foremost_stay_where_min_insync_replicas_would_not_be_left() -> None:
+    made = leader(log_of([0] * 4))
+    made.fetch(fetch(2, 1), NOW)
+    made.fetch(fetch(3, 3), NOW)
+    late = NOW + CONFIG.replica_lag_time_max_ms + 1
+    (write,) = (e for e in made.tick(late) if isinstance(e, WriteIsr))
+    assert write.state.isr == (1, 3)
+    made.isr_written(write.state, 8, late)
+    assert made.high_watermark == 3, "and the high watermark waits for them"
+    assert written(made.tick(2 * late)) == []
+
+
+def test_isr_expiration_for_slow_followers() -> None:
+    """A follower that fetches, but never reaches where the leader's end was at its last fetch, is behind."""
+    made, now_ms = leader(log_of([0] * 4)), NOW
+    for offset in range(20):
+        now_ms += 1_000
+        made.append(f"{offset}", f"{offset}", now_ms, acks_all=False)
+        made.append(f"{offset}b", f"{offset}b", now_ms, acks_all=False)
+        made.fetch(fetch(2, offset), now_ms)
+        made.fetch(fetch(3, made.log.end_offset), now_ms)
+    assert written(made.tick(now_ms)) == [(1, 3)]
+
+
+def test_the_high_watermark_moves_once_the_laggard_has_left() -> None:
+    made = leader(log_of([0] * 4))
+    made.fetch(fetch(2, 4), NOW)
+    late = NOW + CONFIG.replica_lag_time_max_ms + 1
+    (write,) = (e for e in made.tick(late) if isinstance(e, WriteIsr))
+    assert made.high_watermark == 0, "the laggard is a member until ZooKeeper says otherwise"
+    assert made.isr_written(write.state, 8, late) == [HighWatermarkMoved(PARTITION, 4)]
+
+
+def test_a_write_of_an_earlier_epoch_changes_nothing() -> None:
+    made = leader(log_of([0] * 4))
+    (write,) = (e for e in made.tick(NOW + 20_000) if isinstance(e, WriteIsr))
+    made.resumed(state(epoch=6, isr=(1, 3), version=9), NOW)
+    assert made.isr_written(write.state, 8, NOW) == []
+    assert (made.state.isr, made.state.version) == ((1, 3), 9)
+
+
+def test_a_replica_that_left_by_itself_is_gone() -> None:
+    """The node names this leader in this epoch: its ISR holds. Of another epoch it does not."""
+    made = leader(log_of([0] * 4))
+    made.fetch(fetch(2, 4), NOW)
+    for epoch, isr in ((6, (1, 2, 3)), (5, (1, 2))):
+        (write,) = (e for e in made.tick(NOW + 20_000) if isinstance(e, WriteIsr))
+        made.isr_refused(write.state, state(epoch=epoch, isr=(1, 2), version=9), NOW + 20_000)
+        assert made.state.isr == isr
+    assert (made.state.version, made.high_watermark) == (9, 4)
