@@ -14,6 +14,7 @@ from coterie.client.connection import Connection, answer_type, not_opened
 from coterie.client.errors import KafkaError
 from coterie.wire.apis import APIS
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from tests.awaiting import until
 
 ANSWER = bytes.fromhex("00000006000000010000")  # size, correlation id 1, NONE
 
@@ -88,6 +89,35 @@ def test_what_is_answered_or_cancelled_is_never_overdue() -> None:
         with pytest.raises(KafkaError, match=r"no answer within 0\.03 s"):
             await waiting
         assert (await answered).error_code == 0
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("ends_by", ["its response", "the loss of the connection", "its timeout"])
+def test_a_function_takes_a_response_as_it_arrives_and_an_error_in_a_turn_of_its_own(ends_by: str) -> None:
+    """A turn of its own, since the error may come while the function's owner sends."""
+
+    async def story() -> None:
+        connection = Connection("test")
+        connection.connection_made(Silent())
+        answers, errors = list[bytes](), list[Exception]()
+        timeout_s = 0.01 if ends_by == "its timeout" else 10
+        connection.begin(HeartbeatRequest("g"), 0, timeout_s, answers.append, errors.append)
+        if ends_by == "its response":
+            connection.data_received(ANSWER)
+            assert connection.decoded(HeartbeatResponse, answers[0], 0).error_code == 0
+            assert not connection.is_waiting
+            return
+        assert connection.is_waiting
+        if ends_by == "its timeout":
+            await until(lambda: connection.closed)
+        else:
+            connection.connection_lost(None)
+            assert not errors
+        await until(lambda: errors)
+        codes = [error.code.name for error in errors if isinstance(error, KafkaError)]
+        assert codes == ["REQUEST_TIMED_OUT" if ends_by == "its timeout" else "NETWORK_EXCEPTION"]
+        assert not answers
 
     asyncio.run(story())
 

@@ -1,4 +1,4 @@
-"""What a caller holds of a record on its way: its batch's future, and its number in the batch."""
+"""What a caller holds of a record on its way: the end of its batch, and its number in the batch."""
 
 from __future__ import annotations
 
@@ -6,35 +6,78 @@ import asyncio
 import logging
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
+from contextvars import Context, copy_context
 from typing import Any
 
 from coterie.client.errors import KafkaError, unexpected
 from coterie.client.types import RecordMetadata
 from coterie.producing.batch import Acknowledged, ProduceFailure, ProducerBatch
 
-# The one result of all records of a batch; None where they differ, or failed: `ProducerBatch.result_of` has it.
-BatchFuture = asyncio.Future[Acknowledged | None]
 DeliveryCallback = Callable[[RecordMetadata, KafkaError | None], object]
 
 logger = logging.getLogger(__name__)
 
 
+class BatchEnd:
+    """The end of a batch, and what waits for it: ``acknowledged`` is then the one result of all its records; None where they
+    differ, or failed: `ProducerBatch.result_of` has it. Each task has a future of its own, so that one that is cancelled ends
+    nothing for the others."""
+
+    __slots__ = ("_callbacks", "_waiters", "acknowledged", "is_reached")
+
+    def __init__(self) -> None:
+        self.is_reached = False
+        self.acknowledged: Acknowledged | None = None
+        self._waiters: list[asyncio.Future[None]] = []
+        self._callbacks: list[tuple[Callable[[], object], Context]] = []
+
+    def reach(self, acknowledged: Acknowledged | None) -> None:
+        """Once. What waits runs in the next turn of the loop."""
+        self.is_reached, self.acknowledged = True, acknowledged
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        for callback, context in self._callbacks:
+            asyncio.get_running_loop().call_soon(callback, context=context)
+        self._waiters.clear()
+        self._callbacks.clear()
+
+    def __await__(self) -> Generator[Any, None, Acknowledged | None]:
+        if not self.is_reached:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            try:
+                yield from waiter
+            except asyncio.CancelledError:
+                if not self.is_reached:
+                    self._waiters.remove(waiter)
+                raise
+        return self.acknowledged
+
+    def then(self, callback: Callable[[], object]) -> None:
+        """Calls it in a turn of the loop after the end, in the context of this call."""
+        if self.is_reached:
+            asyncio.get_running_loop().call_soon(callback)
+        else:
+            self._callbacks.append((callback, copy_context()))
+
+
 class Delivery:
     """A record on its way. Awaiting it returns a RecordMetadata, or raises KafkaError."""
 
-    __slots__ = ("_batch", "_done", "_index")
+    __slots__ = ("_batch", "_end", "_index")
 
-    def __init__(self, batch: ProducerBatch, index: int, done: BatchFuture) -> None:
-        self._batch, self._index, self._done = batch, index, done
+    def __init__(self, batch: ProducerBatch, index: int, end: BatchEnd) -> None:
+        self._batch, self._index, self._end = batch, index, end
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        # Shielded: the other records of the batch share the future, and a caller that is cancelled must not end it.
-        done = self._done
-        return self._metadata(done.result() if done.done() else (yield from asyncio.shield(done).__await__()))
+        if not self._end.is_reached:
+            yield from self._end.__await__()
+        return self._metadata()
 
-    def _metadata(self, acknowledged: Acknowledged | None) -> RecordMetadata:
+    def _metadata(self) -> RecordMetadata:
         """Raises KafkaError."""
-        batch, index = self._batch, self._index
+        batch, index, acknowledged = self._batch, self._index, self._end.acknowledged
         topic, partition = batch.partition
         if acknowledged is None:
             result = batch.result_of(index)
@@ -51,30 +94,25 @@ class Delivery:
         """For another thread."""
         future: Future[RecordMetadata] = Future()
 
-        def settle(done: BatchFuture) -> None:
-            if done.cancelled():
-                future.set_exception(asyncio.CancelledError())
-                return
+        def settle() -> None:
             try:
-                future.set_result(self._metadata(done.result()))
+                future.set_result(self._metadata())
             except KafkaError as error:
                 future.set_exception(error)
 
         future.set_running_or_notify_cancel()  # nobody takes a record back that is in its batch
-        self._done.add_done_callback(settle)
+        self._end.then(settle)
         return future
 
     def report_to(self, callback: DeliveryCallback) -> None:
         """Calls ``callback(metadata, error or None)`` once the result is known; after an error, offset and timestamp are -1.
         What it raises is logged."""
 
-        def report(done: BatchFuture) -> None:
-            if done.cancelled():
-                return
+        def report() -> None:
             topic, partition = self._batch.partition
             metadata, failed = RecordMetadata(topic, partition, -1, -1), None
             try:
-                metadata = self._metadata(done.result())
+                metadata = self._metadata()
             except KafkaError as error:
                 failed = error
             try:
@@ -82,7 +120,7 @@ class Delivery:
             except Exception:
                 logger.exception("on_delivery of a record of %s-%d raised", topic, partition)
 
-        self._done.add_done_callback(report)
+        self._end.then(report)
 
 
 def failure_of(error: Exception) -> ProduceFailure:

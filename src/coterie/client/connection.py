@@ -7,6 +7,7 @@ import os
 import re
 import ssl
 import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from coterie.client.errors import KafkaError, SslAuthenticationError
@@ -18,6 +19,7 @@ from coterie.wire.framing import decode_response
 from coterie.wire.primitives import WireError
 
 M = TypeVar("M", bound=Message)
+Answered = Callable[[bytes], object]
 NEVER_S = float("inf")
 MAX_ANSWER_BYTES = 512 * 1024 * 1024
 LARGE_BYTES = 64 * 1024
@@ -64,6 +66,25 @@ class _Deadline(NamedTuple):
     timeout_s: float
 
 
+class _Callee:
+    """The functions that take a request's response, or its error, where no task waits for it. ``set_result`` is called with the
+    frame as it arrives, which spares a future and a turn of the loop, and must not raise. An error comes in a turn of its own,
+    since the owner of the functions may be sending."""
+
+    __slots__ = ("_failed", "_is_done", "set_result")
+
+    def __init__(self, answered: Answered, failed: Callable[[Exception], object]) -> None:
+        self.set_result = answered
+        self._failed, self._is_done = failed, False
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def set_exception(self, error: Exception) -> None:
+        self._is_done = True
+        asyncio.get_running_loop().call_soon(self._failed, error)
+
+
 class Connection(asyncio.Protocol):
     """Use `connect`; then `request`. Broken or closed, every waiting request gets KafkaError NETWORK_EXCEPTION."""
 
@@ -75,7 +96,7 @@ class Connection(asyncio.Protocol):
         self._buffer = bytearray()
         self._parts: list[bytes] = []  # of one large answer, put together once
         self._missing = 0
-        self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        self._waiting: dict[int, asyncio.Future[bytes] | _Callee] = {}
         self._deadlines: dict[int, _Deadline] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_s = NEVER_S
@@ -222,14 +243,24 @@ class Connection(asyncio.Protocol):
 
     async def request_version(self, request: Message, response: type[M], version: int, timeout_s: float) -> M:
         """The answer to a request in just that version. Raises KafkaError NETWORK_EXCEPTION or REQUEST_TIMED_OUT."""
-        return self.decoded(response, await self.begin(request, version, timeout_s), version)
-
-    def begin(self, request: Message, version: int, timeout_s: float) -> asyncio.Future[bytes]:
-        """Sends a request. The future has the response, for `decoded`, or KafkaError NETWORK_EXCEPTION or REQUEST_TIMED_OUT.
-        Raises KafkaError for a request that cannot be sent."""
         future = self._send(request, version)
         self._expect(self._correlation_id, timeout_s)
-        return future
+        return self.decoded(response, await future, version)
+
+    def begin(
+        self,
+        request: Message,
+        version: int,
+        timeout_s: float,
+        answered: Answered,
+        failed: Callable[[Exception], object],
+    ) -> None:
+        """Sends a request; no task waits for its response. Calls ``answered`` with the frame, for `decoded`, or ``failed`` with
+        KafkaError NETWORK_EXCEPTION or REQUEST_TIMED_OUT. Raises KafkaError for a request that cannot be sent."""
+        correlation_id = self._next_id()
+        self._write(correlation_id, encoded(correlation_id, self.client_id, request, version))
+        self._waiting[correlation_id] = _Callee(answered, failed)
+        self._expect(correlation_id, timeout_s)
 
     def decoded(self, response: type[M], frame: bytes, version: int) -> M:
         """Raises KafkaError NETWORK_EXCEPTION."""

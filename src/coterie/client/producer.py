@@ -78,7 +78,7 @@ class Producer(Generic[K, V]):
                 raise ConfigError("a transactional.id needs acks=all and enable.idempotence=true")
             self._transactions = TransactionManager(self._cluster, transactional_id)
         self._sender = Sender(self._cluster, acks, idempotent, self._transactions, self._batch_closed)
-        self._accumulator, self._results = self._sender.accumulator, self._sender.results
+        self._accumulator, self._ends = self._sender.accumulator, self._sender.ends
         self._buffer_memory: int = self.settings.buffer_memory
         self._partitioner: Partitioner | None = self.settings.partitioner
         self._largest: int = self.settings.max_request_size
@@ -151,7 +151,7 @@ class Producer(Generic[K, V]):
         at_ms = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
         item = (at_ms, key_bytes, value_bytes, headers)
         batch, index = self._accumulator.append((topic, partition), item, size, time.monotonic() * 1000)
-        delivery = Delivery(batch, index, self._results[batch] if index else self._sender.begun(batch))
+        delivery = Delivery(batch, index, self._ends[batch] if index else self._sender.begun(batch))
         if on_delivery is not None:
             delivery.report_to(on_delivery)
         return delivery

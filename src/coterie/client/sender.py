@@ -1,5 +1,5 @@
-"""A producer's machine (`coterie.producing`) on an event loop: its effects become requests, its ends futures. No error ends the
-sending: what goes wrong fails the batches that it is about."""
+"""A producer's machine (`coterie.producing`) on an event loop: its effects become requests and ends of batches. No error
+ends the sending: what goes wrong fails the batches that it is about."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from coterie.client.batching import BatchFuture, error_of_failure, failure_of
+from coterie.client.batching import BatchEnd, error_of_failure, failure_of
 from coterie.client.cluster import DATA, Cluster
 from coterie.client.connection import Connection
 from coterie.client.errors import KafkaError, check
@@ -89,7 +89,7 @@ class Sender:
             None if transactions is None else _Transaction(transactions),
         )
         self.accumulator = self.machine.accumulator
-        self.results: dict[ProducerBatch, BatchFuture] = {}  # of the batches without an end
+        self.ends: dict[ProducerBatch, BatchEnd] = {}  # of the batches without an end
         self._room = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._is_awake = False
@@ -99,11 +99,11 @@ class Sender:
 
     # -- records ------------------------------------------------------------------------------------------------------
 
-    def begun(self, batch: ProducerBatch) -> BatchFuture:
+    def begun(self, batch: ProducerBatch) -> BatchEnd:
         """Follows a batch that has its first record, by `Accumulator.append`."""
-        done = self.results[batch] = asyncio.get_running_loop().create_future()
+        end = self.ends[batch] = BatchEnd()
         self._wake()
-        return done
+        return end
 
     async def until_room(self, size: int) -> None:
         """Waits for room in buffer.memory, max.block.ms at most. Raises KafkaError."""
@@ -189,10 +189,9 @@ class Sender:
             for _, result in batch.results:
                 if isinstance(result, ProduceFailure):
                     self._transactions.failed(error_of_failure(result))
-        done = self.results.pop(batch)
-        if not done.done():
-            first = batch.results[0][1]
-            done.set_result(first if isinstance(first, Acknowledged) and len(batch.results) == 1 else None)
+        first = batch.results[0][1]
+        is_of_all = len(batch.results) == 1
+        self.ends.pop(batch).reach(first if is_of_all and isinstance(first, Acknowledged) else None)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -222,14 +221,15 @@ class Sender:
                 connection.tell(effect.request)
                 loop.call_soon(self._run, self.machine.sent, token, _now_ms())
             else:
-                response = connection.begin(effect.request, version, self._cluster.timeout_s)
-                response.add_done_callback(functools.partial(self._answered, connection, token, version))
+                answered = functools.partial(self._answered, connection, token, version)
+                failed = functools.partial(self._failed, token)
+                connection.begin(effect.request, version, self._cluster.timeout_s, answered, failed)
         except Exception as error:
             loop.call_soon(self._failed, token, error)
 
-    def _answered(self, connection: Connection, token: int, version: int, frame: asyncio.Future[bytes]) -> None:
+    def _answered(self, connection: Connection, token: int, version: int, frame: bytes) -> None:
         try:
-            response = connection.decoded(ProduceResponse, frame.result(), version)
+            response = connection.decoded(ProduceResponse, frame, version)
         except Exception as error:
             self._failed(token, error)
         else:
@@ -283,8 +283,8 @@ class Sender:
         """Returns once everything appended so far is acknowledged or has failed."""
         self.machine.flush()
         self._run()
-        if self.results:
-            await asyncio.wait(list(self.results.values()))
+        for end in list(self.ends.values()):
+            await end
         await asyncio.sleep(0)  # so that callbacks of deliveries have run
 
     async def close(self, timeout_s: float) -> None:
