@@ -138,6 +138,16 @@ def test_expired_batches() -> None:
     assert one.machine.next_deadline_ms() is None
 
 
+def test_a_batch_expires_before_it_is_due_where_the_timeout_is_shorter() -> None:
+    """ProducerConfig forbids it, the machine does not rely on that."""
+    one = OneProducer(linger_ms=1_000, delivery_timeout_ms=100)
+    one.append()
+    assert one.machine.next_deadline_ms() == 100
+    one.wait(100)
+    assert one.results() == ["REQUEST_TIMED_OUT"]
+    assert one.machine.next_deadline_ms() is None
+
+
 def test_a_batch_that_is_given_up_fails_with_its_last_failure() -> None:
     one = OneProducer(delivery_timeout_ms=100, **PLAIN)
     one.send(b"a")

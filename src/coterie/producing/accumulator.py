@@ -25,7 +25,7 @@ class Accumulator:
         self._config, self._batch_closed = config, batch_closed
         self.due_ms = FOREVER_MS
         self.is_changed = False
-        self._linger_ms = config.linger_ms
+        self._first_due_ms = min(config.linger_ms, config.delivery_timeout_ms)
         self._batch_size, self._buffer_memory = config.batch_size, config.buffer_memory
 
     def append(self, partition: TopicPartition, item: Item, size: int, now_ms: float) -> tuple[ProducerBatch, int]:
@@ -42,8 +42,8 @@ class Accumulator:
             batch = queue.open = ProducerBatch(partition, now_ms)
             queue.batches.append(batch)
             self.busy[partition] = queue
-            if now_ms + self._linger_ms < self.due_ms:
-                self.due_ms = now_ms + self._linger_ms
+            if now_ms + self._first_due_ms < self.due_ms:
+                self.due_ms = now_ms + self._first_due_ms
         items = batch.items
         items.append(item)
         batch.size += size

@@ -7,7 +7,7 @@ producer is idempotent, once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from coterie.backoff import Retries
@@ -39,6 +39,7 @@ from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.produce import ProduceResponse
 
 LeaderOf = Callable[[str, int], int | None]
+ReadyBatch = tuple[PartitionQueue, ProducerBatch]  # a partition and the batch of it that goes next
 
 
 class OpenedTransaction(Protocol):
@@ -173,19 +174,25 @@ class ProducerMachine:
         accumulator = self.accumulator
         if not accumulator.is_changed and now_ms < accumulator.due_ms:
             return self._taken()
-        for queue, batch in accumulator.expired(now_ms):
-            self._end(queue, batch, batch.last_failure or self._timed_out(queue, batch))
-            self._renew_refused(queue)
+        if now_ms >= accumulator.due_ms:
+            self._expire(now_ms)
         if self._stale:
             self._effects += map(ForgetLeaders, sorted(self._stale))
             self._stale.clear()
             accumulator.is_changed = True
+        elif not accumulator.busy:
+            accumulator.is_changed, accumulator.due_ms = False, FOREVER_MS
         else:
             self._drain(now_ms)
             accumulator.is_changed = False
             repeated = [i.retry_at_ms for i in (self._leaders, self._producer_id) if now_ms < i.retry_at_ms]
             accumulator.due_ms = min([accumulator.next_deadline_ms(now_ms), *repeated])
         return self._taken()
+
+    def _expire(self, now_ms: float) -> None:
+        for queue, batch in self.accumulator.expired(now_ms):
+            self._end(queue, batch, batch.last_failure or self._timed_out(queue, batch))
+            self._renew_refused(queue)
 
     def _taken(self) -> list[Effect]:
         effects, self._effects = self._effects, []
@@ -207,18 +214,19 @@ class ProducerMachine:
             if unadded and not self._adding:
                 self._adding = frozenset(unadded)
                 self._effects.append(AddPartitions(self._adding))
+            has_more = False
             for node_id, queues in ready.items():
-                self._send(node_id, queues, now_ms)
-            if not ready:
+                has_more = self._send(node_id, queues) or has_more
+            if not has_more:
                 break
         if self._leaderless and self._leaders.is_due(now_ms):
             self._leaders.is_out = True
             self._effects.append(LookUpLeaders(frozenset(self._leaderless)))
 
-    def _ready(self, now_ms: float) -> tuple[dict[int, list[PartitionQueue]], list[TopicPartition]]:
-        """The partitions with a batch to send by leader, and the partitions that the transaction lacks. Where a batch is due,
-        its leader gets what the others have as well (RecordAccumulator.drain)."""
-        by_leader: dict[int, list[tuple[PartitionQueue, ProducerBatch]]] = {}
+    def _ready(self, now_ms: float) -> tuple[dict[int, list[ReadyBatch]], list[TopicPartition]]:
+        """What may be sent, by leader, and the partitions that the transaction lacks. Where a batch is due, its leader gets
+        what the others have as well (RecordAccumulator.drain)."""
+        by_leader: dict[int, list[ReadyBatch]] = {}
         due: set[int] = set()
         unadded: list[TopicPartition] = []
         config, transaction = self.config, self._transaction
@@ -239,19 +247,14 @@ class ProducerMachine:
                 by_leader.setdefault(leader, []).append((queue, batch))
                 if is_due:
                     due.add(leader)
-        ready = {
-            leader: [queue for queue, batch in by_leader[leader] if self._may_number(queue, batch, now_ms)]
-            for leader in due
-        }
-        return {leader: queues for leader, queues in ready.items() if queues}, unadded
+        ready = {leader: [each for each in by_leader[leader] if self._may_number(*each, now_ms)] for leader in due}
+        return {leader: batches for leader, batches in ready.items() if batches}, unadded
 
-    def _send(self, node_id: int, queues: Iterable[PartitionQueue], now_ms: float) -> None:
-        """The next batch of each partition, up to max.request.size; one batch is sent whatever its size."""
+    def _send(self, node_id: int, ready: Sequence[ReadyBatch]) -> bool:
+        """Up to max.request.size; one batch is sent whatever its size. Returns whether there may be more to send."""
         batches: list[ProducerBatch] = []
-        size = 0
-        for queue in queues:
-            batch = queue.next_to_send(now_ms, self.config.max_in_flight)
-            assert batch is not None, "a ready partition has a batch to send"
+        size, has_more = 0, False
+        for queue, batch in ready:
             if batch is queue.open:
                 self.accumulator.close(queue)
             if self.config.is_idempotent and batch.sequence < 0:
@@ -260,10 +263,11 @@ class ProducerMachine:
                 batch.encoded = encoded(batch, self.config.codec, self._transaction is not None)
             size += len(batch.encoded)
             if batches and size > self.config.max_request_size:
+                has_more = True
                 break
             batches.append(batch)
-        for batch in batches:
-            queue = self.accumulator.queue(batch.partition)
+        for queue, batch in ready[: len(batches)]:
+            has_more = has_more or len(queue.batches) > 1
             batch.is_in_flight = batch.was_sent = True
             queue.in_flight += 1
             self.accumulator.served(queue)
@@ -272,6 +276,7 @@ class ProducerMachine:
         self._in_flight[node_id] = self._in_flight.get(node_id, 0) + 1
         name = None if self._transaction is None else self._transaction.transactional_id
         self._effects.append(SendProduce(self._tokens, node_id, produce_request(batches, self.config, name)))
+        return has_more
 
     def _may_number(self, queue: PartitionQueue, batch: ProducerBatch, now_ms: float) -> bool:
         """Whether the batch has a number or can take the next one. Where nothing of the partition has one and nothing is in

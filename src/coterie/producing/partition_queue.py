@@ -53,7 +53,10 @@ class PartitionQueue:
 
     def candidate(self) -> ProducerBatch | None:
         """The first batch that is not in flight, and not refused."""
-        return next((batch for batch in self.not_in_flight() if not batch.is_refused), None)
+        for batch in self.batches:
+            if not batch.is_in_flight and not batch.is_refused:
+                return batch
+        return None
 
     def is_due(self, batch: ProducerBatch, now_ms: float, linger_ms: float) -> bool:
         """Whether it waits no longer for more records."""
