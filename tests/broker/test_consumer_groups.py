@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from coterie.assignors.blobs import encode_assignment, encode_subscription
+from coterie.assignors.blobs import encode_subscription
 from coterie.broker.broker import Broker
 from coterie.broker.explaining import explained
 from coterie.broker.metrics import GroupMetrics
@@ -23,6 +23,8 @@ from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment
+from coterie.wire.messages.consumer_protocol import TopicPartitions as AssignedPartitions
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -171,8 +173,6 @@ def test_commits_and_fetches_have_the_member_epoch(socket: BrokerSocket) -> None
 
 
 def test_a_session_ends(local: LocalBroker, socket: BrokerSocket) -> None:
-    """testStaticMemberRemovedAfterSessionTimeoutExpiryWhenNewGroupCoordinatorIsEnabled,
-    testFencedMemberCanRejoinWithEpochZero"""
     join(socket, "a")
     join(socket, "b")
     assert local.members("g") == {"a": "coterie", "b": "coterie"}
@@ -195,7 +195,7 @@ def test_version_0_gets_its_member_id_from_the_broker(socket: BrokerSocket) -> N
 
 
 def test_a_regular_expression(local: LocalBroker, socket: BrokerSocket) -> None:
-    """testConsumerGroupHeartbeatWithRegularExpression: resolved after the heartbeat that brought it; again for a new topic."""
+    """Resolved after the heartbeat that brought it; again for a new topic."""
     local.create_topic("orders-eu", 1)
     local.create_topic("payments", 1)
     first = join(socket, "a", subscribed_topic_names=None, subscribed_topic_regex="orders.*")
@@ -224,7 +224,7 @@ def test_an_unknown_assignor(socket: BrokerSocket) -> None:
 
 
 def test_an_admin_removes_a_member(local: LocalBroker, socket: BrokerSocket) -> None:
-    """testLastConsumerProtocolMemberLeavingConsumerGroupByAdminApi, in part: a static member by its instance id."""
+    """A static member by its instance id."""
     join(socket, "a", instance_id="i1")
     request = LeaveGroupRequest("g", members=[MemberIdentity("", "i1")])
     assert socket.request(request, highest=5).error_code == 0
@@ -353,12 +353,13 @@ def classic_join(socket: BrokerSocket, member_id: str = "") -> Any:
     return socket.request(JoinGroupRequest("g", 45_000, 60_000, member_id, None, "consumer", protocols), highest=9)
 
 
-def classic_member(socket: BrokerSocket) -> str:
-    """The id of a member that has joined and synced."""
+def classic_member(socket: BrokerSocket, user_data: bytes | None = None) -> str:
+    """The id of a member that has joined and synced; its assignment holds the user data."""
     member_id: str = classic_join(socket).member_id
     joined = classic_join(socket, member_id)
     assert joined.error_code == 0
-    share = [SyncGroupRequestAssignment(member_id, encode_assignment({"orders": [0, 1, 2]}))]
+    blob = ConsumerProtocolAssignment([AssignedPartitions("orders", [0, 1, 2])], user_data).encode(0)
+    share = [SyncGroupRequestAssignment(member_id, b"\0\0" + blob)]
     assignments = share if joined.leader == member_id else []
     synced = socket.request(SyncGroupRequest("g", joined.generation_id, member_id, assignments=assignments), highest=3)
     assert synced.error_code == 0
@@ -366,7 +367,7 @@ def classic_member(socket: BrokerSocket) -> str:
 
 
 def test_a_group_changes_its_protocol_under_way(local: LocalBroker, socket: BrokerSocket) -> None:
-    """testUpgradeMigrationPolicy, testDowngradeMigrationPolicy: up with the first new member, down with the last."""
+    """Up with the first new member, down with the last."""
     member_id = classic_member(socket)
     assert [g.group_type for g in listed(socket)] == ["classic"]
     assert join(socket, "a").error_code == 0

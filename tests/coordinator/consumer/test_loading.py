@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from coterie.coordinator.consumer import events as c
 from coterie.coordinator.consumer.replay import replay_consumer
-from coterie.coordinator.consumer.state import ConsumerGroup, CurrentAssignment, TopicIdPartition
+from coterie.coordinator.consumer.state import (
+    ConsumerGroup,
+    ConsumerMember,
+    ConsumerMemberState,
+    ConsumerSubscription,
+    CurrentAssignment,
+    ResolvedRegex,
+    TopicIdPartition,
+)
 from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
@@ -73,12 +83,107 @@ def test_tombstones_of_what_is_not_there() -> None:
         c.GroupEpochRemoved(),
     )
     assert replayed(*gone[:-2]) == ConsumerGroup("g")
-    shard = Shard(CoordinatorConfig())
-    for event in gone:
-        record = to_record("g", event)
+    assert not loaded(*gone).every_group()
+
+
+def loaded(*events: c.ConsumerEvent, group_id: str = "g", shard: Shard | None = None) -> Shard:
+    """A shard that has read the events' records."""
+    shard = Shard(CoordinatorConfig()) if shard is None else shard
+    for event in events:
+        record = to_record(group_id, event)
         assert record is not None
         shard.load(record.key, record.value)
-    assert not shard.every_group()
+    return shard
+
+
+SUBSCRIPTION = ConsumerSubscription(
+    frozenset({"foo"}), server_assignor="range", rack_id="r1", client_id="client", client_host="/h"
+)
+UNRELEASED = CurrentAssignment(
+    10, 9, ConsumerMemberState.UNRELEASED_PARTITIONS, dict.fromkeys([(FOO, 0), (FOO, 1), (FOO, 2)], 10)
+)
+RESOLVED = ResolvedRegex(frozenset({"abc", "abcd"}), 10, 12_345)
+TARGET = frozenset({(FOO, 0), (FOO, 1), (FOO, 2)})
+
+
+@pytest.mark.parametrize(
+    ("name", "events", "expected"),
+    [
+        (
+            "testReplayConsumerGroupMemberMetadata",
+            [c.SubscriptionStored("m", SUBSCRIPTION)],
+            {"members": {"m": ConsumerMember("m", SUBSCRIPTION)}},
+        ),
+        ("testReplayConsumerGroupMetadata", [c.GroupEpochStored(10, 7)], {"group_epoch": 10, "metadata_hash": 7}),
+        (
+            "testReplayConsumerGroupPartitionMetadataTombstoneWithExistentGroup",
+            [c.GroupEpochStored(10, 0), c.PartitionMetadataRemoved()],
+            {"group_epoch": 10, "partition_metadata_recorded": False},
+        ),
+        ("testReplayConsumerGroupTargetAssignmentMember", [c.TargetStored("m", TARGET)], {"target": {"m": TARGET}}),
+        (
+            "testReplayConsumerGroupTargetAssignmentMetadata",
+            [c.TargetEpochStored(10, 12_345)],
+            {"assignment_epoch": 10, "assignment_timestamp_ms": 12_345},
+        ),
+        (
+            "testReplayConsumerGroupTargetAssignmentMetadataTombstoneExisting",
+            [c.TargetEpochStored(10, 12_345), c.TargetEpochRemoved()],
+            {"assignment_epoch": -1, "assignment_timestamp_ms": 0},
+        ),
+        (
+            "testReplayConsumerGroupCurrentMemberAssignment",
+            [c.CurrentStored("m", UNRELEASED)],
+            {"members": {"m": ConsumerMember("m", current=UNRELEASED)}, "owners": dict.fromkeys(TARGET, "m")},
+        ),
+        (
+            "testReplayConsumerGroupRegularExpression",
+            [c.RegexStored("abc*", RESOLVED)],
+            {"regexes": {"abc*": RESOLVED}},
+        ),
+        (
+            "testConstructor of ResolvedRegularExpressionTest",
+            [c.RegexStored("a", RESOLVED)],
+            {"regexes": {"a": RESOLVED}},
+        ),
+    ],
+)
+def test_any_record_makes_its_group(name: str, events: list[c.ConsumerEvent], expected: dict[str, object]) -> None:
+    """The first record that a log still has may be of any kind."""
+    group = loaded(*events).consumer_groups["g"]
+    assert {attribute: getattr(group, attribute) for attribute in expected} == expected
+
+
+def test_the_tombstone_of_a_target_epoch_makes_no_group() -> None:
+    """testReplayConsumerGroupTargetAssignmentMetadataTombstone"""
+    assert not loaded(c.TargetEpochRemoved()).every_group()
+
+
+def test_which_groups_subscribe_to_a_topic() -> None:
+    """testGroupIdsByTopics: (group, member, its topics or None for its tombstones) -> the groups of foo, bar and zar."""
+    shard = Shard(CoordinatorConfig())
+    for group_id, member_id, topics, foo, bar, zar in (
+        ("1", "m1", "foo bar", "1", "1", ""),
+        ("2", "m1", "foo bar zar", "12", "12", "2"),
+        ("1", "m2", "bar zar", "12", "12", "12"),
+        ("2", "m2", "foo bar", "12", "12", "12"),
+        ("1", "m1", None, "2", "12", "12"),
+        ("2", "m1", "", "2", "12", "1"),
+        ("2", "m2", "foo", "2", "1", "1"),
+        ("2", "m2", "", "", "1", "1"),
+        ("1", "m2", "", "", "", ""),
+    ):
+        if topics is None:
+            loaded(c.CurrentRemoved(member_id), c.SubscriptionRemoved(member_id), group_id=group_id, shard=shard)
+        else:
+            subscription = ConsumerSubscription(frozenset(topics.split()))
+            loaded(c.SubscriptionStored(member_id, subscription), group_id=group_id, shard=shard)
+        groups = shard.consumer_groups
+        subscribed = {
+            topic: "".join(sorted(g for g in groups if groups[g].topic_subscribers[topic]))
+            for topic in ("foo", "bar", "zar")
+        }
+        assert subscribed == {"foo": foo, "bar": bar, "zar": zar}, (group_id, member_id, topics)
 
 
 class Broker:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import pytest
 
+from coterie.coordinator.consumer.events import CurrentRemoved, GroupEpochStored, SubscriptionRemoved, TargetRemoved
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.consumer.topics import NO_TOPICS_HASH, TopicImage, TopicsImage
 from coterie.coordinator.consumer.xxh3 import xxh3_64
@@ -15,7 +17,7 @@ from coterie.coordinator.write_queue import drive
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from tests.coordinator.consumer.test_kafkas_own_records import image_of, recorded
+from tests.coordinator.consumer.test_kafkas_own_records import Coordinator, image_of, recorded
 from tests.coordinator.kafka_records import RECORDED, member_id
 
 # Length of xxHash's sanity buffer -> XXH3_64bits of it, at each border between its ways to hash (of xxHash 0.8:
@@ -105,3 +107,31 @@ def test_a_group_that_is_taken_over_from_kafka_keeps_its_epoch() -> None:
     drive(shard, shard.submit(request, ctx), lambda decision: None, lambda decision, steps: None)
     assert group.topics_version == 1, "the topics were compared"
     assert group.group_epoch == epoch
+
+
+def test_a_group_without_topics_has_no_hash() -> None:
+    """testTopicHashIsRemoveFromCacheIfNoGroupSubscribesIt, testRemoveTopicCleanupTopicHash, as far as a hash is stored: 0 once
+    the last member has left, or the only topic is deleted. The hashes of topics are kept by their content, so that one under
+    a name that was used before is not that of the earlier topic."""
+    foo = TopicImage("foo", bytes(15) + b"\1", 6)
+    here = Coordinator(TopicsImage({"foo": foo}, 1, 1))
+    owned = here.join("g", "m", subscribed_topic_names=["foo"]).assignment.topic_partitions
+    assert [t.partitions for t in owned] == [[0, 1, 2, 3, 4, 5]]
+    group = here.shard.consumer_groups["g"]
+    assert (group.group_epoch, group.metadata_hash) == (2, here.topics.metadata_hash(["foo"]))
+    here.topics = TopicsImage({}, 2, 1)
+    assert here.send("g", "m", 2).assignment.topic_partitions == []
+    assert (group.group_epoch, group.assignment_epoch, group.metadata_hash) == (3, 3, NO_TOPICS_HASH)
+    assert len(group.members["m"].current.pending_revocation) == 6
+    again = TopicsImage({"foo": replace(foo, topic_id=bytes(15) + b"\2")}, 3, 2)
+    assert again.metadata_hash(["foo"]) not in (NO_TOPICS_HASH, TopicsImage({"foo": foo}).metadata_hash(["foo"]))
+    here.topics = again
+    here.send("g", "m", 2, topic_partitions=[])
+    assert (group.group_epoch, group.metadata_hash) == (4, again.metadata_hash(["foo"]))
+    here.send("g", "m", -1)
+    assert here.stored[-4:] == [
+        ("g", CurrentRemoved("m")),
+        ("g", TargetRemoved("m")),
+        ("g", SubscriptionRemoved("m")),
+        ("g", GroupEpochStored(5, NO_TOPICS_HASH)),
+    ]

@@ -32,6 +32,10 @@ from coterie.wire.messages.join_group import JoinGroupResponse
 from coterie.wire.primitives import WireError
 
 NEWEST_BLOB_VERSION = 3
+CUSTOM_ASSIGNOR = (  # Kafka's words: tools show them
+    "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default assignor before "
+    "re-attempting the upgrade."
+)
 COMPUTED_AT_ONCE_MS = 0  # the time of a target assignment that lets the next one be computed at once
 
 
@@ -81,7 +85,7 @@ def _upgraded(group: Group, member: Member, topics: TopicsImage) -> ConsumerMemb
         version = min(int.from_bytes(member.assignment[:2], "big"), NEWEST_BLOB_VERSION)
         blob = ConsumerProtocolAssignment.decode(member.assignment, version, 2)
         if blob.user_data:
-            raise _refused(group, "an unsupported custom assignor is in use.")
+            raise _refused(group, CUSTOM_ASSIGNOR)
         for topic in blob.assigned_partitions:
             if topic.topic in topics.topics:
                 topic_id = topics.topics[topic.topic].topic_id

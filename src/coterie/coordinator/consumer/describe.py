@@ -19,11 +19,12 @@ def describe_consumer_group(
     group: GroupOffsets | None, group_id: str, topics: TopicsImage, assignors: Iterable[str]
 ) -> DescribedGroup:
     """GROUP_ID_NOT_FOUND where there is none, or one of the classic protocol. Topics that are deleted are left out.
-    ``assignors`` are the broker's, the default one first."""
+    ``assignors`` are the broker's, the default one first; members may ask for others, where an earlier broker had them."""
     if not isinstance(group, ConsumerGroup):
         missing = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
         return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, missing, group_id)
     names = {image.topic_id: image.name for image in topics.topics.values()}
+    wishes = (m.subscription.server_assignor for m in group.members.values())
     return DescribedGroup(
         ErrorCode.NONE,
         None,
@@ -31,7 +32,7 @@ def describe_consumer_group(
         group.phase.value,
         group.group_epoch,
         group.assignment_epoch,
-        preferred_assignor(group.members, list(assignors)),
+        preferred_assignor(group.members, list(dict.fromkeys([*assignors, *filter(None, wishes)]))),
         [_member(group, member, names) for member in group.members.values()],
     )
 
