@@ -36,6 +36,7 @@ html_theme = "furo"
 html_title = "coterie"
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]
+html_favicon = "_static/icon.svg"
 html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {"navigation_with_keys": False}
