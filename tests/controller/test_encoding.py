@@ -77,7 +77,7 @@ def test_stop_replica() -> None:
     ],
 )
 def test_the_versions_of_inter_broker_protocol_2_6(request_: ControlRequest, version: int) -> None:
-    """The only inter.broker.protocol.version that a controller of ours has."""
+    """The row of Kafka's table: a controller sends no older version, whatever inter.broker.protocol.version is."""
     assert encoding.message_of(request_)[2] == version
 
 

@@ -13,23 +13,27 @@ from coterie.coordinator.partitioning import partition_for
 from coterie.replication.states import NO_LEADER, PartitionState, TopicPartition
 from coterie.wire.errors import ErrorCode, Refusal
 
+LISTENER_NOT_FOUND_FROM = 6  # version of Metadata
 _UNKNOWN = PartitionState(NO_LEADER, -1, (), 0, -1, ())  # of a partition that the controller has not announced yet
 
 
 @dataclass(frozen=True, slots=True)
 class LiveBroker:
-    """A registered broker, with the address that clients connect to."""
+    """A registered broker, with the address that clients connect to. ``has_listener``: whether that is a listener as this
+    broker's; clients of this one can reach no other (such as a broker of Apache Kafka's that listens with SSL alone)."""
 
     broker_id: int
     host: str
     port: int
     rack: str | None = None
+    has_listener: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """A partition as Metadata describes it. ``error_code``: LEADER_NOT_AVAILABLE where the leader is not a live broker; then
-    ``leader_id`` is -1. The lists are shared and must not be changed."""
+    """A partition as Metadata describes it. ``error_code``: LEADER_NOT_AVAILABLE where the leader is not a live broker,
+    LISTENER_NOT_FOUND where clients cannot reach it; then ``leader_id`` is -1. REPLICA_NOT_AVAILABLE, in version 0 alone: the
+    lists lack a member that clients cannot reach. The lists are shared and must not be changed."""
 
     error_code: ErrorCode
     leader_id: int
@@ -85,35 +89,51 @@ class ClusterView:
         return self._former.get(partition) if leader in (NO_LEADER, self.node_id) else leader
 
     def brokers(self, own_address: tuple[str, int]) -> list[LiveBroker]:
-        """All of them. ``own_address``: that of this broker for the client that asks, where it is alone."""
-        return [LiveBroker(self.node_id, *own_address)] if self.is_alone else list(self.live.values())
+        """All that clients can reach. ``own_address``: that of this broker for the client that asks, where it is alone."""
+        if self.is_alone:
+            return [LiveBroker(self.node_id, *own_address)]
+        return [broker for broker in self.live.values() if broker.has_listener]
 
-    def described(self, partition: Partition) -> PartitionDescription:
-        """The partition for Metadata and DescribeTopicPartitions."""
+    def _is_reachable(self, broker_id: int) -> bool:
+        return broker_id in self.live and self.live[broker_id].has_listener
+
+    def described(self, partition: Partition, metadata_version: int = LISTENER_NOT_FOUND_FROM) -> PartitionDescription:
+        """The partition for DescribeTopicPartitions, and for Metadata of that version."""
         if self.is_alone:
             leader_epoch = partition.log.leader_epoch
             if leader_epoch != self._own.leader_epoch:
                 self._own = _of_one_broker(self.node_id, leader_epoch)
             return self._own
         state = self.states.get((partition.topic, partition.index), _UNKNOWN)
-        is_led = state.leader in self.live
+        error = self._error_of(state, metadata_version)
+        is_led = self._is_reachable(state.leader)
+        replica_ids, isr_ids = list(state.replicas), list(state.isr)
+        if metadata_version == 0:
+            replica_ids, isr_ids = ([r for r in ids if self._is_reachable(r)] for ids in (replica_ids, isr_ids))
         return PartitionDescription(
-            ErrorCode.NONE if is_led else ErrorCode.LEADER_NOT_AVAILABLE,
+            error,
             state.leader if is_led else NO_LEADER,
             state.leader_epoch,
-            list(state.replicas),
-            list(state.isr),
+            replica_ids,
+            isr_ids,
             [replica for replica in state.replicas if replica not in self.live],
         )
 
+    def _error_of(self, state: PartitionState, metadata_version: int) -> ErrorCode:
+        if self._is_reachable(state.leader):
+            is_whole = metadata_version > 0 or all(map(self._is_reachable, (*state.replicas, *state.isr)))
+            return ErrorCode.NONE if is_whole else ErrorCode.REPLICA_NOT_AVAILABLE
+        is_live = state.leader in self.live and metadata_version >= LISTENER_NOT_FOUND_FROM
+        return ErrorCode.LISTENER_NOT_FOUND if is_live else ErrorCode.LEADER_NOT_AVAILABLE
+
     def coordinator(self, topic: Topic | None, key: str, own_address: tuple[str, int]) -> LiveBroker:
         """The broker that leads the key's partition of ``topic``, `__consumer_offsets` or `__transaction_state`. Raises Refusal
-        COORDINATOR_NOT_AVAILABLE where there is no such topic yet, or no live broker leads the partition."""
+        COORDINATOR_NOT_AVAILABLE where there is no such topic yet, or no broker that clients can reach leads the partition."""
         if self.is_alone:
             return LiveBroker(self.node_id, *own_address)
         if topic is not None:
             state = self.states.get((topic.name, partition_for(key, len(topic.partitions))), _UNKNOWN)
-            if state.leader in self.live:
+            if self._is_reachable(state.leader):
                 return self.live[state.leader]
         raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 

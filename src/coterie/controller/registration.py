@@ -30,6 +30,11 @@ class BrokerRegistration:
     rack: str | None = None
 
     @property
+    def has_plaintext(self) -> bool:
+        """Whether it has a listener without encryption."""
+        return any(e.security_protocol == PLAINTEXT for e in self.endpoints)
+
+    @property
     def address(self) -> tuple[str, int]:
         """Of its first listener without encryption, or of its first."""
         plain = next((e for e in self.endpoints if e.security_protocol == PLAINTEXT), self.endpoints[0])

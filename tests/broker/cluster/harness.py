@@ -118,7 +118,7 @@ class MemoryStorage:
         return self.logs.setdefault(partition, EncodedLog()), self.checkpointed.get(partition, 0)
 
     def roles_changed(self, replicas: Sequence[Replica]) -> None:
-        assert all(replica.partition in self.logs for replica in replicas)
+        assert all(replica.role is None or replica.partition in self.logs for replica in replicas)
 
     def high_watermark_moved(self, partition: TopicPartition, high_watermark: int) -> None:
         self.visible[partition] = high_watermark

@@ -114,7 +114,7 @@ class ControlRequests:
         states = encoding.partition_states(request)
         deleted: list[TopicPartition] = [p for p, s in states.items() if s.leader == LEADER_DURING_DELETE]
         live = [
-            LiveBroker(broker, *registration.address, registration.rack)
+            LiveBroker(broker, *registration.address, registration.rack, registration.has_plaintext)
             for broker, registration in encoding.live_brokers(request).items()
         ]
         kept = {partition: state for partition, state in states.items() if partition not in deleted}

@@ -81,14 +81,14 @@ def _metadata(broker: ClusterServices, request: MetadataRequest, call: Call) -> 
     if request.topics is None or (call.api_version == 0 and not request.topics):
         wanted, topics = list(broker.topics.by_name.values()), list[MetadataResponseTopic]()
         for topic in wanted:
-            topics.append(_topic_metadata(broker, topic))
+            topics.append(_topic_metadata(broker, topic, call.api_version))
             yield
     else:
         # As in Kafka the response has each topic once, however often the request names it.
         named = {(requested.topic_id, requested.name): requested for requested in request.topics}
         topics = []
         for requested in named.values():
-            topics.append(_requested_topic(broker, requested, request.allow_auto_topic_creation))
+            topics.append(_requested_topic(broker, requested, request.allow_auto_topic_creation, call.api_version))
             yield
     if request.include_topic_authorized_operations:
         for topic_response in topics:
@@ -114,13 +114,13 @@ def _topics_are_valid(request: MetadataRequest, api_version: int) -> bool:
 
 
 def _requested_topic(
-    broker: ClusterServices, requested: MetadataRequestTopic, may_create: bool
+    broker: ClusterServices, requested: MetadataRequestTopic, may_create: bool, api_version: int
 ) -> MetadataResponseTopic:
     if requested.topic_id != NULL_UUID:
         topic = broker.topics.by_id.get(requested.topic_id)
         if topic is None:
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, requested.topic_id)
-        return _topic_metadata(broker, topic)
+        return _topic_metadata(broker, topic, api_version)
     name = requested.name or ""
     topic = broker.topics.by_name.get(name)
     try:
@@ -135,13 +135,13 @@ def _requested_topic(
             logger.info("created topic %s, which a client requested", name)
     except Refusal as refusal:
         return MetadataResponseTopic(refusal.code, name)
-    return _topic_metadata(broker, topic)
+    return _topic_metadata(broker, topic, api_version)
 
 
-def _topic_metadata(broker: ClusterServices, topic: Topic) -> MetadataResponseTopic:
+def _topic_metadata(broker: ClusterServices, topic: Topic, api_version: int) -> MetadataResponseTopic:
     partitions = []
     for partition in topic.partitions:
-        described = broker.cluster.described(partition)
+        described = broker.cluster.described(partition, api_version)
         partitions.append(
             MetadataResponsePartition(
                 described.error_code,
@@ -180,7 +180,7 @@ def handle_unregister_broker(
     broker: ClusterServices, request: UnregisterBrokerRequest, call: Call
 ) -> UnregisterBrokerResponse:
     """A running broker cannot be unregistered, as in Kafka; one that does not run is not registered."""
-    if request.broker_id in [live.broker_id for live in _brokers(broker, call)]:
+    if request.broker_id in (broker.cluster.node_id, *broker.cluster.live):
         consequence = "the cluster is gone" if broker.cluster.is_alone else "it is unregistered"
         text = f"broker {request.broker_id} is running; stop it, and {consequence}"
         return UnregisterBrokerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=text)
