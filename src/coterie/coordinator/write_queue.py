@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from coterie.coordinator.commands import Command
+from coterie.coordinator.consumer.state import JOIN_GROUP_EPOCH
+from coterie.coordinator.consumer.steps import lone_step
 from coterie.coordinator.outcome import Context
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Token
 from coterie.coordinator.stored import StoredRecord
 from coterie.records.batch import HEADER_BYTES
 from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.offset_commit import OffsetCommitRequest
 
@@ -26,6 +30,15 @@ Kept = Callable[[Decision, list[Step]], None]
 BATCH_BYTES = 65_536
 RECORD_OVERHEAD_BYTES = 32  # at most: three lengths, two deltas, attributes, the number of headers
 _BESIDE_COMMITS = (HeartbeatRequest, OffsetCommitRequest)  # decided without a look at the group's offsets
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """What waits of one group. ``only_commits``: commits of a group that exists. ``stepping``: where it is lone steps of
+    consumers alone, their member ids."""
+
+    only_commits: bool
+    stepping: set[str] | None
 
 
 class WriteQueue:
@@ -38,8 +51,7 @@ class WriteQueue:
         self._shard, self._append, self._kept, self._batch_bytes = shard, append, kept, batch_bytes
         self._writes: deque[list[Decision]] = deque()
         self._room = 0  # bytes left in the last of them; 0 where no decision may join it
-        # Group ids of what waits; True where it is commits of a group that exists, so that more may be decided beside them.
-        self._waiting: dict[str, bool] = {}
+        self._waiting: dict[str, _Waiting] = {}  # by group id
 
     def __bool__(self) -> bool:
         """Whether decisions wait for `write`."""
@@ -55,12 +67,11 @@ class WriteQueue:
 
     def submit(self, command: Command, ctx: Context) -> bool:
         """Decides a command, and carries the decision out up to its first records; returns whether decisions wait for
-        `write`. The state that it is decided on has all of the group's earlier decisions but commits."""
-        if command.group_id in self._waiting:
-            beside_commits = self._waiting[command.group_id] and isinstance(command, _BESIDE_COMMITS)
-            if not beside_commits:
-                self.write()
-        decision = self._shard.submit(command, ctx)
+        `write`. The state that it is decided on has all of the group's earlier decisions but those that make no difference:
+        commits, and lone steps of other consumers."""
+        decision = self._decided_beside(command, ctx) if command.group_id in self._waiting else None
+        if decision is None:
+            decision = self._shard.submit(command, ctx)
         outcome = decision.outcome
         if not outcome.events and len(outcome.replies) == 1:
             # A heartbeat or a refusal: the group has not changed, so there is nothing to settle.
@@ -68,6 +79,23 @@ class WriteQueue:
         else:
             self._carry_out(decision, isinstance(command, OffsetCommitRequest))
         return bool(self._writes)
+
+    def _decided_beside(self, command: Command, ctx: Context) -> Decision | None:
+        """The decision on the state without what waits of the group; None where that may differ: then what waits is written."""
+        waiting = self._waiting[command.group_id]
+        if waiting.only_commits and isinstance(command, _BESIDE_COMMITS):
+            return self._shard.submit(command, ctx)
+        if (
+            waiting.stepping is not None
+            and isinstance(command, ConsumerGroupHeartbeatRequest)
+            and command.member_epoch > JOIN_GROUP_EPOCH
+            and command.member_id not in waiting.stepping
+        ):
+            decision = self._shard.submit(command, ctx)
+            if not decision.outcome.events or lone_step(decision.group, decision.outcome.events) is not None:
+                return decision
+        self.write()
+        return None
 
     def carry_out(self, decision: Decision) -> None:
         """Commits and settles, until records have to be written."""
@@ -92,8 +120,20 @@ class WriteQueue:
             self._room = min(self._batch_bytes(), BATCH_BYTES) - HEADER_BYTES
         self._writes[-1].append(decision)
         self._room = 0 if alone else max(self._room - size, 0)
-        only_commits = is_commit and self._waiting.get(group_id, True) and self._shard.group(group_id) is not None
-        self._waiting[group_id] = only_commits
+        self._waiting[group_id] = self._with(self._waiting.get(group_id), decision, is_commit)
+
+    def _with(self, waiting: _Waiting | None, decision: Decision, is_commit: bool) -> _Waiting:
+        """What waits of the decision's group once it does."""
+        if is_commit:
+            exists = self._shard.group(decision.group.group_id) is not None
+            return _Waiting(exists and (waiting is None or waiting.only_commits), None)
+        member_id = lone_step(decision.group, decision.outcome.events)
+        if member_id is None or (waiting is not None and waiting.stepping is None):
+            return _Waiting(False, None)
+        if waiting is None or waiting.stepping is None:
+            return _Waiting(False, {member_id})
+        waiting.stepping.add(member_id)
+        return waiting
 
     def write(self) -> None:
         """Appends what waits, and what that comes to."""

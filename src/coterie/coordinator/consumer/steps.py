@@ -3,6 +3,7 @@ assignment where the group epoch is ahead of it, and this member's reconciliatio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from coterie.coordinator.consumer import events as e
@@ -71,6 +72,23 @@ def reconciled(
     if current != member.current:
         outcome.events.append(e.CurrentStored(member.member_id, current))
     return current
+
+
+def lone_step(group: object, events: Sequence[object]) -> str | None:
+    """The member id of a consumer whose step towards the target is all that happens, and which releases no partition by it: a
+    decision for another member is the same before this one is kept as after it, unless that computes a new target. The parts
+    of one target share no partition, so nobody waits for what the member takes."""
+    if not isinstance(group, ConsumerGroup) or len(events) != 1:
+        return None
+    event = events[0]
+    if not isinstance(event, e.CurrentStored):
+        return None
+    member = group.members.get(event.member_id)
+    if member is None:
+        return None
+    before, after = member.current, event.current
+    is_released = any(after.assignment_epoch(p) is None for p in (*before.assigned, *before.pending_revocation))
+    return None if is_released or after.member_epoch <= JOIN_GROUP_EPOCH else member.member_id
 
 
 def replace_static(
