@@ -98,7 +98,7 @@ def logs_are_truncated_to_the_high_watermark(patch: Patch) -> None:
 
 
 def leader_epochs_are_not_checked(patch: Patch) -> None:
-    patch.setattr(Leader, "check_epoch", lambda leader, epoch: None)
+    patch.setattr(PartitionState, "check_epoch", lambda state, epoch: None)
     patch.setattr(Follower, "_is_over", lambda follower, request: not setattr(follower, "_under_way", None))
 
 

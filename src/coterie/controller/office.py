@@ -215,6 +215,10 @@ class Office:
 
             yield from session.decide(partition, change, batch)
             state = view.states.get(partition)
+            if state is not None and state.leader == broker:
+                yield from session.read_state(partition)  # its leader notifies of a new ISR seconds later
+                yield from session.decide(partition, change, batch)
+                state = view.states.get(partition)
             if state is not None and broker not in (state.leader, *state.isr):
                 session.stop(batch, [(partition, broker)], delete=False)
         yield from session.send(batch)

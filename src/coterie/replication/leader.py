@@ -9,7 +9,6 @@ from typing import Any
 
 from coterie.log.epoch_cache import EndOfEpoch
 from coterie.replication.states import (
-    NO_EPOCH,
     AppendDecided,
     Effect,
     EpochLookup,
@@ -135,19 +134,9 @@ class Leader:
 
     # -- followers ------------------------------------------------------------------------------------------------------
 
-    def check_epoch(self, current_leader_epoch: int) -> None:
-        """KIP-320. Raises ReplicaRefusal FENCED_LEADER_EPOCH for a follower of an earlier leader, and UNKNOWN_LEADER_EPOCH for
-        one that knows of a later one; NO_EPOCH is not compared."""
-        if current_leader_epoch == NO_EPOCH:
-            return
-        if current_leader_epoch < self.state.leader_epoch:
-            raise ReplicaRefusal(ReplicaError.FENCED_LEADER_EPOCH)
-        if current_leader_epoch > self.state.leader_epoch:
-            raise ReplicaRefusal(ReplicaError.UNKNOWN_LEADER_EPOCH)
-
     def fetch(self, request: ReplicaFetch, now_ms: int) -> tuple[ReplicaFetched, list[Effect]]:
         """A follower's fetch: its offset says what the follower has. Raises ReplicaRefusal."""
-        self.check_epoch(request.current_leader_epoch)
+        self.state.check_epoch(request.current_leader_epoch)
         remote = self.remotes.get(request.replica_id)
         if remote is None:
             raise ReplicaRefusal(ReplicaError.NOT_LEADER_OR_FOLLOWER)
@@ -165,7 +154,7 @@ class Leader:
 
     def end_of_epoch(self, request: EpochLookup) -> EndOfEpoch:
         """Raises ReplicaRefusal."""
-        self.check_epoch(request.current_leader_epoch)
+        self.state.check_epoch(request.current_leader_epoch)
         return self.log.epochs.end_of(request.epoch, self.log.end_offset)
 
     def _result(self, batches: Any) -> ReplicaFetched:

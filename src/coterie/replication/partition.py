@@ -67,8 +67,11 @@ class Replica:
         self.role = None
         return effects
 
-    def leading(self) -> Leader:
-        """Raises ReplicaRefusal NOT_LEADER_OR_FOLLOWER."""
+    def leading(self, current_leader_epoch: int = NO_EPOCH) -> Leader:
+        """A follower too checks the epoch of a request first. Raises ReplicaRefusal NOT_LEADER_OR_FOLLOWER,
+        FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH."""
+        if self.role is not None:
+            self.role.state.check_epoch(current_leader_epoch)
         if not isinstance(self.role, Leader):
             raise ReplicaRefusal(ReplicaError.NOT_LEADER_OR_FOLLOWER)
         return self.role

@@ -8,6 +8,7 @@ from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
 from coterie.replication.partition import Replica
 from coterie.replication.states import (
+    NO_EPOCH,
     Effect,
     PartitionState,
     ReplicaError,
@@ -114,11 +115,11 @@ class Replicas:
             )
         return self.partitions[partition]
 
-    def leader(self, partition: TopicPartition) -> Leader:
-        """Raises ReplicaRefusal NOT_LEADER_OR_FOLLOWER."""
+    def leader(self, partition: TopicPartition, current_leader_epoch: int = NO_EPOCH) -> Leader:
+        """Raises ReplicaRefusal as `Replica.leading`."""
         if partition not in self.partitions:
             raise ReplicaRefusal(ReplicaError.NOT_LEADER_OR_FOLLOWER)
-        return self.partitions[partition].leading()
+        return self.partitions[partition].leading(current_leader_epoch)
 
     def topic_configured(self, topic: str) -> None:
         """``config_of`` gives its partitions something else."""

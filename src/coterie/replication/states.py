@@ -31,6 +31,14 @@ class PartitionState:
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
 
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """KIP-320; NO_EPOCH is not checked. Raises ReplicaRefusal FENCED_LEADER_EPOCH for a replica or client of an earlier
+        leader, and UNKNOWN_LEADER_EPOCH for one that knows of a later one."""
+        if NO_EPOCH < current_leader_epoch < self.leader_epoch:
+            raise ReplicaRefusal(ReplicaError.FENCED_LEADER_EPOCH)
+        if current_leader_epoch > self.leader_epoch:
+            raise ReplicaRefusal(ReplicaError.UNKNOWN_LEADER_EPOCH)
+
 
 @dataclass(frozen=True, slots=True)
 class StoppedReplica:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from coterie.broker.cluster.fetch_requests import EARLIEST
 from coterie.broker.cluster.replica_manager import ReplicaManager
+from coterie.broker.cluster_view import ClusterView
 from coterie.broker.pending import Pending
 from coterie.broker.scheduling import Scheduler
-from coterie.replication.states import EpochLookup, ReplicaFetch, ReplicaRefusal, TopicPartition
+from coterie.replication.states import EpochLookup, ReplicaError, ReplicaFetch, ReplicaRefusal, TopicPartition
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import (
     FetchableTopicResponse,
@@ -36,8 +37,8 @@ from coterie.wire.messages.offset_for_leader_epoch import (
 class FollowerFetches:
     """Full requests alone: a follower that wants a session gets none (KIP-227), and goes on without."""
 
-    def __init__(self, manager: ReplicaManager, scheduler: Scheduler) -> None:
-        self._manager, self._scheduler = manager, scheduler
+    def __init__(self, manager: ReplicaManager, view: ClusterView, scheduler: Scheduler) -> None:
+        self._manager, self._view, self._scheduler = manager, view, scheduler
         self._sent: dict[tuple[int, TopicPartition], tuple[int, int]] = {}  # watermarks by follower
 
     def fetch(self, request: FetchRequest) -> FetchResponse | Pending:
@@ -75,11 +76,18 @@ class FollowerFetches:
                 partition, ReplicaFetch(replica_id, epoch, offset, wanted.log_start_offset, limit)
             )
         except ReplicaRefusal as refusal:
-            return PartitionData(wanted.partition, refusal.error.value, aborted_transactions=None, records=b"")
+            code = self._code_of(refusal, partition)
+            return PartitionData(wanted.partition, code, aborted_transactions=None, records=b"")
         watermarks = result.high_watermark, result.high_watermark, result.start_offset
         data = PartitionData(wanted.partition, ErrorCode.NONE, *watermarks, aborted_transactions=None)
         data.records = b"".join(result.batches)
         return data
+
+    def _code_of(self, refusal: ReplicaRefusal, partition: TopicPartition) -> int:
+        """A partition that the cluster does not have has no leader to be found."""
+        if refusal.error is ReplicaError.NOT_LEADER_OR_FOLLOWER and partition not in self._view.states:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return refusal.error.value
 
     def _recorded(self, request: FetchRequest, response: FetchResponse) -> FetchResponse:
         for topic in response.responses:
@@ -96,11 +104,12 @@ class FollowerFetches:
             for wanted in topic.partitions:
                 row = OffsetForLeaderPartitionResult(ErrorCode.NONE, wanted.partition)
                 lookup = EpochLookup(wanted.current_leader_epoch, wanted.leader_epoch)
+                partition = topic.topic, wanted.partition
                 try:
-                    end = self._manager.end_of_epoch((topic.topic, wanted.partition), lookup)
+                    end = self._manager.end_of_epoch(partition, lookup)
                     row.leader_epoch, row.end_offset = end.epoch, end.end_offset
                 except ReplicaRefusal as refusal:
-                    row.error_code = refusal.error.value
+                    row.error_code = self._code_of(refusal, partition)
                 rows.append(row)
             response.topics.append(OffsetForLeaderTopicResult(topic.topic, rows))
         return response
@@ -115,12 +124,11 @@ class FollowerFetches:
         return response
 
     def _end_of_log(self, topic: str, wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-        row = ListOffsetsPartitionResponse(wanted.partition_index)
+        row, partition = ListOffsetsPartitionResponse(wanted.partition_index), (topic, wanted.partition_index)
         try:
-            leader = self._manager.replicas.leader((topic, wanted.partition_index))
-            leader.check_epoch(wanted.current_leader_epoch)
+            leader = self._manager.replicas.leader(partition, wanted.current_leader_epoch)
         except ReplicaRefusal as refusal:
-            row.error_code = refusal.error.value
+            row.error_code = self._code_of(refusal, partition)
         else:
             is_earliest = wanted.timestamp == EARLIEST
             row.offset = leader.log.start_offset if is_earliest else leader.log.end_offset

@@ -53,7 +53,7 @@ class ClusterMember:
         self.fetchers = ReplicaFetchers(config, self.manager, self._address, now_ms, dial)
         self.control = ControlRequests(self.manager, view, self.driver, self._cluster_changed)
         self.commands = ControllerCommands(self.driver)
-        self.follower_fetches = FollowerFetches(self.manager, asyncio.get_running_loop())
+        self.follower_fetches = FollowerFetches(self.manager, view, asyncio.get_running_loop())
         self.journal: JournalSender | None = None
         self.at_end: list[Callable[[], Awaitable[None]]] = []  # what else ends with the membership
         self._is_registered = asyncio.Event()

@@ -132,13 +132,13 @@ class ReplicaManager:
 
     def fetch(self, partition: TopicPartition, request: ReplicaFetch) -> ReplicaFetched:
         """A follower's. Raises ReplicaRefusal."""
-        result, effects = self.replicas.leader(partition).fetch(request, self._now_ms())
+        result, effects = self.replicas.leader(partition, request.current_leader_epoch).fetch(request, self._now_ms())
         self.act(effects)
         return result
 
     def end_of_epoch(self, partition: TopicPartition, request: EpochLookup) -> EndOfEpoch:
         """A follower's OffsetForLeaderEpoch. Raises ReplicaRefusal."""
-        return self.replicas.leader(partition).end_of_epoch(request)
+        return self.replicas.leader(partition, request.current_leader_epoch).end_of_epoch(request)
 
     def isr_effect(self, effect: Any) -> None:
         """`IsrWritten` or `IsrRefused` of the ISR writer."""

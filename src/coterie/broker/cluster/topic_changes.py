@@ -93,13 +93,25 @@ class TopicAdministration:
             configs["min.insync.replicas"] = str(least)
         return configs
 
-    def assign(self, partitions: int, replication_factor: int, first_partition: int = 0) -> dict[int, tuple[int, ...]]:
+    def assign(self, partitions: int, replication_factor: int) -> dict[int, tuple[int, ...]]:
         """Partition -> live brokers. Raises Refusal INVALID_REPLICATION_FACTOR."""
+        count = max(len(self._view.live), 1)
+        start_index, shift = self._rng.randrange(count), self._rng.randrange(count)
+        return self._assigned(partitions, replication_factor, start_index, shift, 0)
+
+    def _added_to(self, first: Sequence[int], now: int, count: int) -> dict[int, tuple[int, ...]]:
+        """Partitions ``now`` to ``count`` of a topic whose partition 0 has the replicas ``first``: the leaders go round from
+        that one's, as in Kafka."""
+        start_index = next((index for index, broker in enumerate(sorted(self._view.live)) if broker >= first[0]), 0)
+        return self._assigned(count - now, len(first), start_index, start_index, now)
+
+    def _assigned(
+        self, partitions: int, replication_factor: int, start_index: int, shift: int, first_partition: int
+    ) -> dict[int, tuple[int, ...]]:
         brokers = sorted(self._view.live)
         if not 0 < replication_factor <= len(brokers):
             text = f"Replication factor: {replication_factor} larger than available brokers: {len(brokers)}."
             raise Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, text)
-        start_index, shift = self._rng.randrange(len(brokers)), self._rng.randrange(len(brokers))
         return assign_replicas(
             brokers,
             partitions,
@@ -123,18 +135,20 @@ class TopicAdministration:
         except NodeExists:
             raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.") from None
 
-    async def enlarge(self, name: str, count: int, assigned: Assignment | None, replication_factor: int) -> None:
+    async def enlarge(self, name: str, count: int, assigned: Assignment | None, *, validate_only: bool) -> None:
         """To ``count`` partitions; the new ones are ``assigned``, or go round. Raises Refusal, ZooKeeperError."""
         while True:
             node = await self._apply(Read(paths.topic(name)))
             if not isinstance(node, Znode):
                 raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             now = nodes.assignments_of(node.data)
-            added = assigned or self.assign(count - len(now), replication_factor, len(now))
+            _check_enlargeable(name, now)
+            added = assigned or self._added_to(now[0].replicas, len(now), count)
             every = {**now, **{number: ReplicaAssignment(tuple(ids)) for number, ids in added.items()}}
             data = nodes.assignments(every, nodes.topic_id_of(node.data))
             try:
-                await self._apply(Write(paths.topic(name), data, node.version))
+                if not validate_only:
+                    await self._apply(Write(paths.topic(name), data, node.version))
                 return
             except BadVersion:
                 continue
@@ -176,3 +190,13 @@ class TopicAdministration:
     def close(self) -> None:
         for task in self._creating.values():
             task.cancel()
+
+
+def _check_enlargeable(name: str, now: Mapping[int, ReplicaAssignment]) -> None:
+    """Raises Refusal."""
+    if any(assignment.is_reassigned for assignment in now.values()):
+        text = f"Partitions of topic {name} are being reassigned; add partitions once that has ended."
+        raise Refusal(ErrorCode.REASSIGNMENT_IN_PROGRESS, text)
+    if 0 not in now:
+        text = f"Unexpected replica assignment of topic {name} in ZooKeeper: partition 0 is missing."
+        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, text)

@@ -104,15 +104,17 @@ def _assignment(
     return assigned
 
 
-def _check_assignment(broker: TopicServices, assigned: dict[int, tuple[int, ...]], indexes: range) -> None:
-    """Raises Refusal INVALID_REPLICA_ASSIGNMENT."""
+def _check_assignment(
+    broker: TopicServices, assigned: dict[int, tuple[int, ...]], indexes: range, factor: int | None = None
+) -> None:
+    """``factor``: the number of replicas of the topic's other partitions. Raises Refusal INVALID_REPLICA_ASSIGNMENT."""
     if sorted(assigned) != list(indexes):
         text = f"the partitions {sorted(assigned)} are assigned, and not {indexes.start} to {indexes.stop - 1}"
         raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-    if len({len(replicas) for replicas in assigned.values()}) > 1 or not all(assigned.values()):
-        raise Refusal(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT, "each partition has the same number of replicas, 1 at least"
-        )
+    factors = {len(replicas) for replicas in assigned.values()} | ({factor} if factor else set())
+    if len(factors) > 1 or not all(assigned.values()):
+        text = "each partition has the same number of replicas, 1 at least"
+        raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text + (f"; the others have {factor}" if factor else ""))
     for replicas in assigned.values():
         dead = [broker_id for broker_id in replicas if broker_id not in broker.cluster.live]
         if dead or len(set(replicas)) < len(replicas):
@@ -160,10 +162,10 @@ async def _enlarge(
     assigned = None
     if requested.assignments is not None:
         assigned = {now + n: tuple(a.broker_ids) for n, a in enumerate(requested.assignments)}
-        _check_assignment(broker, assigned, range(now, requested.count))
-    if not request.validate_only:
         factor = len(broker.cluster.described(topic.partitions[0]).replica_ids)
-        await changes.enlarge(topic.name, requested.count, assigned, factor)
+        _check_assignment(broker, assigned, range(now, requested.count), factor)
+    await changes.enlarge(topic.name, requested.count, assigned, validate_only=request.validate_only)
+    if not request.validate_only:
         await changes.until_led(topic.name, requested.count, request.timeout_ms)
 
 

@@ -341,7 +341,7 @@ class ClusterBroker(ReplicatingBroker):
 
     def answer_follower(self, partition: TopicPartition, request: EpochLookup | ReplicaFetch, answer: Answer) -> None:
         try:
-            leader = self.replicas.leader(partition)
+            leader = self.replicas.leader(partition, request.current_leader_epoch)
             if isinstance(request, EpochLookup):
                 answer(leader.end_of_epoch(request))
                 return
@@ -354,8 +354,7 @@ class ClusterBroker(ReplicatingBroker):
 
     def answer_ends(self, partition: TopicPartition, current_leader_epoch: int, answer: Answer) -> None:
         try:
-            leader = self.replicas.leader(partition)
-            leader.check_epoch(current_leader_epoch)
+            leader = self.replicas.leader(partition, current_leader_epoch)
         except ReplicaRefusal as refusal:
             answer(refusal.error)
             return
