@@ -9,10 +9,11 @@ from typing import Any
 
 import click
 
+from coterie.cli.conformance_cluster_clients import CLIENT_NAMES
 from coterie.cli.conformance_options import PartOptions
 from coterie.cli.conformance_parts import KAFKA_PARTS, NIGHTLY_QUESTIONS, OTHER_PARTS
 from coterie.cli.invocation import json_option
-from coterie.cli.ranges import IntegerRange
+from coterie.cli.ranges import IntegerRange, NumberRange
 from coterie.conformance.kafka import EVERY_VERSION, CannotRun
 from coterie.console.terminal import write_json, write_line, write_lines
 from coterie.quantity import quantity
@@ -33,6 +34,7 @@ Examples:
   coterie conformance --part zookeeper --part rocketmq
   coterie conformance --part hostile
   coterie conformance --part cluster --strikes 10
+  coterie conformance --part cluster-clients --minutes 5
 
 \b
 Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. Exits 0 when nothing unexplained differed,
@@ -71,6 +73,21 @@ Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. 
     show_default=True,
     help="Of the part cluster: brokers killed or paused under load.",
 )
+@click.option(
+    "--minutes",
+    type=NumberRange(0, 60, min_open=True),
+    default=5.0,
+    show_default=True,
+    help="Of the part cluster-clients: how long a broker is killed every 20 s, on each side.",
+)
+@click.option(
+    "--client",
+    "clients",
+    multiple=True,
+    type=click.Choice(CLIENT_NAMES),
+    help="Of the part cluster-clients: only this client; may be given again.",
+)
+@click.option("--alone", "is_alone", is_flag=True, help="Of the part cluster-clients: without Apache Kafka beside.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The first story's seed.")
 @json_option
 def conformance(

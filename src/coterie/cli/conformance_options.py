@@ -24,6 +24,9 @@ class PartOptions:
     replay: Path | None = None
     record: bool = False
     strikes: int = 30
+    minutes: float = 5.0
+    clients: tuple[str, ...] = ()
+    is_alone: bool = False
 
 
 def write_check(name: str, wrong: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.addresses import format_address
 from coterie.cli.conformance_cluster import CLUSTER_VERSION, cluster_part, cluster_sentences
+from coterie.cli.conformance_cluster_clients import cluster_clients_part, cluster_clients_sentences
 from coterie.cli.conformance_histories import histories_part, histories_sentences
 from coterie.cli.conformance_hostile import hostile_part
 from coterie.cli.conformance_options import Figures, PartOptions, write_check
@@ -325,6 +326,7 @@ KAFKA_PARTS: dict[str, KafkaPart] = {
     "members": KafkaPart(members_part, members_sentences, ("4.3.0",)),
     "histories": KafkaPart(histories_part, histories_sentences, NEWER),
     "cluster": KafkaPart(cluster_part, cluster_sentences, (CLUSTER_VERSION,)),
+    "cluster-clients": KafkaPart(cluster_clients_part, cluster_clients_sentences, (CLUSTER_VERSION,)),
     "everything": KafkaPart(_everything, _everything_sentences),
     "certify": KafkaPart(_certify, _certify_sentences),
 }

@@ -1,8 +1,9 @@
 // Apache Kafka's own producers and consumers at work on a cluster. What they observe goes out on stdout, a line each:
 //   S PROCESS PARTITION VALUE OFFSET    a record was acknowledged (OFFSET -1: whether it was written is unknown)
 //   P PROCESS MOVED [PARTITION OFFSET:VALUE,OFFSET:VALUE...]...    a poll; MOVED is 1 where positions moved before it
+//   C PROCESS    a member's commit was accepted
 // Arguments: BOOTSTRAP TOPIC PARTITIONS WRITERS READERS MEMBERS GROUP. Readers read everything again and again, members share the
-// partitions in a group. The end of stdin ends the writers, and then the others.
+// partitions in a group. A line on stdin ends the writers, the end of stdin the others too.
 import java.time.Duration;
 import java.util.*;
 import java.util.concurrent.Future;
@@ -15,7 +16,7 @@ public class ClusterLoad {
     static final String[] COMPRESSIONS = {"none", "gzip", "snappy", "lz4", "zstd"};
     static final int WINDOW = 8;
     static final long PAUSE_MS = 150;
-    static volatile boolean stopped = false;
+    static volatile boolean stopped = false, writersStopped = false;
     static String bootstrap, topic, group;
     static int partitions;
 
@@ -38,13 +39,13 @@ public class ClusterLoad {
         String process = "java-writer-" + number;
         Random random = new Random(number);
         long count = 0;
-        while (!stopped) {
+        while (!writersStopped) {
             Map<String, Object> settings = settings(
                 "acks", "all", "enable.idempotence", true, "request.timeout.ms", 5000, "delivery.timeout.ms", 30000,
                 "linger.ms", 2, "compression.type", COMPRESSIONS[number % COMPRESSIONS.length]);
             try (var producer = new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
                 boolean isUsable = true;
-                while (isUsable && !stopped) {
+                while (isUsable && !writersStopped) {
                     List<ProducerRecord<String, String>> records = new ArrayList<>();
                     List<Future<RecordMetadata>> futures = new ArrayList<>();
                     for (int i = random.nextInt(WINDOW); i >= 0; i--)
@@ -102,6 +103,7 @@ public class ClusterLoad {
 
     /** A member of the group, which commits what it has written out. */
     static void join(int number) {
+        String process = "java-member-" + number;
         boolean[] moved = {true};
         ConsumerRebalanceListener listener = new ConsumerRebalanceListener() {
             @Override public void onPartitionsRevoked(Collection<TopicPartition> revoked) {}
@@ -116,21 +118,25 @@ public class ClusterLoad {
                 "session.timeout.ms", 10000, "heartbeat.interval.ms", 1000, "default.api.timeout.ms", 20000);
             try (var consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
                 consumer.subscribe(List.of(topic), listener);
+                boolean isUncommitted = false;
                 while (!stopped) {
-                    boolean hasRecords = polled("java-member-" + number, consumer, moved);
-                    if (hasRecords) commit(consumer);
+                    isUncommitted |= polled(process, consumer, moved);
+                    if (isUncommitted) isUncommitted = !isCommitted(process, consumer);
                 }
             } catch (RuntimeException e) {
-                System.err.println("java-member-" + number + ": " + e);
+                System.err.println(process + ": " + e);
             }
         }
     }
 
-    static void commit(KafkaConsumer<String, String> consumer) {
+    static boolean isCommitted(String process, KafkaConsumer<String, String> consumer) {
         try {
             consumer.commitSync();
+            write("C " + process);
+            return true;
         } catch (CommitFailedException | org.apache.kafka.common.errors.RetriableException e) {
             System.err.println(e);
+            return false;
         }
     }
 
@@ -171,6 +177,8 @@ public class ClusterLoad {
         List<Thread> all = new ArrayList<>(threads(Integer.parseInt(args[3]), ClusterLoad::produce));
         all.addAll(threads(Integer.parseInt(args[4]), ClusterLoad::read));
         all.addAll(threads(Integer.parseInt(args[5]), ClusterLoad::join));
+        System.in.read();
+        writersStopped = true;
         while (System.in.read() >= 0) {}
         stopped = true;
         for (Thread thread : all) thread.join();

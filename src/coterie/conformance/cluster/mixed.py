@@ -1,10 +1,9 @@
-"""A cluster of Apache Kafka's and coterie's brokers on one ZooKeeper: processes, and what ZooKeeper has of the cluster."""
+"""A cluster of Apache Kafka's and coterie's brokers on one ZooKeeper, as processes."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -13,22 +12,17 @@ from enum import Enum
 from pathlib import Path
 
 from coterie.addresses import format_address
+from coterie.conformance.cluster.view import ZooKeeperView
 from coterie.conformance.coterie_process import CoterieBroker
 from coterie.conformance.kafka import CannotRun, KafkaBroker
-from coterie.controller import nodes
 from coterie.pipeline.session import JavaMissing
-from coterie.replication.states import PartitionState, TopicPartition
 from coterie.testing.local_zookeeper import LocalZooKeeper
-from coterie.zookeeper import paths
-from coterie.zookeeper.operations import List, Read, Znode
-from coterie.zookeeper_session import ZooKeeperSession, connect
 
 VERSION = "2.6.3"  # the last whose brokers are run here on ZooKeeper
 HEAP = "256m"
 TICK_MS = 1_000  # ZooKeeper's: a session may have 2 to 20 of them
 PATIENCE_S = 180.0  # a machine with other work takes its time
 LOOK_EVERY_S = 0.2
-_SESSION_MS, _CONNECT_MS = 30_000, 20_000
 # Of every broker. Timeouts are shorter than Kafka's defaults, so that a failure is noticed in seconds; on a busy machine a JVM
 # that starts is silent for longer than 6 s.
 SETTINGS = {
@@ -99,16 +93,14 @@ class MixedBroker:
         return f"broker {self.broker_id} ({self.kind.value})"
 
 
-class MixedCluster:
+class MixedCluster(ZooKeeperView):
     """Use `mixed_cluster`. ``settings``: of every broker, beside `SETTINGS`."""
 
     def __init__(self, folder: Path, zookeeper: LocalZooKeeper, settings: Mapping[str, str], heap: str) -> None:
         self.folder, self._zookeeper, self._heap = folder, zookeeper, heap
         self._settings = {**SETTINGS, **settings, "zookeeper.connect": zookeeper.address}
         self.brokers: dict[int, MixedBroker] = {}
-        self._session = ZooKeeperSession(
-            connect(zookeeper.address, _SESSION_MS, _CONNECT_MS), lambda _: None, lambda _: None
-        )
+        super().__init__(zookeeper.address)
 
     def add(self, broker_id: int, kind: BrokerKind) -> MixedBroker:
         """A further broker, started. Raises CannotRun."""
@@ -171,49 +163,7 @@ class MixedCluster:
                 with suppress(ProcessLookupError):
                     broker.process.resume()
                 self.kill(broker.broker_id)
-        self._session.close()
-
-    # -- what ZooKeeper has ---------------------------------------------------------------------------------------------
-
-    def _read(self, path: str) -> str | None:
-        node = self._session.apply(Read(path))
-        return node.data if isinstance(node, Znode) else None
-
-    def controller(self) -> int | None:
-        """The broker in office, or the last one while its session lives; None between two."""
-        data = self._read(nodes.CONTROLLER)
-        return None if data is None else int(json.loads(data)["brokerid"])
-
-    def is_registered(self, broker_id: int) -> bool:
-        """Whether the broker's session lives."""
-        return self._read(paths.broker(broker_id)) is not None
-
-    def assignment(self, topic: str) -> dict[int, tuple[int, ...]]:
-        """Partition -> replicas; empty for a topic that is not there."""
-        data = self._read(paths.topic(topic))
-        return {} if data is None else nodes.replicas_of(data)
-
-    def state(self, partition: TopicPartition) -> PartitionState | None:
-        """Leader, epoch and ISR."""
-        node = self._session.apply(Read(paths.partition_state(*partition)))
-        replicas = self.assignment(partition[0]).get(partition[1], ())
-        return nodes.state_of(node, replicas) if isinstance(node, Znode) else None
-
-    def leader(self, partition: TopicPartition) -> int | None:
-        """None where there is no leader that is registered."""
-        state = self.state(partition)
-        return state.leader if state is not None and self.is_registered(state.leader) else None
-
-    def is_whole(self) -> bool:
-        """Whether there is a controller, and each replica of each topic is in sync."""
-        topics = self._session.apply(List(paths.TOPICS))
-        assert isinstance(topics, list)
-        return self.controller() is not None and all(map(self.are_in_sync, topics))
-
-    def are_in_sync(self, topic: str) -> bool:
-        """Whether each partition has all its replicas in the ISR."""
-        states = [self.state((topic, number)) for number in self.assignment(topic)]
-        return bool(states) and all(state is not None and set(state.isr) == set(state.replicas) for state in states)
+        super().close()
 
 
 @contextmanager

@@ -130,19 +130,19 @@ class Strikes:
         report.wrong += map(str, anomalies(history, read_to_end=True))
         for topic in (TOPIC, OFFSETS_TOPIC):
             await until_equal(self._cluster, topic)
-        committed = await committed_offsets(self._cluster, GROUP)
+        committed = await committed_offsets(self._cluster.bootstrap, GROUP)
         report.wrong += not_delivered(history, "java-member-", committed)
         if not committed:
             report.wrong.append(f"the group {GROUP} has committed nothing")
 
 
-async def committed_offsets(cluster: MixedCluster, group: str) -> dict[TopicPartition, int]:
+async def committed_offsets(bootstrap: str, group: str) -> dict[TopicPartition, int]:
     """Raises NotInTime."""
     committed: dict[TopicPartition, int] = {}
 
     async def are_known() -> bool:
         try:
-            async with Admin({"bootstrap.servers": cluster.bootstrap}) as admin:
+            async with Admin({"bootstrap.servers": bootstrap}) as admin:
                 offsets = await admin.group_offsets(group)
         except KafkaError:
             return False

@@ -194,7 +194,7 @@ class WayOut:
         for topic in (TOPIC, OFFSETS_TOPIC):
             await until_equal(self._cluster, topic)
         report.wrong += map(str, anomalies(history))
-        committed = await committed_offsets(self._cluster, GROUP)
+        committed = await committed_offsets(self._cluster.bootstrap, GROUP)
         report.wrong += not_delivered(history, "", committed)
 
 
