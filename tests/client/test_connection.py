@@ -122,6 +122,29 @@ def test_a_function_takes_a_response_as_it_arrives_and_an_error_in_a_turn_of_its
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("pieces", [1, 2, 3, 30])
+def test_answers_are_told_apart_however_they_are_cut(pieces: int) -> None:
+    """The first one holds what looks like a whole answer to the second request, and may be cut just before it."""
+
+    async def story() -> None:
+        connection = Connection("test")
+        connection.connection_made(Silent())
+        answers, errors = list[bytes](), list[Exception]()
+        for _ in range(2):
+            connection.begin(HeartbeatRequest("g"), 0, 10, answers.append, errors.append)
+        second = bytes.fromhex("00000006000000020000")
+        first = bytes.fromhex("0000000e00000001") + second
+        sent = first + second
+        cuts = {1: [], 2: [8], 3: [8, len(first)]}.get(pieces, range(1, len(sent)))
+        for start, end in zip([0, *cuts], [*cuts, len(sent)], strict=True):
+            connection.data_received(sent[start:end])
+        assert answers == [first[4:], second[4:]]
+        assert not errors
+        assert not connection.closed
+
+    asyncio.run(story())
+
+
 def test_an_answer_is_returned() -> None:
     async def story() -> None:
         connection, task = asking(10)

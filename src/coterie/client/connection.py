@@ -167,8 +167,15 @@ class Connection(asyncio.Protocol):
             frame = b"".join(self._parts)
             self._parts.clear()
             self._answered(frame)
-        if data:
+        if data and not self._is_one_answer(data):
             self._small_answers(data)
+
+    def _is_one_answer(self, data: bytes) -> bool:
+        """Whether the data was one whole answer, as most of it is."""
+        if self._buffer or len(data) < 8 or int.from_bytes(data[:4], "big") != len(data) - 4:
+            return False
+        self._answered(data[4:])
+        return True
 
     def _small_answers(self, data: bytes) -> None:
         buffer = self._buffer

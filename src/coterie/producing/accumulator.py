@@ -102,7 +102,9 @@ class Accumulator:
         for queue in self.busy.values():
             if not queue.batches:
                 continue
-            deadline_ms = min(deadline_ms, self._deadline_ms(queue.batches[0]))
+            expires_ms = self._deadline_ms(queue.batches[0])
+            if expires_ms < deadline_ms:
+                deadline_ms = expires_ms
             batch = queue.candidate()
             if batch is not None:
                 if now_ms < batch.retry_at_ms:

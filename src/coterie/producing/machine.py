@@ -39,6 +39,7 @@ from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.produce import ProduceResponse
 
 LeaderOf = Callable[[str, int], int | None]
+_UNNAMED = ProduceFailure(ErrorCode.NETWORK_EXCEPTION, "the response does not name the partition", True)
 ReadyBatch = tuple[PartitionQueue, ProducerBatch]  # a partition and the batch of it that goes next
 
 
@@ -107,9 +108,8 @@ class ProducerMachine:
     def produced(self, token: int, response: ProduceResponse, now_ms: float, jitter: float) -> None:
         """The response to a request."""
         results = results_of(response)
-        unnamed = ProduceFailure(ErrorCode.NETWORK_EXCEPTION, "the response does not name the partition", True)
         for batch in self._returned(token):
-            result, log_start_offset = results.get(batch.partition, (unnamed, -1))
+            result, log_start_offset = results.get(batch.partition, (_UNNAMED, -1))
             self._attempt_ended(batch, result, log_start_offset, now_ms, jitter)
 
     def sent(self, token: int, now_ms: float) -> None:
@@ -184,9 +184,11 @@ class ProducerMachine:
             accumulator.is_changed, accumulator.due_ms = False, FOREVER_MS
         else:
             self._drain(now_ms)
-            accumulator.is_changed = False
-            repeated = [i.retry_at_ms for i in (self._leaders, self._producer_id) if now_ms < i.retry_at_ms]
-            accumulator.due_ms = min([accumulator.next_deadline_ms(now_ms), *repeated])
+            due_ms = accumulator.next_deadline_ms(now_ms)
+            for repeated in (self._leaders, self._producer_id):
+                if now_ms < repeated.retry_at_ms < due_ms:
+                    due_ms = repeated.retry_at_ms
+            accumulator.is_changed, accumulator.due_ms = False, due_ms
         return self._taken()
 
     def _expire(self, now_ms: float) -> None:
@@ -247,8 +249,11 @@ class ProducerMachine:
                 by_leader.setdefault(leader, []).append((queue, batch))
                 if is_due:
                     due.add(leader)
-        ready = {leader: [each for each in by_leader[leader] if self._may_number(*each, now_ms)] for leader in due}
-        return {leader: batches for leader, batches in ready.items() if batches}, unadded
+        ready: dict[int, list[ReadyBatch]] = {}
+        for leader in due:
+            if batches := [each for each in by_leader[leader] if self._may_number(*each, now_ms)]:
+                ready[leader] = batches
+        return ready, unadded
 
     def _send(self, node_id: int, ready: Sequence[ReadyBatch]) -> bool:
         """Up to max.request.size; one batch is sent whatever its size. Returns whether there may be more to send."""

@@ -92,9 +92,11 @@ def encode_batch(
 ) -> bytes:
     """One batch of (timestamp ms, key, value, headers); at least one item."""
     assert items, "a batch holds at least one record"
-    base_timestamp = items[0][0]
+    base_timestamp = newest = items[0][0]
     pieces: list[bytes] = []
     for delta, (timestamp, key, value, headers) in enumerate(items):
+        if timestamp > newest:
+            newest = timestamp
         pieces += _record(timestamp - base_timestamp, delta, key, value, headers)
     header = BatchHeader(
         base_offset,
@@ -105,7 +107,7 @@ def encode_batch(
         attributes | codec,
         len(items) - 1,
         base_timestamp,
-        max(item[0] for item in items),
+        newest,
         producer_id,
         producer_epoch,
         base_sequence,
