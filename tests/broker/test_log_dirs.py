@@ -21,6 +21,7 @@ from coterie.wire.messages.describe_log_dirs import (
     DescribeLogDirsResponse,
 )
 from coterie.wire.messages.produce import ProduceResponse
+from tests.broker.test_replicated_writes import one_of_two
 from tests.broker.test_server import Client, broker, make_topic, produce, run
 
 
@@ -97,5 +98,22 @@ def test_a_replica_stays_in_the_one_directory(version: int) -> None:
                 response = await client.ask(request, AlterReplicaLogDirsResponse, version)
                 assert [t.topic_name for t in response.results] == ["t", "nobody-made-this", "no/name"]
                 assert [p.error_code for t in response.results for p in t.partitions] == expected
+
+    run(story)
+
+
+def test_a_partition_without_a_replica_here_is_in_no_directory() -> None:
+    """testReplicaNotAvailable: in a cluster; the topic is known, and its replica is on another broker."""
+
+    async def story() -> None:
+        async with one_of_two() as (broker, client, _, _):
+            broker.topics.announce("elsewhere", 1, b"e" * 16, {})
+            topics = [AlterReplicaLogDirTopic(name, [0]) for name in ("t", "elsewhere")]
+            request = AlterReplicaLogDirsRequest([AlterReplicaLogDir("memory", topics)])
+            response = await client.ask(request, AlterReplicaLogDirsResponse, 2)
+            codes = [p.error_code for t in response.results for p in t.partitions]
+            assert codes == [ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE]
+            (directory,) = (await describe(client, None)).results
+            assert sorted(topic.name for topic in directory.topics) == ["__consumer_offsets", "t"]
 
     run(story)

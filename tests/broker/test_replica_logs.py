@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from coterie.broker.checkpoints import LogCheckpoints
+from coterie.broker.disk import DiskFileSystem
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topics import Topics
 from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.findings import unreported
+from coterie.log.partition_log import PartitionLog
 from coterie.records.encoding import encode_batch
 
 ID = bytes(16)
@@ -80,3 +88,70 @@ def test_a_log_of_a_deleted_topic() -> None:
     assert not fs.exists("t-1")
     topics.announce("t", 3, ID, {})
     assert topics.partition("t", 1).log.end_offset == 0
+
+
+def led(topics: Topics, name: str) -> PartitionLog:
+    """The log of a topic's one partition, which has a replica here."""
+    topics.announce(name, 1, name.encode().ljust(16), {})
+    return topics.store(topics.partition(name, 0))
+
+
+def append(log: PartitionLog, count: int, high_watermark: int) -> None:
+    for _ in range(count):
+        log.append(encode_batch([(5, b"k", b"v", ())]), 5)
+    log.move_high_watermark(high_watermark)
+
+
+def kept(topics: Topics, fs: MemoryFileSystem) -> dict[str, int]:
+    """The high watermarks of the checkpoint that is written now, which another process begins with."""
+    topics.save_high_watermarks()
+    checkpoints = LogCheckpoints(fs, unreported)
+    checkpoints.load(clean=False)
+    return checkpoints.high_watermarks
+
+
+def test_the_high_watermark_of_one_partition_is_kept() -> None:
+    """testHighWatermarkPersistenceSinglePartition"""
+    fs = MemoryFileSystem()
+    topics = opened(fs)
+    assert kept(topics, fs) == {}
+    log = led(topics, "foo")
+    assert kept(topics, fs) == {"foo-0": 0}
+    append(log, 0, 5)
+    assert kept(topics, fs) == {"foo-0": log.high_watermark} == {"foo-0": 0}  # not behind the log's end
+    append(log, 6, 5)
+    assert kept(topics, fs) == {"foo-0": 5}
+
+
+def test_the_high_watermarks_of_several_partitions_are_kept() -> None:
+    """testHighWatermarkPersistenceMultiplePartitions"""
+    fs = MemoryFileSystem()
+    topics = opened(fs)
+    one = led(topics, "foo1")
+    append(one, 6, 5)
+    assert kept(topics, fs) == {"foo1-0": 5}
+    two = led(topics, "foo2")
+    assert kept(topics, fs) == {"foo1-0": 5, "foo2-0": 0}
+    append(two, 16, 15)
+    append(one, 6, 10)
+    assert kept(topics, fs) == {"foo1-0": 10, "foo2-0": 15}
+    again = opened(fs)
+    assert [led(again, name).high_watermark for name in ("foo1", "foo2")] == [10, 15]
+
+
+@pytest.mark.parametrize("is_relative", [False, True])
+def test_the_checkpoint_is_in_the_folder_of_the_logs(
+    is_relative: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """testHighWaterMarkDirectoryMapping, testHighwaterMarkRelativeDirectoryMapping"""
+    monkeypatch.chdir(tmp_path)
+    topics = Topics(
+        DiskFileSystem(Path("data") if is_relative else tmp_path / "data"), BrokerSettings(), in_cluster=True
+    )
+    topics.load()
+    topics.announce("t", 2, ID, {})
+    topics.store(topics.partition("t", 1))
+    topics.save_high_watermarks()
+    assert (tmp_path / "data" / "replication-offset-checkpoint").read_text() == "0\n1\nt 1 0\n"
+    assert (tmp_path / "data" / "t-1").is_dir()
+    topics.close()

@@ -14,6 +14,7 @@ from coterie.broker.cluster_view import ClusterView, LiveBroker
 from coterie.broker.replica_effects import AppendToken
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC, Partition
+from coterie.records.encoding import encode_batch
 from coterie.replication.leader import Leader
 from coterie.replication.partition import Replica
 from coterie.replication.states import (
@@ -48,6 +49,7 @@ from tests.broker.test_server import FAST, Client, run
 ME, OTHER = 1, 2
 SETTINGS = FAST | {"offsets.topic.num.partitions": "1"}
 LONG_MS = 60_000
+OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def act(broker: Broker, effects: Iterable[Effect]) -> None:
@@ -111,8 +113,10 @@ async def one_of_two(**settings: str) -> AsyncIterator[tuple[Broker, Client, Par
         await broker.stop()
 
 
-def produce(client: Client, acks: int, timeout_ms: int = LONG_MS) -> asyncio.Task[ProduceResponse]:
-    data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch(b"a"))])]
+def produce(
+    client: Client, acks: int, timeout_ms: int = LONG_MS, records: bytes = batch(b"a")
+) -> asyncio.Task[ProduceResponse]:
+    data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, records)])]
     return asyncio.create_task(client.ask(ProduceRequest(None, acks, timeout_ms, data), ProduceResponse, 8))
 
 
@@ -141,6 +145,34 @@ def test_a_produce_waits_for_no_replica_that_is_not_in_sync(acks: int) -> None:
         async with one_of_two() as (broker, client, partition, _):
             lead(broker, partition, (ME, OTHER) if acks == 1 else (ME,))
             assert code(await produce(client, acks)) == ErrorCode.NONE
+
+    run(story)
+
+
+def test_acks_are_none_one_or_all() -> None:
+    """testIllegalRequiredAcks"""
+
+    async def story() -> None:
+        async with one_of_two() as (broker, client, partition, _):
+            lead(broker, partition, (ME, OTHER))
+            assert code(await produce(client, 3)) == ErrorCode.INVALID_REQUIRED_ACKS
+            assert partition.log.end_offset == 0
+
+    run(story)
+
+
+def test_a_sequence_out_of_order_is_refused_with_the_start_of_the_log() -> None:
+    """testReceiveOutOfOrderSequenceExceptionWithLogStartOffset"""
+
+    async def story() -> None:
+        async with one_of_two() as (broker, client, partition, _):
+            lead(broker, partition, (ME, OTHER))
+            for sequence, error in ((0, ErrorCode.NONE), (1, ErrorCode.NONE), (2, ErrorCode.NONE), (13, OUT_OF_ORDER)):
+                ids = {"producer_id": 234, "producer_epoch": 5, "base_sequence": sequence}
+                response = await produce(client, 1, records=encode_batch([(1_000, None, b"v", ())], **ids))
+                (row,) = response.responses[0].partition_responses
+                assert (row.error_code, row.log_start_offset) == (error, 0)
+            assert partition.log.end_offset == 3
 
     run(story)
 
@@ -325,7 +357,7 @@ def test_the_end_is_not_available_until_the_new_leaders_high_watermark_is(versio
             assert await listed(-1) == (error, -1)
             assert await listed(10**13) == (error, -1)
             assert await listed(-2) == (0, 0)
-            assert await listed(-1, replica_id=-2) == (0, 1)
+            assert await listed(-1, replica_id=-2) == (0, 2)
             fetched(broker, leader)
             assert await listed(-1) == (0, 2)
 

@@ -94,6 +94,7 @@ def test_a_slip_in_a_reassignment_is_an_error_of_the_call(coterie_broker: LocalB
 
 
 def test_replicas_are_described_where_a_broker_is_gone(cluster: LocalBroker) -> None:
+    """testUnderReplicatedPartitionsCorrectSemantics: as long as one replica is not in the ISR."""
     with admin_of(cluster) as admin:
         admin.create_topic("orders", 3, replication_factor=2)
         (one, *_) = admin.topics(["orders"])["orders"].partitions

@@ -135,7 +135,7 @@ class _Wait:
 
     def _changed(self, tail: _Tail, by: int) -> None:
         self._bytes += by
-        if self._bytes < self._min_bytes and not tail.is_gone():
+        if self._bytes < self._min_bytes and not tail.is_refused():
             return
         read, enough = self._fetching.read()
         if enough:
@@ -169,9 +169,9 @@ class _Tail:
         self._stable_offset = partition.log.last_stable_offset if committed else -1
 
     def appended(self) -> None:
-        """Something was appended, or the topic is gone."""
+        """Something was appended, the topic is gone, or this broker's role has changed."""
         log = self.partition.log
-        if self._committed and not self.is_gone():
+        if self._committed and not self.is_refused():
             stable_offset = log.last_stable_offset
             if stable_offset == self._stable_offset:
                 return
@@ -180,11 +180,17 @@ class _Tail:
         by, self.bytes = now - self.bytes, now
         self.changed(self, by)
 
-    def is_gone(self) -> bool:
-        """Whether the topic was deleted: then the fetch is answered with its error."""
+    def is_refused(self) -> bool:
+        """Whether the fetch is answered with an error: the topic was deleted, or another broker leads, or in another epoch."""
         topic = self._topics.by_name.get(self.partition.topic)
         index = self.partition.index
-        return topic is None or index >= len(topic.partitions) or topic.partitions[index] is not self.partition
+        if topic is None or index >= len(topic.partitions) or topic.partitions[index] is not self.partition:
+            return True
+        try:
+            _check_leader(self.partition, self._wanted)
+        except Refusal:
+            return True
+        return False
 
 
 def _reads_committed(request: FetchRequest) -> bool:
@@ -208,6 +214,12 @@ def _partition(topics: Topics, fetched: FetchedPartition, by_id: bool) -> Partit
     if topic is None or not 0 <= index < len(topic.partitions):
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return topic.partitions[index]
+
+
+def _check_leader(partition: Partition, wanted: FetchPartition) -> None:
+    """Raises Refusal."""
+    if wanted.current_leader_epoch >= 0 or partition.in_cluster:
+        partition.check_leader(max(wanted.current_leader_epoch, NO_LEADER_EPOCH))
 
 
 def _refused(index: int, code: ErrorCode) -> PartitionData:
@@ -235,8 +247,7 @@ def _read_log(
 ) -> PartitionData:
     """A partition's records and offsets, ``left`` bytes at most unless it is the ``first`` with any. Raises Refusal."""
     wanted, log = fetched.wanted, partition.log
-    if wanted.current_leader_epoch >= 0 or partition.in_cluster:
-        partition.check_leader(max(wanted.current_leader_epoch, NO_LEADER_EPOCH))
+    _check_leader(partition, wanted)
     watermarks = log.high_watermark, log.last_stable_offset, log.log_start_offset
     diverging = _diverging_epoch(partition, wanted)
     if diverging is not None:

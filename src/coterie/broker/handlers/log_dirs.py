@@ -30,7 +30,7 @@ IN_MEMORY = "memory"  # the name of the directory of a broker without a data fol
 def handle_describe_log_dirs(
     broker: LogDirServices, request: DescribeLogDirsRequest, call: Call
 ) -> DescribeLogDirsResponse:
-    """Sizes in bytes. A topic or partition that does not exist is left out, as Kafka does."""
+    """Sizes in bytes. A topic or partition that does not exist, or has no replica here, is left out, as Kafka does."""
     result = DescribeLogDirsResult(ErrorCode.NONE, _log_dir(broker), _sizes(broker.topics, request.topics))
     if broker.data is not None:
         usage = shutil.disk_usage(broker.data)
@@ -54,7 +54,8 @@ def _sizes(topics: Topics, requested: list[DescribableLogDirTopic] | None) -> li
     for name, indexes in wanted.items():
         existing = topics.by_name.get(name)
         partitions = [] if existing is None else existing.partitions
-        sizes = [DescribeLogDirsPartition(i, partitions[i].log.size) for i in indexes if 0 <= i < len(partitions)]
+        here = [partitions[i] for i in indexes if 0 <= i < len(partitions) and partitions[i].is_stored]
+        sizes = [DescribeLogDirsPartition(partition.index, partition.log.size) for partition in here]
         if sizes:
             described.append(DescribeLogDirsTopic(name, sizes))
     return described
@@ -63,7 +64,8 @@ def _sizes(topics: Topics, requested: list[DescribableLogDirTopic] | None) -> li
 def handle_alter_replica_log_dirs(
     broker: LogDirServices, request: AlterReplicaLogDirsRequest, call: Call
 ) -> AlterReplicaLogDirsResponse:
-    """A replica may stay where it is; any other directory is LOG_DIR_NOT_FOUND."""
+    """A replica may stay where it is; any other directory is LOG_DIR_NOT_FOUND, and a partition without a replica here
+    REPLICA_NOT_AVAILABLE."""
     results: dict[str, dict[int, ErrorCode]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
@@ -85,7 +87,7 @@ def _move(broker: LogDirServices, path: str, topic: str, index: int) -> ErrorCod
     if not is_legal_name(topic):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     try:
-        broker.topics.partition(topic, index)
+        partition = broker.topics.partition(topic, index)
     except Refusal as refusal:
         return refusal.code
-    return ErrorCode.NONE
+    return ErrorCode.NONE if partition.is_stored else ErrorCode.REPLICA_NOT_AVAILABLE

@@ -260,7 +260,7 @@ def handle_list_offsets(broker: RecordServices, request: ListOffsetsRequest, cal
 
 def _list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Call) -> Generator[None, None, Message]:
     response = ListOffsetsResponse()
-    isolation_level = request.isolation_level if request.replica_id == _CONSUMER_REPLICA_ID else 0
+    is_consumer = request.replica_id == _CONSUMER_REPLICA_ID
     occurrences = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
     for topic in request.topics:
         topic_response = ListOffsetsTopicResponse(topic.name)
@@ -280,8 +280,9 @@ def _list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Cal
                         log, requested.timestamp, requested.max_num_offsets, broker.clock.now_ms()
                     )
                 else:
-                    check = partition.check_high_watermark if request.replica_id == _CONSUMER_REPLICA_ID else None
-                    result.offset, result.timestamp = _offset(log, requested.timestamp, isolation_level, check)
+                    end_offset = _readable_end(log, request.isolation_level) if is_consumer else log.end_offset
+                    check = partition.check_high_watermark if is_consumer else None
+                    result.offset, result.timestamp = _offset(log, requested.timestamp, end_offset, check)
                     result.leader_epoch = partition.leader_epoch if result.offset >= 0 else -1
             except Refusal as refusal:
                 is_older = refusal.code == ErrorCode.OFFSET_NOT_AVAILABLE and call.api_version < NOT_AVAILABLE_FROM
@@ -295,32 +296,34 @@ def _list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Cal
     return response
 
 
-def _offset(
-    log: PartitionLog, timestamp: int, isolation_level: int, check: Callable[[], None] | None
-) -> tuple[int, int]:
-    """``check``, before an answer that depends on the high watermark. Raises Refusal (Kafka's
-    Partition.fetchOffsetForTimestamp, KIP-207)."""
+def _readable_end(log: PartitionLog, isolation_level: int) -> int:
+    return log.last_stable_offset if isolation_level else log.high_watermark
+
+
+def _offset(log: PartitionLog, timestamp: int, end_offset: int, check: Callable[[], None] | None) -> tuple[int, int]:
+    """``end_offset``: readers get what is before it. ``check``, before an answer that depends on the high watermark. Raises
+    Refusal (Kafka's Partition.fetchOffsetForTimestamp, KIP-207)."""
     if timestamp == LATEST_TIMESTAMP:
         if check is not None:
             check()
-        return log.last_stable_offset if isolation_level else log.high_watermark, -1
+        return end_offset, -1
     if timestamp in (EARLIEST_TIMESTAMP, _EARLIEST_LOCAL):
         return log.log_start_offset, -1
     if timestamp == MAX_TIMESTAMP:
-        return _visible(log, max_timestamp_offset(log))
+        return _readable(max_timestamp_offset(log), end_offset)
     if timestamp == _LATEST_TIERED:
         return -1, -1
     if timestamp < 0:
         raise Refusal(ErrorCode.UNSUPPORTED_VERSION)
-    offset = _visible(log, offset_for_timestamp(log, timestamp))
+    offset = _readable(offset_for_timestamp(log, timestamp), end_offset)
     if offset[0] < 0 and check is not None:
         check()
     return offset
 
 
-def _visible(log: PartitionLog, of_record: tuple[int, int] | None) -> tuple[int, int]:
-    """A record's offset and timestamp; -1 where there is none that readers get (Kafka's Partition.fetchOffsetForTimestamp)."""
-    return (-1, -1) if of_record is None or of_record[0] >= log.high_watermark else of_record
+def _readable(of_record: tuple[int, int] | None, end_offset: int) -> tuple[int, int]:
+    """A record's offset and timestamp; -1 where there is none that readers get."""
+    return (-1, -1) if of_record is None or of_record[0] >= end_offset else of_record
 
 
 def handle_offset_for_leader_epoch(

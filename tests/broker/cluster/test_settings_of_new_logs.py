@@ -1,0 +1,110 @@
+"""The settings of a log that is made while they change: of Kafka's PartitionTest, by its names."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from coterie.broker.broker import Broker
+from coterie.broker.cluster.applied_settings import AppliedSettings
+from coterie.broker.cluster.hosted_topics import HostedTopics
+from coterie.controller.config_changes import SettingsChanged
+from coterie.controller.nodes import BROKERS_KIND, DEFAULT_ENTITY, TOPICS_KIND
+from tests.broker.test_replicated_writes import one_of_two
+from tests.broker.test_server import run
+
+TOPIC, SEGMENT_BYTES = "new", "segment.bytes"
+
+
+class Starting:
+    """A broker that is given a replica of a topic, whose settings ``reads`` requests of ZooKeeper."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker, self.reads = broker, list[tuple[str, str]]()
+        self.applied = AppliedSettings(broker, lambda kind, name: self.reads.append((kind, name)), lambda name: None)
+        self.hosted = HostedTopics(
+            broker.topics,
+            broker.settings,
+            "c",
+            broker.clock.now_ms,
+            broker.role_changed,
+            self.applied.topics_deleted,
+            self.applied.of_topic,
+        )
+
+    def lead(self) -> None:
+        """The log is made once the settings are known."""
+
+        def then() -> None:
+            self.hosted.open_log((TOPIC, 0))
+
+        self.applied.with_settings([TOPIC], then)
+
+    def topic_has(self, segment_bytes: str) -> None:
+        self.applied.changed(SettingsChanged(TOPICS_KIND, TOPIC, {SEGMENT_BYTES: segment_bytes}))
+
+    def brokers_have(self, segment_bytes: str) -> None:
+        """The default of all brokers."""
+        self.applied.changed(SettingsChanged(BROKERS_KIND, DEFAULT_ENTITY, {"log.segment.bytes": segment_bytes}))
+
+    @property
+    def segment_bytes(self) -> int:
+        """Of the log."""
+        partition = self.broker.topics.partition(TOPIC, 0)
+        assert partition.is_stored
+        return partition.log.config.segment_bytes
+
+
+@asynccontextmanager
+async def starting() -> AsyncIterator[Starting]:
+    async with one_of_two() as (broker, _, _, _):
+        yield Starting(broker)
+
+
+def test_settings_are_read_once() -> None:
+    """testLogConfigNotDirty"""
+
+    async def story() -> None:
+        async with starting() as one:
+            one.lead()
+            assert TOPIC not in one.broker.topics.by_name
+            one.topic_has("100000")
+            assert one.segment_bytes == 100_000
+            one.lead()
+            assert one.reads == [(TOPICS_KIND, TOPIC)]
+
+    run(story)
+
+
+def test_a_topic_whose_settings_change_meanwhile() -> None:
+    """testLogConfigDirtyAsTopicUpdated: the latest are in force, whether the log is there or not."""
+
+    async def story() -> None:
+        async with starting() as one:
+            one.topic_has("100000")  # before the broker has the replica
+            one.lead()
+            assert one.reads == [(TOPICS_KIND, TOPIC)]
+            one.topic_has("200000")
+            assert one.segment_bytes == 200_000
+            one.topic_has("300000")
+            assert one.segment_bytes == 300_000
+
+    run(story)
+
+
+def test_a_broker_whose_settings_change_meanwhile() -> None:
+    """testLogConfigDirtyAsBrokerUpdated: the latest are in force, whether the log is there or not."""
+
+    async def story() -> None:
+        async with starting() as one:
+            one.lead()
+            one.brokers_have("400000")
+            one.applied.changed(SettingsChanged(TOPICS_KIND, TOPIC, {}))
+            assert one.segment_bytes == 400_000
+            one.brokers_have("500000")
+            assert one.segment_bytes == 500_000
+            one.topic_has("600000")
+            one.brokers_have("700000")
+            assert one.segment_bytes == 600_000
+
+    run(story)
