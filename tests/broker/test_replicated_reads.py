@@ -18,7 +18,7 @@ from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import TRANSACTIONAL_BIT, batches
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
-from coterie.replication.states import PartitionState, ReplicaFetch, ReplicationConfig, StoppedReplica
+from coterie.replication.states import PartitionState, ReplicaFetch, ReplicaFetched, ReplicationConfig, StoppedReplica
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from coterie.wire.messages.list_offsets import (
@@ -87,10 +87,10 @@ class Story:
         """StopReplica, with the log."""
         assert self.manager.stop_replicas(1, 1, {NAME: StoppedReplica(-1, delete=True)}) == {}
 
-    def fetched(self, by: int, offset: int) -> None:
+    def fetched(self, by: int, offset: int) -> ReplicaFetched:
         """A follower's Fetch."""
         epoch = self.manager.replicas.leader(NAME).state.leader_epoch
-        self.manager.fetch(NAME, ReplicaFetch(by, epoch, offset, 0))
+        return self.manager.fetch(NAME, ReplicaFetch(by, epoch, offset, 0))
 
     # -- records --------------------------------------------------------------------------------------------------------
 
@@ -117,12 +117,13 @@ class Story:
     async def fetch(
         self,
         epoch: int = -1,
+        offset: int = 0,
         isolation: int = READ_UNCOMMITTED,
         version: int = 11,
         min_bytes: int = 0,
         wait_ms: int = 0,
     ) -> PartitionData:
-        wanted = [FetchPartition(0, epoch, 0, partition_max_bytes=100_000)]
+        wanted = [FetchPartition(0, epoch, offset, partition_max_bytes=100_000)]
         request = FetchRequest(
             max_wait_ms=wait_ms,
             min_bytes=min_bytes,
@@ -264,8 +265,27 @@ def test_a_fetch_that_waits_where_the_role_changes(epoch: int, becomes: str, err
 # -- offsets before the high watermark ------------------------------------------------------------------------------------
 
 
+def test_what_is_above_the_high_watermark_is_for_followers_alone() -> None:
+    """testFetchBeyondHighWatermark: the high watermark may have moved since a consumer learnt of it, so that there is no
+    error."""
+
+    async def story() -> None:
+        async with story_of_one() as one:
+            one.assume(ME, 0, isr=(ME, OTHER, THIRD))
+            for _ in range(2):
+                one.append(1_000)
+            assert one.fetched(OTHER, 1).batches
+            for offset in (0, 1, 2):
+                row = await one.fetch(offset=offset)
+                assert (row.error_code, row.records, row.high_watermark) == (ErrorCode.NONE, b"", 0)
+            assert (await one.fetch(offset=3)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+    run(story)
+
+
 def test_the_latest_offset_is_that_of_the_isolation() -> None:
-    """testListOffsetIsolationLevels: a tool for replicas, which is no consumer, gets the end of the log."""
+    """testListOffsetIsolationLevels: a tool for replicas, which is no consumer, gets the end of the log.
+    testFetchLatestOffsetIncludesLeaderEpoch"""
 
     async def story() -> None:
         async with story_of_one() as one:
@@ -274,7 +294,8 @@ def test_the_latest_offset_is_that_of_the_isolation() -> None:
             for high_watermark in (0, 1):
                 one.log.move_high_watermark(high_watermark)
                 assert await one.offset(LATEST, replica_id=DEBUGGING) == 3
-                assert await one.offset(LATEST) == high_watermark
+                row = await one.listed(LATEST)
+                assert (row.offset, row.leader_epoch) == (high_watermark, 5)
                 assert await one.offset(LATEST, READ_COMMITTED) == 0
                 for isolation, replica_id in ((0, DEBUGGING), (0, CONSUMER), (READ_COMMITTED, CONSUMER)):
                     assert await one.offset(EARLIEST, isolation, replica_id) == 0

@@ -137,7 +137,7 @@ def test_a_follower_in_an_old_epoch_changes_nothing() -> None:
 
 def test_read_record_beyond_the_end_or_of_no_replica_is_refused() -> None:
     made = leader(log_of([0] * 3), high_watermark=1)
-    assert [b.offset for b in made.read(0).batches] == [0]  # testFetchBeyondHighWatermark
+    assert [b.offset for b in made.read(0).batches] == [0]
     with pytest.raises(ReplicaRefusal, match="OFFSET_OUT_OF_RANGE"):
         made.read(4)
     with pytest.raises(ReplicaRefusal, match="OFFSET_OUT_OF_RANGE"):
@@ -171,9 +171,7 @@ def test_the_low_watermark_is_the_least_start_of_the_live_replicas() -> None:  #
     assert FollowerStartMoved(PARTITION) not in effects
 
 
-def test_a_new_leader_is_behind_its_epoch_until_followers_have_fetched() -> (
-    None
-):  # testFetchLatestOffsetIncludesLeaderEpoch
+def test_a_new_leader_is_behind_its_epoch_until_followers_have_fetched() -> None:
     made = leader(log_of([0, 0, 4]), high_watermark=1)
     assert made.is_behind_epoch
     made.fetch(fetch(2, 3), NOW)

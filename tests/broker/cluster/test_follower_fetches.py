@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coterie.broker.cluster.follower_fetches import FollowerFetches
 from coterie.broker.cluster.replica_manager import ReplicaManager
+from coterie.broker.cluster_view import ClusterView
 from coterie.broker.pending import Pending
 from coterie.laboratory.node.scheduler import WorldScheduler
 from coterie.laboratory.world import World
@@ -22,8 +23,10 @@ class Leading:
         self.world = World(seed=1)
         self.manager = ReplicaManager(LEADER, ReplicationConfig(), MemoryStorage(), lambda: self.world.now_ms)
         self.manager.replicas.registered(1)
-        self.fetches = FollowerFetches(self.manager, WorldScheduler(self.world, lambda: None))
         states = {p: PartitionState(LEADER, 0, brokers, 1, 0, brokers) for p, brokers in replicas.items()}
+        view = ClusterView(LEADER, is_alone=False)
+        view.update(LEADER, [], states)
+        self.fetches = FollowerFetches(self.manager, view, WorldScheduler(self.world, lambda: None))
         assert self.manager.leader_and_isr(1, 1, states) == {}
         self.acknowledged = 0
 
