@@ -28,14 +28,24 @@ def join_refused(request: JoinGroupRequest, code: ErrorCode, member_id: str | No
     )
 
 
-def decide_join(
-    group: Group, exists: bool, request: JoinGroupRequest, ctx: Context, config: CoordinatorConfig
-) -> Outcome:
-    """Lets a member in, has it wait, or repeats the current generation to it. Raises Refusal."""
+def check_join(request: JoinGroupRequest, config: CoordinatorConfig) -> None:
+    """What a JoinGroup to a group of either kind must have. Raises Refusal."""
     if not request.group_id:
         raise Refusal(ErrorCode.INVALID_GROUP_ID)
     if not config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms:
         raise Refusal(ErrorCode.INVALID_SESSION_TIMEOUT)
+
+
+def rebalance_timeout_ms(request: JoinGroupRequest) -> int:
+    """JoinGroup v0 has none: the session timeout serves for both."""
+    return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms
+
+
+def decide_join(
+    group: Group, exists: bool, request: JoinGroupRequest, ctx: Context, config: CoordinatorConfig
+) -> Outcome:
+    """Lets a member in, has it wait, or repeats the current generation to it. Raises Refusal."""
+    check_join(request, config)
     newcomer = request.member_id == UNKNOWN_MEMBER
     if not newcomer and not exists:
         raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -99,17 +109,13 @@ def _newcomer(
 
 
 def _member(request: JoinGroupRequest, member_id: str, protocols: Protocols, ctx: Context) -> Member:
-    # JoinGroup v0 has no rebalance timeout: the session timeout serves for both.
-    rebalance_timeout_ms = request.rebalance_timeout_ms
-    if rebalance_timeout_ms < 0:
-        rebalance_timeout_ms = request.session_timeout_ms
     return Member(
         member_id,
         request.group_instance_id,
         ctx.client_id,
         ctx.client_host,
         request.session_timeout_ms,
-        rebalance_timeout_ms,
+        rebalance_timeout_ms(request),
         protocols,
         is_new=True,
         deadline_ms=ctx.now_ms + request.session_timeout_ms,

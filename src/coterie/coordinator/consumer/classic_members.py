@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from coterie.assignors.blobs import decode_subscription
 from coterie.assignors.subscription import Subscriber
-from coterie.coordinator.classic.join import join_refused
+from coterie.coordinator.classic.join import check_join, join_refused, rebalance_timeout_ms
 from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.consumer import events as e
 from coterie.coordinator.consumer.convert import assignment_blob, downgrade, may_downgrade
@@ -41,7 +41,15 @@ MEMBER_ID_REQUIRED_FROM = 4  # the version of JoinGroup from which a dynamic mem
 def decide_classic_join(
     group: ConsumerGroup, request: JoinGroupRequest, ctx: Context, config: CoordinatorConfig
 ) -> Outcome:
-    """JoinGroup to a group with members. Raises Refusal."""
+    """JoinGroup to a group with members. What the group refuses names no member id, as Kafka's response. Raises Refusal."""
+    check_join(request, config)
+    try:
+        return _decide_join(group, request, ctx, config)
+    except Refusal as refusal:
+        return Outcome(replies=[Reply(ctx.token, join_refused(request, refusal.code, UNKNOWN_MEMBER))])
+
+
+def _decide_join(group: ConsumerGroup, request: JoinGroupRequest, ctx: Context, config: CoordinatorConfig) -> Outcome:
     member_id = request.member_id or ctx.fresh_id
     refuse_full(group, member_id, config.consumer_group_max_size)
     _check_protocols(group, request)
@@ -55,13 +63,14 @@ def decide_classic_join(
     outcome = Outcome()
     asking = _asking(group, request, member_id, subscriber, ctx, outcome)
     after = asking.after
-    left = [m for m in group.members.values() if m.member_id != asking.replaced]
-    of_consumer = asking.replaced is not None and group.members[asking.replaced].subscription.classic is None
+    left = [m for m in group.members.values() if m.member_id not in (asking.replaced, after.member_id)]
+    present = None if request.group_instance_id is None else group.static_member(request.group_instance_id)
+    of_consumer = present is not None and present.subscription.classic is None
     if of_consumer and may_downgrade([*left, after], config):
         epoch = _downgrade_with(group, asking, left, ctx, config, outcome)
     else:
         epoch = carry_out(group, asking, ctx, config, outcome).member_epoch
-        sync_ms = ctx.now_ms + request.rebalance_timeout_ms
+        sync_ms = ctx.now_ms + rebalance_timeout_ms(request)
         outcome.events.append(e.ClassicDeadlinesSet(after.member_id, None, sync_ms))
         outcome.deadlines.append((after.member_id, ctx.now_ms + request.session_timeout_ms))
     response = JoinGroupResponse(
@@ -107,7 +116,7 @@ def _asking(
         before.subscription,
         topic_names=subscriber.topics,
         topic_regex="",
-        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        rebalance_timeout_ms=rebalance_timeout_ms(request),
         instance_id=instance_id if instance_id is not None else before.subscription.instance_id,
         rack_id=subscriber.rack or before.subscription.rack_id,
         client_id=ctx.client_id,

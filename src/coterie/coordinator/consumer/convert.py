@@ -36,17 +36,22 @@ CUSTOM_ASSIGNOR = (  # Kafka's words: tools show them
     "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default assignor before "
     "re-attempting the upgrade."
 )
+SHARED_PARTITION = (
+    "a custom assignor is in use that assigns a partition to several members; switch to a default assignor."
+)
 COMPUTED_AT_ONCE_MS = 0  # the time of a target assignment that lets the next one be computed at once
 
 
 def upgrade(group: Group, config: CoordinatorConfig, topics: TopicsImage, now_ms: int) -> Outcome:
     """The group's members as members of the classic protocol within a group of the consumer protocol: each STABLE in the
     generation as its epoch, with its assignment as target. Raises Refusal GROUP_ID_NOT_FOUND where it may not be."""
-    _check_upgrade(group, config)
+    protocol = _checked_protocol(group, config)
     try:
-        members = [_upgraded(group, member, topics) for member in group.members.values()]
+        members = [_upgraded(group, member, protocol, topics) for member in group.members.values()]
     except WireError:
         raise _refused(group, "the embedded consumer protocol is malformed.") from None
+    if not _owners_differ(members):
+        raise _refused(group, SHARED_PARTITION)
     names = {name for m in members for name in m.subscription.topic_names}
     events: list[e.Event] = [e.GroupRemoved(Cause("upgraded"))]
     events += [c.SubscriptionStored(m.member_id, m.subscription) for m in members]
@@ -70,16 +75,25 @@ def _refused(group: Group, why: str) -> Refusal:
     return Refusal(ErrorCode.GROUP_ID_NOT_FOUND, text)
 
 
-def _check_upgrade(group: Group, config: CoordinatorConfig) -> None:
+def _owners_differ(members: Iterable[ConsumerMember]) -> bool:
+    """Whether no partition is assigned to two members."""
+    partitions = [partition for m in members for partition in m.current.assigned]
+    return len(partitions) == len(set(partitions))
+
+
+def _checked_protocol(group: Group, config: CoordinatorConfig) -> str:
+    """The protocol whose subscriptions count: that of the generation, or, where a member that waits for the next one has left
+    it out, the one of the next generation. Raises Refusal."""
     if not config.consumer_group_migration_policy.upgrades:
         raise _refused(group, "online upgrade is disabled.")
     if group.protocol_type != CONSUMER or group.protocol is None:
         raise _refused(group, "the group does not use the consumer embedded protocol.")
     if len(group.members) > config.consumer_group_max_size:
         raise _refused(group, "the group size exceeds the consumer group maximum size.")
+    return group.protocol if group.protocol in group.candidate_protocols() else group.select_protocol()
 
 
-def _upgraded(group: Group, member: Member, topics: TopicsImage) -> ConsumerMember:
+def _upgraded(group: Group, member: Member, protocol: str, topics: TopicsImage) -> ConsumerMember:
     assigned: dict[TopicIdPartition, int] = {}
     if member.assignment:
         version = min(int.from_bytes(member.assignment[:2], "big"), NEWEST_BLOB_VERSION)
@@ -90,8 +104,7 @@ def _upgraded(group: Group, member: Member, topics: TopicsImage) -> ConsumerMemb
             if topic.topic in topics.topics:
                 topic_id = topics.topics[topic.topic].topic_id
                 assigned |= dict.fromkeys(((topic_id, p) for p in topic.partitions), group.generation)
-    assert group.protocol is not None
-    subscriber = decode_subscription(member.metadata(group.protocol))
+    subscriber = decode_subscription(member.metadata(protocol))
     subscription = ConsumerSubscription(
         subscriber.topics,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
