@@ -165,10 +165,14 @@ def a_lone_replica_may_be_left(patch: Patch) -> None:
 
 
 def a_reassignment_ends_before_its_target_has_caught_up(patch: Patch) -> None:
+    """All of it is in the ISR at the end."""
     narrowed = reassignment.narrowed
-    patch.setattr(
-        reassignment, "narrowed", lambda *state, **rules: narrowed(*state, **(rules | {"at_least": 0, "in_sync": ()}))
-    )
+
+    def all_of_the_target(*state: Any, in_sync: Sequence[int] = (), **rules: Any) -> PartitionState | None:
+        after = narrowed(*state, **(rules | {"at_least": 0}))
+        return replace(after, isr=tuple(in_sync)) if after is not None and in_sync else after
+
+    patch.setattr(reassignment, "narrowed", all_of_the_target)
 
     def at_once(self: reassignment.Reassignments, partition: TopicPartition) -> Iterator[Any]:
         state = yield from self._session.read_state(partition)
@@ -220,8 +224,8 @@ DEFECTS: dict[Callable[[Patch], None], int] = {
     the_high_watermark_leaves_out_who_is_about_to_go: 17,
     a_broker_obeys_before_it_is_registered: 13,
     a_broker_that_lost_power_stays_in_its_isrs: 1,
-    a_lone_replica_may_be_left: 134,
-    a_reassignment_ends_before_its_target_has_caught_up: 77,
+    a_lone_replica_may_be_left: 136,
+    a_reassignment_ends_before_its_target_has_caught_up: 0,
     a_deletion_begins_beside_a_reassignment: 9,
     a_deletion_waits_for_no_broker: 0,
 }

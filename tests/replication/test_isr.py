@@ -9,7 +9,7 @@ import pytest
 from coterie.laboratory.cluster.replica_log import MemoryReplicaLog
 from coterie.replication.leader import UNKNOWN_OFFSET, Leader
 from coterie.replication.partition import Replica
-from coterie.replication.states import Effect, HighWatermarkMoved, PartitionState, WriteIsr
+from coterie.replication.states import AppendDecided, Effect, HighWatermarkMoved, PartitionState, WriteIsr
 from tests.replication.fakes import CONFIG, NOW, PARTITION, fetch, leader, log_of, state, written
 
 LAG_MS = CONFIG.replica_lag_time_max_ms
@@ -214,6 +214,27 @@ def test_the_high_watermark_moves_once_the_laggard_has_left() -> None:
     (write,) = (e for e in made.tick(late) if isinstance(e, WriteIsr))
     assert made.high_watermark == 0, "the laggard is a member until ZooKeeper says otherwise"
     assert made.isr_written(write.state, 8, late) == [HighWatermarkMoved(PARTITION, 4)]
+
+
+def test_a_dead_follower_that_the_controller_removes_holds_the_high_watermark_no_longer() -> None:
+    """It was caught up a moment ago. Kafka's makeLeader forgets that of each replica outside of the new ISR."""
+    made = leader(log_of([0] * 4))
+    for follower in (2, 3):
+        made.fetch(fetch(follower, 4), NOW)
+    made.append("a", "a", NOW, acks_all=True)
+    made.fetch(fetch(2, 5), NOW)  # and broker 3 dies
+    effects = made.resumed(state(epoch=6, isr=(1, 2)), NOW + 5_000)
+    assert AppendDecided("a") in effects
+    assert made.high_watermark == 5
+
+
+def test_a_member_of_the_isr_has_its_time_again_in_a_new_epoch() -> None:
+    made = leader(log_of([0] * 4))
+    late = NOW + LAG_MS
+    made.fetch(fetch(2, 4), NOW)
+    made.resumed(state(epoch=6), late)
+    assert written(made.tick(late + LAG_MS)) == []
+    assert written(made.tick(late + LAG_MS + 1)) == [(1, 2)]
 
 
 def test_a_write_of_an_earlier_epoch_changes_nothing() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -75,7 +75,7 @@ class Leader:
         self.state, log.high_watermark = state, high_watermark
         self.start_offset = log.end_offset  # of this epoch
         log.begin_epoch(state.leader_epoch)
-        self.remotes = self._unknown_remotes(now_ms)
+        self.remotes = self._followers({}, now_ms)
         self._waiting: deque[_Waiting] = deque()
         self._pending: PartitionState | None = None  # an ISR that is being written
 
@@ -88,22 +88,21 @@ class Leader:
         return self._advance(now_ms)
 
     def resumed(self, state: PartitionState, now_ms: int) -> list[Effect]:
-        """The controller confirms the leader in a new epoch: followers' positions stay."""
+        """The controller confirms the leader in a new epoch, perhaps with another ISR: followers' positions stay."""
         self.state, self._pending = state, None
         self.start_offset = self.log.end_offset
         self.log.begin_epoch(state.leader_epoch)
-        new = self._unknown_remotes(now_ms)
-        self.remotes = {replica: self.remotes.get(replica, remote) for replica, remote in new.items()}
+        self.remotes = self._followers(self.remotes, now_ms)
         return self._advance(now_ms)
 
-    def _unknown_remotes(self, now_ms: int) -> dict[int, RemoteReplica]:
-        """The followers before their first fetches; the members of the ISR are caught up."""
-        caught_up_ms = dict.fromkeys(self.state.isr, now_ms)
-        return {
-            replica: RemoteReplica(caught_up_ms=caught_up_ms.get(replica, 0))
-            for replica in self.state.replicas
-            if replica != self.broker_id
-        }
+    def _followers(self, before: Mapping[int, RemoteReplica], now_ms: int) -> dict[int, RemoteReplica]:
+        """In a new epoch members of the ISR count as caught up, and the others as behind: the high watermark does not wait for
+        a broker that the controller has just removed from the ISR because it is dead."""
+        state = self.state
+        followers = {r: before.get(r, RemoteReplica()) for r in state.replicas if r != self.broker_id}
+        for replica, follower in followers.items():
+            follower.caught_up_ms = now_ms if replica in state.isr else 0
+        return followers
 
     def end(self) -> list[Effect]:
         """The leader resigns. The outcome of the appends that wait is unknown: they are refused."""
