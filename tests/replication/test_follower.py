@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.laboratory.cluster.replica_log import Batch, MemoryReplicaLog
-from coterie.log.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EndOfEpoch
+from coterie.log.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EndOfEpoch, LeaderEpochCache
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
 from coterie.replication.states import EpochLookup, ReplicaError, ReplicaFetch, ReplicaFetched
@@ -75,16 +76,37 @@ def test_should_truncate_if_follower_has_more_of_the_epoch_than_the_leader_or_le
 
 
 def test_should_fetch_leader_epoch_second_time_if_leader_replies_with_epoch_not_known_to_follower() -> None:
+    """shouldFetchLeaderEpochSecondTimeIfLeaderRepliesWithEpochNotKnownToFollower"""
     made = follower(log_of([0, 0, 2, 4, 4]))
     made.epoch_ended(ask_epoch(made), EndOfEpoch(3, 6))  # the leader has no epoch 4; the follower has no epoch 3
     assert made.log.end_offset == 3
     second = ask_epoch(made)
     assert second.epoch == 2
-    made.epoch_ended(second, EndOfEpoch(2, 4))
-    assert ask_records(made).fetch_offset == 3
+    made.epoch_ended(second, EndOfEpoch(2, 2))
+    assert (made.log.end_offset, ask_records(made).fetch_offset) == (2, 2)
+
+
+class ForgetfulCache(LeaderEpochCache):
+    """It knows the last epoch only: the log is older than epochs."""
+
+    def end_of(self, epoch: int, log_end_offset: int) -> EndOfEpoch:
+        return EndOfEpoch()
+
+
+@pytest.mark.parametrize(("end_offset", "cut_at"), [(156, 156), (202, 200)])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_truncation_to_the_leaders_offset(end_offset: int, cut_at: int, is_known: bool) -> None:
+    """shouldTruncateToOffsetSpecifiedInEpochOffsetResponseIfFollowerHasNoMoreEpochs: the leader's answer is epoch 4.
+    shouldUseLeaderEndOffsetIfInterBrokerVersionBelow20: a leader before Kafka 2.0 names no epoch."""
+    made = follower(log_of([5] * 200), high_watermark=150)
+    if not is_known:
+        made.log.epochs = ForgetfulCache(made.log.epochs.entries)
+    made.epoch_ended(ask_epoch(made), EndOfEpoch(UNDEFINED_EPOCH if is_known else 4, end_offset))
+    assert (made.log.end_offset, ask_records(made).fetch_offset) == (cut_at, cut_at)
 
 
 def test_should_truncate_to_initial_fetch_offset_if_leader_returns_undefined_offset() -> None:
+    """shouldTruncateToInitialFetchOffsetIfLeaderReturnsUndefinedOffset: the high watermark"""
     made = follower(log_of([0, 0, 4, 4]), high_watermark=2)
     made.epoch_ended(ask_epoch(made), EndOfEpoch(UNDEFINED_EPOCH, UNDEFINED_OFFSET))
     assert ask_records(made).fetch_offset == 2
@@ -107,11 +129,16 @@ def test_unknown_leader_epoch_in_truncation_and_while_fetching() -> None:
 
 
 def test_should_poll_indefinitely_if_leader_returns_any_exception() -> None:
-    made, now_ms = follower(log_of([0])), NOW
+    """shouldPollIndefinitelyIfLeaderReturnsAnyException"""
+    made, now_ms = follower(log_of([5] * 300), high_watermark=100), NOW
     for _ in range(20):
         made.failed(ask_epoch(made, now_ms), now_ms)
         now_ms += CONFIG.replica_fetch_backoff_ms
-    assert made.truncates
+        made.refused(ask_epoch(made, now_ms), ReplicaError.NOT_LEADER_OR_FOLLOWER, now_ms)
+        now_ms += CONFIG.replica_fetch_backoff_ms
+    assert (made.truncates, made.log.end_offset) == (True, 300)
+    made.epoch_ended(ask_epoch(made, now_ms), EndOfEpoch(5, 156))
+    assert made.log.end_offset == 156
 
 
 def test_leader_epoch_change_during_successful_fetch_epochs_from_leader() -> None:

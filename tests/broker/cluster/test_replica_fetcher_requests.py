@@ -1,0 +1,138 @@
+"""What the fetcher of a follower's replicas requests, and when: Kafka's ReplicaFetcherThreadTest and
+AbstractFetcherManagerTest, by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.replication.leader import Leader
+from coterie.replication.states import TopicPartition
+from coterie.wire.messages.fetch import FetchRequest
+from coterie.wire.messages.list_offsets import ListOffsetsRequest
+from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from tests.awaiting import quiet
+from tests.broker.cluster.scripted_leader import (
+    BACKOFF_MS,
+    T0,
+    FetchersConnection,
+    FollowerAndLeader,
+    Play,
+    batch,
+    log,
+    player,
+)
+
+T1: TopicPartition = ("orders", 1)
+T2: TopicPartition = ("other", 1)
+LOOKUP, FETCH, ENDS = OffsetForLeaderEpochRequest, FetchRequest, ListOffsetsRequest
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch) -> Play:
+    return player(monkeypatch)
+
+
+def test_versions(play: Play) -> None:
+    """shouldSendLatestRequestVersionsByDefault: those of inter.broker.protocol.version 2.6"""
+
+    async def story(both: FollowerAndLeader) -> None:
+        both.led_in(4)
+        both.follows_in(4)
+        await both.exchange(LOOKUP, FETCH, ENDS)
+        assert both.versions == {LOOKUP: 3, FETCH: 11, ENDS: 5}
+
+    play(story, {T0: log(0)}, {T0: [batch(2, 4)]})
+
+
+def test_ends_of_epochs_are_looked_up_once(play: Play) -> None:
+    """shouldFetchLeaderEpochRequestIfLastEpochDefinedForSomePartitions,
+    shouldFetchLeaderEpochOnFirstFetchOnlyIfLeaderEpochKnownToBoth, shouldMovePartitionsOutOfTruncatingLogState: one request for
+    all that know an epoch, and only fetches from then on."""
+
+    async def story(both: FollowerAndLeader) -> None:
+        every = (T0, T1, T2)
+        for partition in every:
+            both.led_in(5, partition)
+        both.follows_in(5, *every)
+        assert [both.role(partition).truncates for partition in every] == [True] * 3
+        lookup = await both.next(LOOKUP)
+        assert sorted(lookup.partitions()) == [T0, T1]
+        await both.answer(lookup)
+        assert (await both.exchange(FETCH)).partitions() == [T2]
+        assert [both.role(partition).truncates for partition in every] == [False] * 3
+        for _ in range(3):
+            assert sorted((await both.exchange(FETCH)).partitions()) == [*every]
+        assert [both.log(partition).end_offset for partition in every] == [1, 1, 0]
+
+    play(story, {T0: log(5, 5), T1: log(5), T2: []}, {T0: log(5), T1: log(5), T2: []})
+
+
+def test_a_leader_that_cannot_be_reached(play: Play) -> None:
+    """shouldHandleExceptionFromBlockingSend: nothing is truncated, and the request is repeated after the back-off."""
+
+    async def story(both: FollowerAndLeader) -> None:
+        both.led_in(5)
+        both.follows_in(5)
+        for _ in range(3):
+            (await both.next(LOOKUP)).response.set_exception(ConnectionResetError())
+            await quiet()
+            assert FetchersConnection.sent.empty()
+            both.pass_ms(BACKOFF_MS)
+        assert (both.log().end_offset, both.role().truncates) == (2, True)
+        await both.exchange(LOOKUP)
+        assert both.log().end_offset == 1
+
+    play(story, {T0: log(5, 5)}, {T0: log(5)})
+
+
+def test_a_partition_that_leads_meanwhile(play: Play) -> None:
+    """shouldFilterPartitionsMadeLeaderDuringLeaderEpochRequest: its log is no longer the follower's to truncate."""
+
+    async def story(both: FollowerAndLeader) -> None:
+        for partition in (T0, T1):
+            both.led_in(5, partition)
+        both.follows_in(5, T0, T1)
+        lookup = await both.next(LOOKUP)
+        both.follower_leads(6, T0)
+        await both.answer(lookup)
+        assert isinstance(both.follower.replicas.partitions[T0].role, Leader)
+        assert [both.log(partition).end_offset for partition in (T0, T1)] == [3, 1]
+        assert (await both.next(FETCH)).partitions() == [T1]
+
+    play(story, {T0: log(5, 5, 5), T1: log(5, 5, 5)}, {T0: log(5), T1: log(5)})
+
+
+def test_the_end_while_a_request_is_under_way(play: Play) -> None:
+    """shouldCatchExceptionFromBlockingSendWhenShuttingDownReplicaFetcherThread: a connection that cannot be closed is no reason
+    not to end."""
+
+    def fail() -> None:
+        raise OSError("the connection is closed")
+
+    async def story(both: FollowerAndLeader) -> None:
+        both.led_in(5)
+        both.follows_in(5)
+        lookup = await both.next(LOOKUP)
+        FetchersConnection.closes.append(fail)
+        await both.fetchers.close()
+        assert lookup.response.cancelled()
+        both.follows_in(6)
+        await both.nothing_is_requested()
+
+    play(story, {T0: log(5)}, {T0: log(5)})
+
+
+def test_a_fetcher_for_each_leader_with_followers_here(play: Play) -> None:
+    """testAddAndRemovePartition: the fetcher ends with its last partition."""
+
+    async def story(both: FollowerAndLeader) -> None:
+        both.led_in(5)
+        both.follows_in(5)
+        lookup = await both.next(LOOKUP)
+        assert len(both.fetchers._running) == 1
+        both.stopped()
+        await both.answer(lookup)
+        assert both.fetchers._running == {}
+        await both.nothing_is_requested()
+
+    play(story, {T0: log(5)}, {T0: log(5)})
