@@ -98,9 +98,10 @@ class ForgetfulCache(LeaderEpochCache):
 def test_truncation_to_the_leaders_offset(end_offset: int, cut_at: int, is_known: bool) -> None:
     """shouldTruncateToOffsetSpecifiedInEpochOffsetResponseIfFollowerHasNoMoreEpochs: the leader's answer is epoch 4.
     shouldUseLeaderEndOffsetIfInterBrokerVersionBelow20: a leader before Kafka 2.0 names no epoch."""
-    made = follower(log_of([5] * 200), high_watermark=150)
+    log = log_of([5] * 200)
     if not is_known:
-        made.log.epochs = ForgetfulCache(made.log.epochs.entries)
+        log.epochs = ForgetfulCache(log.epochs.entries)
+    made = follower(log, high_watermark=150)
     made.epoch_ended(ask_epoch(made), EndOfEpoch(UNDEFINED_EPOCH if is_known else 4, end_offset))
     assert (made.log.end_offset, ask_records(made).fetch_offset) == (cut_at, cut_at)
 

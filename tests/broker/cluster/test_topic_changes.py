@@ -1,4 +1,4 @@
-"""Topics that a client needs, before and after the controller has filled the broker's view."""
+"""Topics that a client needs, before and after the controller has filled the broker's view; deletion where it is disabled."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from coterie.broker.cluster_view import ClusterView, LiveBroker
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC
 from coterie.broker.topics import Topics
+from coterie.client import KafkaError
+from coterie.client.admin import Admin
 from coterie.log.filesystem import MemoryFileSystem
+from coterie.testing.cluster_brokers import ClusterBrokers
 from coterie.wire.errors import ErrorCode
 from coterie.zookeeper.operations import Operation
+from tests.broker.cluster.brokers_in_memory import TOPIC, create, run
 
 
 def test_a_topic_is_created_once_the_brokers_are_known(caplog: pytest.LogCaptureFixture) -> None:
@@ -39,3 +43,15 @@ def test_a_topic_is_created_once_the_brokers_are_known(caplog: pytest.LogCapture
         changes.close()
 
     asyncio.run(story())
+
+
+def test_no_topic_is_deleted_where_that_is_disabled() -> None:
+    async def story(cluster: ClusterBrokers) -> None:
+        await create(cluster)
+        for broker in cluster.live():
+            async with Admin({"bootstrap.servers": f"{broker.host}:{broker.port}"}) as admin:
+                with pytest.raises(KafkaError, match="TOPIC_DELETION_DISABLED"):
+                    await admin.delete_topic(TOPIC)
+                assert TOPIC in await admin.topics([TOPIC])
+
+    run(story, settings={"delete.topic.enable": "false"})

@@ -15,8 +15,13 @@ logger = logging.getLogger(__name__)
 
 NODE = "/latest_producer_id_block"
 BLOCK = 1_000
+MAX_PRODUCER_ID = 2**63 - 1
 RESERVE_BELOW = 500  # ids that are left
 RETRY_S = 1.0
+
+
+class ProducerIdsExhausted(ZooKeeperError):
+    """No block is left; a broker does not start then."""
 
 
 class ProducerIdBlocks:
@@ -42,18 +47,20 @@ class ProducerIdBlocks:
         try:
             await self.reserve()
         except ZooKeeperError as error:
-            logger.warning("no producer ids could be reserved: %r", error)
+            logger.warning("no producer ids could be reserved: %s", str(error) or repr(error))
             await asyncio.sleep(RETRY_S)
         finally:
             self._reserving = None
 
     async def reserve(self) -> None:
-        """The next block is this broker's. Raises ZooKeeperError."""
+        """The next block is this broker's. Raises ZooKeeperError, ProducerIdsExhausted."""
         while True:
             node = await self._apply(Read(NODE))
             held = node.data if isinstance(node, Znode) else ""  # also "": Kafka 2.6 makes the node empty
             first = int(json.loads(held)["block_end"]) + 1 if held else 0
             block = range(first, first + BLOCK)
+            if block[-1] > MAX_PRODUCER_ID:
+                raise ProducerIdsExhausted(f"all producer ids are reserved: {NODE} in ZooKeeper ends at {first - 1}")
             content = {"version": 1, "broker": self._broker_id, "block_start": str(first), "block_end": str(block[-1])}
             data = json.dumps(content, separators=(",", ":"))
             try:

@@ -196,6 +196,9 @@ async def _delete_topics(
 
 
 def _deletable(broker: TopicServices, state: DeleteTopicState) -> Topic:
+    """Raises Refusal."""
+    if not broker.settings.current.delete_topic_enable:
+        raise Refusal(ErrorCode.TOPIC_DELETION_DISABLED)
     topics = broker.topics
     topic = topics.by_id.get(state.topic_id) if state.name is None else topics.by_name.get(state.name)
     if topic is None:
