@@ -160,6 +160,88 @@ def test_uniform_keeps(members: list[Member], counts: dict[bytes, Topic], expect
     check(members, counts, target)
 
 
+@pytest.mark.parametrize(
+    ("members", "counts", "loads"),
+    [
+        pytest.param(
+            [member("A", "a c"), member("B", "a c")],
+            topics(a=3, c=2),
+            [2, 3],
+            id="testFirstAssignmentTwoMembersTwoTopicsNoMemberRacks",
+        ),
+        pytest.param(
+            [member(name, "c") for name in "ABC"],
+            topics(c=2),
+            [0, 1, 1],
+            id="testFirstAssignmentNumMembersGreaterThanTotalNumPartitions",
+        ),
+        pytest.param(
+            [member("A", "a c"), member("B", "c")],
+            topics(a=3, c=6),
+            [4, 5],
+            id="testFirstAssignmentTwoMembersTwoTopics",
+        ),
+        pytest.param(
+            [member("A", "c"), member("B", "c"), member("C", "a")],
+            topics(a=2, c=1),
+            [0, 1, 2],
+            id="testFirstAssignmentNumMembersGreaterThanTotalNumPartitions of different subscriptions",
+        ),
+        pytest.param(
+            [member("A", "a"), member("B", "")],
+            topics(a=3),
+            [0, 3],
+            id="testFirstAssignmentWithTwoMembersIncludingOneWithoutSubscriptions",
+        ),
+    ],
+)
+def test_uniform_first_assignment(members: list[Member], counts: dict[bytes, Topic], loads: list[int]) -> None:
+    """As balanced as Kafka's; which of two members that could have a partition gets it differs."""
+    target = assign_uniform(members, counts)
+    check(members, counts, target)
+    assert sorted(map(len, target.values())) == loads
+
+
+@pytest.mark.parametrize(
+    ("members", "counts", "loads"),
+    [
+        pytest.param(
+            [
+                member("A", "a c", "a-0 a-1 a-2 a-3 c-0 c-1"),
+                member("B", "a b c d", "b-0 b-1 b-2 d-0 d-1 d-2"),
+            ],
+            topics(a=6, b=5, c=3, d=3),
+            {"A": 9, "B": 8},
+            id="testReassignmentWhenPartitionsAreAddedForTwoMembers",
+        ),
+        pytest.param(
+            [
+                member("A", "a", "a-0 a-2 b-0"),
+                member("B", "a b", "a-1 b-1 b-2"),
+                member("C", "a b"),
+            ],
+            topics(a=6, b=7),
+            {"A": 5, "B": 4, "C": 4},
+            id="testReassignmentWhenOneMemberAddedAndPartitionsAddedTwoMembersTwoTopics",
+        ),
+        pytest.param(
+            [member("A", "a c", "a-0 a-1 a-2 c-0 c-1"), member("B", "b", "b-3 b-4 b-5 b-6")],
+            topics(a=3, b=8, c=3),
+            {"A": 6, "B": 8},
+            id="testReassignmentWhenOneMemberRemovedAfterInitialAssignmentWithThreeMembersThreeTopics",
+        ),
+    ],
+)
+def test_uniform_adds_to_what_members_have(
+    members: list[Member], counts: dict[bytes, Topic], loads: dict[str, int]
+) -> None:
+    """Partitions of the topics that a member still subscribes to stay with it."""
+    target = assign_uniform(members, counts)
+    check(members, counts, target)
+    assert {name: len(given) for name, given in target.items()} == loads
+    assert all({p for p in m.target if p[0] in m.topics} <= target[m.member_id] for m in members)
+
+
 def test_uniform_moves_what_is_too_much() -> None:
     """testReassignmentForTwoMembersTwoTopicsGivenUnbalancedPrevAssignment,
     testReassignmentForTwoMembersThreeTopicsGivenUnbalancedPrevAssignment"""

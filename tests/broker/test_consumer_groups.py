@@ -150,6 +150,22 @@ def listed(socket: BrokerSocket, **filters: list[str]) -> list[Any]:
     return groups
 
 
+@pytest.mark.parametrize(
+    ("filters", "is_listed"),
+    [
+        ({"states_filter": ["stable"]}, True),
+        ({"states_filter": ["STABLE", "dead"]}, True),
+        ({"states_filter": ["empty"]}, False),
+        ({"types_filter": ["Consumer"]}, True),
+        ({"types_filter": ["Invalid"]}, False),
+    ],
+)
+def test_filters_of_listed_groups(socket: BrokerSocket, filters: dict[str, list[str]], is_listed: bool) -> None:
+    """testIsInStatesCaseInsensitive, testGroupTypeFromString"""
+    join(socket, "a")
+    assert [group.group_id for group in listed(socket, **filters)] == ["g"] * is_listed
+
+
 def test_what_is_no_consumer_group(socket: BrokerSocket) -> None:
     missing = describe(socket, "missing")
     assert (missing.error_code, missing.error_message) == (69, "Group missing not found.")

@@ -378,8 +378,8 @@ def test_unknown_topic_in_list_offsets() -> None:
 
 @pytest.mark.parametrize("version", range(11))
 def test_offsets_committed_in_any_version_are_fetched_in_every_version(version: int) -> None:
-    """OffsetCommitRequestTest, OffsetFetchRequestTest. v10 of both speaks of topic ids: franz-go found that a commit by
-    id was kept under no name."""
+    """OffsetCommitRequestTest, OffsetFetchRequestTest, testFetchOffsetsWithTopicIds. v10 of both speaks of topic ids: franz-go
+    found that a commit by id was kept under no name."""
 
     async def story() -> None:
         async with broker() as connect:
@@ -407,6 +407,8 @@ def test_offsets_committed_in_any_version_are_fetched_in_every_version(version: 
                 topics = found.groups[0].topics if fetch_version >= 8 else found.topics
                 got = [(p.partition_index, p.committed_offset, p.metadata) for t in topics for p in t.partitions]
                 assert got == [(0, 42, "note"), (1, -1, "")], f"OffsetFetch v{fetch_version}"
+                if fetch_version >= 10:
+                    assert [t.topic_id for t in found.groups[0].topics] == [topic_id]
                 if fetch_version >= 2:
                     everything = OffsetFetchRequest("g", None, [OffsetFetchRequestGroup("g", topics=None)])
                     found = await client.ask(everything, OffsetFetchResponse, fetch_version)

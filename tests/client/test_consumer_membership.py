@@ -358,6 +358,24 @@ def test_a_commit_before_a_revocation_in_a_stale_epoch_is_made_in_the_new_one(br
     asyncio.run(story())
 
 
+def test_a_member_that_is_fenced_by_its_commit_before_a_revocation_has_lost_the_partitions(broker: LocalBroker) -> None:
+    """testDelayedReconciliationResultDiscardedAfterCommitIfMemberRejoins: on_partitions_revoked is not called for them."""
+
+    async def story() -> None:
+        async with member(broker, auto_commit_interval_ms=10**6) as one, member(broker, "two") as two:
+            listener = Seen()
+            one.subscribe(["t"], listener)
+            await polled(one, lambda: one.metrics()["records_consumed"] == COUNT)
+            broker.fail("OffsetCommit", ErrorCode.UNKNOWN_MEMBER_ID)
+            two.subscribe(["t"])
+            await all_polled([one, two], lambda: sizes([one, two]) == [3, 3] and len(listener.calls) > 2, "it is back")
+            assert [call.split()[0] for call in listener.calls] == ["assigned", "lost", "lost", "assigned"], (
+                listener.calls
+            )
+
+    asyncio.run(story())
+
+
 def test_an_unknown_member_is_fenced_by_its_commit(broker: LocalBroker) -> None:
     async def story() -> None:
         async with member(broker, enable_auto_commit=False) as one:

@@ -289,7 +289,7 @@ def test_group_metadata_is_new_when_callbacks_run(broker: LocalBroker) -> None:
 
 
 def test_metrics_count_and_are_readable_from_any_thread(broker: LocalBroker) -> None:
-    """testMetrics, testThreadSafeAssignedPartitionsMetric"""
+    """testMetrics, testThreadSafeAssignedPartitionsMetric, testAssignedPartitionCountMetricRegistered"""
     broker.produce("t", b"a", b"b")
 
     async def story() -> None:

@@ -13,7 +13,12 @@ import pytest
 from coterie.cli.offsets_dump import dump_offsets
 from coterie.coordinator.consumer.events import CurrentStored, GroupEpochRemoved, PartitionMetadataStored
 from coterie.coordinator.consumer.replay import replay_consumer
-from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerMemberState
+from coterie.coordinator.consumer.state import (
+    ClassicMetadata,
+    ConsumerGroup,
+    ConsumerMemberState,
+    ConsumerSubscription,
+)
 from coterie.coordinator.consumer.stored import event_of, record_of
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.outcome import CoordinatorConfig
@@ -31,8 +36,11 @@ from coterie.fuzzing.messages import random_struct
 from coterie.records.batch import BatchRecord, batches
 from coterie.records.decoding import decode_records
 from coterie.wire.messages.consumer_group_records import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
@@ -205,6 +213,41 @@ def test_the_sample_replayed() -> None:
     assert [c.session_timeout_ms for c in classic] == [45_000]
     owned = [partition for m in groups["mixed"].members.values() for partition in m.current.assigned]
     assert len(owned) == len(set(owned)) == 5
+
+
+def test_a_member_of_its_records() -> None:
+    """testUpdateWithConsumerGroupMemberMetadataValue"""
+    classic = ClassicMemberMetadata(5_000, [ClassicProtocol("range", b"\1\2\3")])
+    value = ConsumerGroupMemberMetadataValue(
+        "instance", "rack", "client", "/host", ["foo", "bar"], "regex", 1_000, "range", classic
+    )
+    event = event_of(ConsumerGroupRecord(ConsumerGroupMemberMetadataKey("g", "m"), value))
+    group = ConsumerGroup("g")
+    replay_consumer(group, event, 0)
+    assert group.members["m"].subscription == ConsumerSubscription(
+        topic_names=frozenset({"foo", "bar"}),
+        topic_regex="regex",
+        rebalance_timeout_ms=1_000,
+        server_assignor="range",
+        instance_id="instance",
+        rack_id="rack",
+        client_id="client",
+        client_host="/host",
+        classic=ClassicMetadata(5_000, (("range", b"\1\2\3"),)),
+    )
+
+
+def test_what_a_member_has_by_its_record() -> None:
+    """testUpdateWithConsumerGroupCurrentMemberAssignmentValue: without epochs the partitions are of the member's."""
+    first, second = b"1" * 16, b"2" * 16
+    value = ConsumerGroupCurrentMemberAssignmentValue(
+        10, 9, 1, [OwnedPartitions(first, [0, 1, 2])], [OwnedPartitions(second, [3, 4, 5])]
+    )
+    event = event_of(ConsumerGroupRecord(ConsumerGroupCurrentMemberAssignmentKey("g", "m"), value))
+    assert isinstance(event, CurrentStored)
+    assert (event.current.member_epoch, event.current.previous_member_epoch) == (10, 9)
+    assert event.current.assigned == dict.fromkeys([(first, 0), (first, 1), (first, 2)], 10)
+    assert event.current.pending_revocation == dict.fromkeys([(second, 3), (second, 4), (second, 5)], 10)
 
 
 def test_partitions_without_epochs() -> None:

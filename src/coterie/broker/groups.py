@@ -135,8 +135,8 @@ class GroupCoordinator:
         if self.transactions is not None and self.transactions.loaded:
             self._abort_orphans(hosted, self.transactions)
         if hosted.deleted_topics:
-            names, hosted.deleted_topics = tuple(hosted.deleted_topics), set()
-            self._forget_offsets(hosted, names)
+            topics, hosted.deleted_topics = tuple(hosted.deleted_topics), set()
+            self._forget_offsets(hosted, topics)
         self._deadlines.arm(hosted)
 
     def when_loaded(self, callback: Callable[[], None]) -> None:
@@ -365,16 +365,18 @@ class GroupCoordinator:
         for hosted in [h for h in self._hosted if h.loaded]:  # during a load the newest commit may still be unread
             self._for_groups(hosted, [g.group_id for g in hosted.shard.every_group()], ExpireOffsets)
 
-    def topics_deleted(self, names: tuple[str, ...]) -> None:
-        """Removes the committed offsets of deleted topics; in a partition that loads, once it has loaded."""
+    def topics_deleted(self, topic_ids: Mapping[str, bytes]) -> None:
+        """Removes the committed offsets of deleted topics, by name their ids; in a partition that loads, once it has
+        loaded."""
         for hosted in self._hosted:
             if hosted.loaded:
-                self._forget_offsets(hosted, names)
+                self._forget_offsets(hosted, tuple(topic_ids.items()))
             else:
-                hosted.deleted_topics.update(names)
+                hosted.deleted_topics.update(topic_ids.items())
 
-    def _forget_offsets(self, hosted: HostedShard, topics: tuple[str, ...]) -> None:
-        concerned = [g.group_id for g in hosted.shard.every_group() if has_offsets_of(g, topics)]
+    def _forget_offsets(self, hosted: HostedShard, topics: tuple[tuple[str, bytes], ...]) -> None:
+        names = {name for name, _ in topics}
+        concerned = [g.group_id for g in hosted.shard.every_group() if has_offsets_of(g, names)]
         self._for_groups(hosted, concerned, lambda group_id: TopicsDeleted(group_id, topics))
 
     def _for_groups(self, hosted: HostedShard, group_ids: Iterable[str], command: Callable[[str], Command]) -> None:

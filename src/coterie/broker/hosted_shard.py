@@ -107,7 +107,7 @@ class HostedShard:
         self.host(shard)
         self.loaded = False
         self.election: CoordinatorElection | None = None  # of this broker, in a cluster
-        self.deleted_topics: set[str] = set()  # during the load; their offsets are removed after it
+        self.deleted_topics: set[tuple[str, bytes]] = set()  # with ids, during the load; their offsets go after it
         self.resigned = partition.in_cluster
         self.epoch = (
             -1 if partition.in_cluster else 0

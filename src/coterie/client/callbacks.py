@@ -10,6 +10,7 @@ from coterie.client.fetcher import Fetcher
 from coterie.client.listener import RebalanceListener, call
 from coterie.client.membership import Membership
 from coterie.client.types import PartitionLike, TopicPartition
+from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import Assigned, Revoke
 
@@ -46,6 +47,8 @@ class Callbacks:
         try:
             if not lost:
                 await self._auto_commit.now(self._revoke_timeout_s)
+                # As Kafka's ConsumerMembershipManager; its ConsumerCoordinator goes by the generation before the commit.
+                lost = isinstance(membership.machine, ConsumerMemberMachine) and membership.machine.lost
             await self.notify(partitions, lost=lost)
         except Exception as error:
             failure = error

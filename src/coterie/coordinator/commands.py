@@ -41,10 +41,10 @@ class ExpireOffsets:
 
 @dataclass(frozen=True, slots=True)
 class TopicsDeleted:
-    """Tombstones for the group's offsets of deleted topics."""
+    """Tombstones for the group's offsets of deleted topics, each with its id."""
 
     group_id: str
-    topics: tuple[str, ...]
+    topics: tuple[tuple[str, bytes], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -313,7 +313,7 @@ class ScenarioRun:
 
     def _delete_topic(self, words: list[str], options: dict[str, str]) -> None:
         for group_id in [group.group_id for group in self.shard.every_group()]:
-            self._internal(TopicsDeleted(group_id, tuple(words)))
+            self._internal(TopicsDeleted(group_id, tuple((word, bytes(16)) for word in words)))
 
     def _expire_offsets(self, words: list[str], options: dict[str, str]) -> None:
         for group_id in [group.group_id for group in self.shard.every_group()]:

@@ -78,8 +78,10 @@ OF_KAFKA = [
 
 
 def test_the_hash_is_that_of_kafka() -> None:
+    """testComputeMetadataHash, testComputeMetadataHashIgnoreTopicHashIfItIsNotInMetadataImage"""
     image = TopicsImage({t.name: t for t in OF_KAFKA})
     assert image.metadata_hash(["t"]) == 8_175_066_812_797_282_553
+    assert image.metadata_hash(image.topics) == 6_922_896_735_868_129_150
     assert image.metadata_hash([*image.topics, "nowhere"]) == 6_922_896_735_868_129_150
     assert image.metadata_hash(["nowhere"]) == NO_TOPICS_HASH
 

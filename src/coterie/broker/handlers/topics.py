@@ -179,7 +179,7 @@ def handle_delete_topics(broker: TopicServices, request: DeleteTopicsRequest, ca
 def _delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Call) -> Generator[None, None, Message]:
     response = DeleteTopicsResponse()
     requested = request.topics if call.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
-    deleted = []
+    deleted: dict[str, bytes] = {}
     times = Counter((state.name, state.topic_id) for state in requested)
     for name, topic_id in times:
         state = DeleteTopicState(name, topic_id)
@@ -189,13 +189,13 @@ def _delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Ca
                 raise Refusal(ErrorCode.INVALID_REQUEST, "the topic is named twice")
             topic = _to_delete(broker, state)
             result.name, result.topic_id = topic.name, topic.topic_id
-            deleted.append(topic.name)
+            deleted[topic.name] = topic.topic_id
             yield from broker.topics.deleting(topic)
         except Refusal as refusal:
             result.error_code, result.error_message = refusal.code, str(refusal)
         response.responses.append(result)
     if deleted:
-        broker.groups.topics_deleted(tuple(deleted))
+        broker.groups.topics_deleted(deleted)
     return response
 
 

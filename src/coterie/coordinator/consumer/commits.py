@@ -38,12 +38,12 @@ def check_commit(
     if epoch == member.current.member_epoch:
         return any_partition
     if epoch > member.current.member_epoch:
-        raise Refusal(_stale(member))
+        raise Refusal(_stale(member, transactional))
 
     def since_assignment(partition: TopicIdPartition) -> None:
         assigned_epoch = member.current.assignment_epoch(partition)
         if assigned_epoch is None or epoch < assigned_epoch:
-            raise Refusal(_stale(member))
+            raise Refusal(_stale(member, transactional))
 
     return since_assignment
 
@@ -57,6 +57,7 @@ def check_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> None
         raise Refusal(_stale(member))
 
 
-def _stale(member: ConsumerMember) -> ErrorCode:
-    """A member of the classic protocol knows generations only."""
-    return ErrorCode.ILLEGAL_GENERATION if member.subscription.classic is not None else ErrorCode.STALE_MEMBER_EPOCH
+def _stale(member: ConsumerMember, transactional: bool = False) -> ErrorCode:
+    """A member of the classic protocol knows generations only, and so does the producer of a transaction."""
+    of_classic = transactional or member.subscription.classic is not None
+    return ErrorCode.ILLEGAL_GENERATION if of_classic else ErrorCode.STALE_MEMBER_EPOCH

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.member_checks import refuse_unnamed
@@ -18,6 +18,7 @@ from coterie.wire.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from coterie.wire.primitives import NULL_UUID
 
 
 def decide_offset_delete(
@@ -50,10 +51,22 @@ def decide_offset_delete(
     return outcome
 
 
-def decide_topics_deleted(group: GroupOffsets, deleted: Iterable[str]) -> Outcome:
-    """Drops the offsets of deleted topics."""
-    names = set(deleted)
-    return Outcome([e.OffsetRemoved(t, p) for t, p in _every_partition(group) if t in names], divisible=True)
+def decide_topics_deleted(group: GroupOffsets, deleted: Collection[tuple[str, bytes]]) -> Outcome:
+    """Drops the offsets of deleted topics, by name and id; an offset with another id is of a newer topic of that name."""
+    names, known = {name for name, _ in deleted}, set(deleted)
+    gone = [
+        e.OffsetRemoved(topic, partition)
+        for topic, partition in _every_partition(group)
+        if topic in names
+        and any(o.topic_id == NULL_UUID or (topic, o.topic_id) in known for o in _kept(group, (topic, partition)))
+    ]
+    return Outcome([*gone], divisible=True)
+
+
+def _kept(group: GroupOffsets, partition: TopicPartition) -> list[CommittedOffset]:
+    """Its offset, and the pending ones."""
+    pending = [offsets[partition].committed for offsets in group.pending_offsets.values() if partition in offsets]
+    return [group.offsets[partition], *pending] if partition in group.offsets else pending
 
 
 def has_offsets_of(group: GroupOffsets, topics: Collection[str]) -> bool:
