@@ -199,6 +199,7 @@ def test_a_classic_group_becomes_one_of_the_consumer_protocol() -> None:
     """testFromClassicGroup"""
     classic = Group("g", phase=Phase.STABLE, protocol_type="consumer", generation=10, protocol="range", leader="m")
     assigned = encode_assignment({"foo": [0], "bar": [0]})
+    classic.protocol_counts["range"] = 1
     classic.members["m"] = Member("m", None, "client", "/host", 500, 5_000, RANGE.protocols, assigned)
     config = CoordinatorConfig(consumer_group_migration_policy=MigrationPolicy.UPGRADE)
     group = ConsumerGroup("g")
