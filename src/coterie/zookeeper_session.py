@@ -61,6 +61,11 @@ def connect(address: str, session_timeout_ms: int, connection_timeout_ms: int) -
     return client
 
 
+def _text(data: bytes | None) -> str:
+    """``data``: None of a node without data, such as Kafka makes above others, or fills later."""
+    return "" if data is None else data.decode(errors="replace")
+
+
 def _quiet() -> logging.Logger:
     """What kazoo says of lost connections is said by the machine's own steps."""
     logger = logging.getLogger("coterie.kazoo")
@@ -151,15 +156,15 @@ class ZooKeeperSession:
             if isinstance(result, (kazoo.ConnectionLoss, kazoo.SessionExpiredError)):
                 raise result
 
-    def _node(self, data: bytes, stat: Any) -> Znode:
+    def _node(self, data: bytes | None, stat: Any) -> Znode:
         mine = stat.ephemeralOwner == self._client.client_id[0]
-        return Znode(data.decode(errors="replace"), mine, stat.version, stat.czxid, stat.ctime)
+        return Znode(_text(data), mine, stat.version, stat.czxid, stat.ctime)
 
     def _answer_of(self, result: Any) -> str | None:
         from kazoo.exceptions import NoNodeError
 
         try:
-            return str(result.get()[0].decode(errors="replace"))
+            return _text(result.get()[0])
         except NoNodeError:
             return None
 

@@ -106,9 +106,9 @@ class ZooKeeperScenario(ScriptScenario):
         self.consumers[words[0]].pump()
 
     def _offset(self, words: list[str], _: dict[str, str]) -> None:
-        """Somebody writes an offset's node: t/0 WHAT."""
+        """Somebody writes an offset's node: t/0 [WHAT], else without data."""
         path = f"{paths.CONSUMERS}/{GROUP}/offsets/{words[0]}"
-        self.server.apply(self._admin, Write(path, words[1]))
+        self.server.apply(self._admin, Write(path, "".join(words[1:])))
 
     def _owners(self, words: list[str], _: dict[str, str]) -> None:
         """The owners of partitions in ZooKeeper, and their readers."""

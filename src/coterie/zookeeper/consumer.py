@@ -272,7 +272,7 @@ class ConsumerMachine(ScriptMachine):
             self.registry[topic, partition] = PartitionInfo(topic, partition, thread, INVALID_OFFSET)
         offsets: list[str | None] = (yield from self._ask(ReadEach(where))) if where else []
         for ((topic, partition), thread), node in zip(mine.items(), offsets, strict=True):
-            offset = INVALID_OFFSET if node is None else paths.offset_of(node)
+            offset = paths.offset_of(node) if node else INVALID_OFFSET
             self.registry[topic, partition] = PartitionInfo(topic, partition, thread, offset)
             self._committed[topic, partition] = offset
         yield StartFetchers(tuple(self.registry.values()))

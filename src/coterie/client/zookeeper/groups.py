@@ -94,7 +94,9 @@ class ZooKeeperGroups:
             group.members[path.rpartition("/")[2]] = paths.subscription_of(node)
         base = f"{paths.CONSUMERS}/{group_id}"
         group.owners = self._by_partition(f"{base}/owners")
-        group.offsets = {tp: paths.offset_of(node) for tp, node in self._by_partition(f"{base}/offsets").items()}
+        group.offsets = {
+            tp: paths.offset_of(node) for tp, node in self._by_partition(f"{base}/offsets").items() if node
+        }
         for topic in sorted({topic for threads in group.members.values() for topic in threads}):
             described = self._ask(Read(paths.topic(topic)))
             if isinstance(described, Znode):
