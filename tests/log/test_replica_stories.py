@@ -81,7 +81,10 @@ class Story:
         self.stored.append(bytes(stamped))
 
     def follow(self, kinds: list[str], gap: int, epochs: list[int]) -> None:
-        """Takes batches of a leader, the first of them after a gap; a piece of one more is at the end."""
+        """Takes batches of a leader, the first of them after a gap; a piece of one more is at the end. A log without records
+        may begin anew with the first one, whose second record is at its start: a gap of -1."""
+        is_within = gap < 0 < self.log.log_start_offset == self.end
+        kinds, gap, before = ["plain", *kinds] if is_within else kinds, gap if is_within else max(gap, 0), self.stored
         offset, epoch, data, taken = self.end + gap, max(self.log.epochs.cache.latest, 0), b"", []
         for number, kind in enumerate(kinds):
             batch = bytearray(self.batch(kind, 2))
@@ -93,6 +96,7 @@ class Story:
         try:
             assert append_as_follower(self.log, data + taken[-1][:70], NOW) == len(taken)
         finally:
+            self.stored = self.held(before) if is_within else before
             self.stored += taken[: sum(read_header(batch).last_offset < self.log.end_offset for batch in taken)]
 
     def truncate(self, share: int, by: int) -> None:
@@ -236,7 +240,7 @@ steps = st.one_of(
     st.tuples(
         st.just("follow"),
         st.lists(kinds, min_size=1, max_size=4),
-        st.sampled_from((0, 0, 0, 3)),
+        st.sampled_from((0, 0, 0, 3, -1)),
         st.lists(st.sampled_from((0, 0, 1, 2)), min_size=1, max_size=4),
     ),
     st.tuples(st.just("truncate"), st.integers(0, 10), st.sampled_from((0, 0, -1, 1, 2))),

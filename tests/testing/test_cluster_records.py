@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from coterie.client import TopicPartition
+from coterie.client.blocking import BlockingAdmin
 from coterie.client.cluster import Cluster
 from coterie.client.settings import client_settings
 from coterie.testing import LocalBroker
@@ -105,6 +107,20 @@ def test_a_leader_that_resigns_meanwhile(cluster: LocalBroker) -> None:
     result = asyncio.run(story())
     assert error_of(result.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert follower != leader
+
+
+def test_a_new_replica_of_a_log_that_starts_within_a_batch(cluster: LocalBroker) -> None:
+    """It copies the whole batch, and its log starts where the leader's does."""
+    partition = TopicPartition("moved", 0)
+    with BlockingAdmin({"bootstrap.servers": cluster.bootstrap_servers}) as admin:
+        admin.create_topic(partition.topic, assignments={0: [1]})
+        cluster.leader_of(partition.topic)
+        cluster.produce(partition.topic, *(b"%d" % number for number in range(10)))
+        assert admin.delete_records({partition: 4}) == {partition: 4}
+        admin.alter_partition_reassignments({partition: [2]})
+        until_in_thread(lambda: not admin.list_partition_reassignments([partition]), lambda: "the reassignment")
+    log = cluster._brokers()[1].topics.partition(*partition).log
+    assert (log.log_start_offset, log.end_offset, log.segments[0].base_offset) == (4, 10, 0)
 
 
 def test_retention_deletes_at_followers_too() -> None:
