@@ -179,7 +179,7 @@ class TopicStore:
             self._fs.remove_directory(log.directory)
         except OSError as error:
             logger.error("%s could not be removed: %s; remove it by hand", log.directory, error)
-            if self._in_cluster:
+            if self._in_cluster and self._fs.exists(log.directory):
                 raise
 
     def is_of_topic(self, log: PartitionLog, topic_id: bytes) -> bool:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import shutil
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from coterie.broker.cluster import machine_reset
 from coterie.broker.cluster.hosted_topics import HostedTopics
+from coterie.broker.disk import DiskFileSystem
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topics import Topics
-from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.filesystem import FileSystem, MemoryFileSystem
 from coterie.replication.replicas import Replicas
 from coterie.replication.states import (
     EPOCH_DURING_DELETE,
@@ -78,7 +81,7 @@ class KeepsFolders(MemoryFileSystem):
         raise OSError(errno.EIO, "I/O error", path)
 
 
-def hosted_on(fs: MemoryFileSystem, failures: list[Exception]) -> tuple[HostedTopics, Replicas]:
+def hosted_on(fs: FileSystem, failures: list[Exception]) -> tuple[HostedTopics, Replicas]:
     """Of broker 1, which is registered in epoch 5."""
     settings = BrokerSettings()
     topics = Topics(fs, settings, in_cluster=True)
@@ -121,3 +124,14 @@ def test_a_log_that_cannot_be_removed() -> None:
     assert replicas.leader_and_isr(1, 5, LED, 0)[0] == {}
     hosted.forgotten([(TOPIC, 0)])
     assert len(failures) == 2
+
+
+def test_a_log_that_was_removed_by_hand(tmp_path: Path) -> None:
+    """Nothing is left of it, so that the broker goes on."""
+    failures = list[Exception]()
+    _, replicas = hosted_on(DiskFileSystem(tmp_path), failures)
+    assert replicas.leader_and_isr(1, 5, LED, 0)[0] == {}
+    shutil.rmtree(tmp_path / f"{TOPIC}-0")
+    stopped = {(TOPIC, 0): StoppedReplica(EPOCH_DURING_DELETE, delete=True)}
+    assert replicas.stop_replicas(1, 5, stopped) == ({}, [])
+    assert failures == []
