@@ -139,9 +139,9 @@ class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
         timeout_ms: float = 30000,
         group_membership_operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
     ) -> None:
-        """Commits if that is automatic, leaves the group unless it is static or is to remain (KIP-1092), closes; takes no
-        longer than that, and END_S beyond. What is not done by then is left to the session timeout. Raises TypeError,
-        ValueError."""
+        """Commits if that is automatic, leaves the group unless it is static or is to remain (KIP-1092), waits for asynchronous
+        commits, closes; takes no longer than that, and END_S beyond. What is not done by then is left to the session timeout.
+        Raises TypeError, ValueError."""
         self._close(self._client.close, timeout_ms, group_membership_operation)
 
     def position(self, partition: PartitionLike) -> int:
