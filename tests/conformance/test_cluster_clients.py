@@ -80,6 +80,10 @@ def test_slower_is_more_than_the_spread_between_kills() -> None:
     assert not is_slower(kafka, ours[1])
     assert kafka.worst == 8.0
     assert figure([]) is None
+    few = figure([9.0, 9.1, 9.2]), figure([6.0, 6.1, 6.2])
+    assert few[0] is not None
+    assert few[1] is not None
+    assert not is_slower(few[0], few[1]), "the sessions of a few kills differ by more"
     assert notch([5.0, 9.0]) == 4.0, "of two values nothing is certain"
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from math import inf, sqrt
 from statistics import median, quantiles
 
+LEAST_VALUES = 4  # that have quartiles
+
 
 @dataclass(frozen=True, slots=True)
 class ObservedKill:
@@ -99,13 +101,16 @@ def figure(sample: Sequence[float]) -> OutageFigure | None:
 
 
 def notch(sample: Sequence[float]) -> float:
-    """Half the width around the median. Of fewer than four values: the whole range."""
-    if len(sample) < 4:
+    """Half the width around the median. Of fewer than `LEAST_VALUES`: the whole range."""
+    if len(sample) < LEAST_VALUES:
         return max(sample) - min(sample)
     first, _, third = quantiles(sample, n=4, method="inclusive")
     return 1.57 * (third - first) / sqrt(len(sample))
 
 
 def is_slower(ours: OutageFigure, theirs: OutageFigure) -> bool:
-    """Whether our median is above theirs by more than the spread from kill to kill allows."""
+    """Whether our median is above theirs by more than the spread from kill to kill allows. False where there are too few kills
+    to know that spread."""
+    if min(ours.count, theirs.count) < LEAST_VALUES:
+        return False
     return ours.median - ours.notch > theirs.median + theirs.notch
