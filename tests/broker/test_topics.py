@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC
 from coterie.broker.topics import Topics
+from coterie.client.blocking_socket import BrokerSocket
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.records.encoding import encode_batch
+from coterie.testing import LocalBroker
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.delete_topics import DeleteTopicsRequest
+from coterie.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 
 
 def _kafka_folder() -> MemoryFileSystem:
@@ -55,3 +66,26 @@ def test_kafkas_own_topics_have_kafkas_settings() -> None:
     transactions = {"cleanup.policy": "compact", "compression.type": "uncompressed", "segment.bytes": "2000000"}
     transactions |= {"min.insync.replicas": "1", "unclean.leader.election.enable": "false"}
     assert topics.transactions_topic().configs == transactions
+
+
+def test_the_offsets_of_a_topic_that_cannot_be_deleted_stay(
+    coterie_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk: the deletion cannot be written, so that the topic is there still."""
+
+    def fails() -> None:
+        raise OSError(28, "No space left on device")
+
+    coterie_broker.create_topic("t")
+    partition = OffsetCommitRequestPartition(0, 5, -1, committed_metadata="")
+    socket = BrokerSocket(coterie_broker.host, coterie_broker.port)
+    socket.request(OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=[partition])]), highest=8)
+    with monkeypatch.context() as patched:
+        patched.setattr(coterie_broker.broker.topics, "_save", fails)
+        (refused,) = socket.request(DeleteTopicsRequest(topic_names=["t"]), highest=5).responses
+    assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert coterie_broker.committed("g") == {("t", 0): 5}
+    (deleted,) = socket.request(DeleteTopicsRequest(topic_names=["t"]), highest=5).responses
+    assert deleted.error_code == ErrorCode.NONE
+    assert coterie_broker.committed("g") == {}
+    socket.close()

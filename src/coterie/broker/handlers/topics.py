@@ -189,8 +189,8 @@ def _delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Ca
                 raise Refusal(ErrorCode.INVALID_REQUEST, "the topic is named twice")
             topic = _to_delete(broker, state)
             result.name, result.topic_id = topic.name, topic.topic_id
-            deleted[topic.name] = topic.topic_id
             yield from broker.topics.deleting(topic)
+            deleted[topic.name] = topic.topic_id
         except Refusal as refusal:
             result.error_code, result.error_message = refusal.code, str(refusal)
         response.responses.append(result)
