@@ -67,7 +67,7 @@ class WriteQueue:
 
     def submit(self, command: Command, ctx: Context) -> bool:
         """Decides a command, and carries the decision out up to its first records; returns whether decisions wait for
-        `write`. The state that it is decided on has all of the group's earlier decisions, without commits and lone steps of
+        `write`. The state that it is decided on has all of the group's earlier decisions, except commits and lone steps of
         other consumers, which make no difference to it."""
         decision = self._decided_beside(command, ctx) if command.group_id in self._waiting else None
         if decision is None:

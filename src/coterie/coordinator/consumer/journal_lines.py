@@ -66,11 +66,13 @@ class ConsumerJournalLines:
         line unless it is new in its epoch."""
         before = self._current.get((group_id, member_id), CurrentAssignment())
         self._current[group_id, member_id] = current
+        line.member, line.member_epoch = member_id, current.member_epoch
+        if current.has_partitions_of(before):
+            line.event, line.moved_count = "member_reconciled", 0
+            return current.member_epoch != before.member_epoch
         released = _held(before) - _held(current)
         assigned = current.assigned.keys() - _held(before)
         asked = current.pending_revocation.keys() - before.pending_revocation.keys()
-        line.member = member_id
-        line.member_epoch = current.member_epoch
         line.event = "member_revokes" if asked else "member_reconciled"
         if asked:
             self._moved(line, [(p, member_id, None) for p in sorted(asked)])

@@ -92,14 +92,9 @@ def _target_removed(group: ConsumerGroup, event: e.TargetRemoved, now_ms: int) -
 
 def _current(group: ConsumerGroup, event: e.CurrentStored, now_ms: int) -> None:
     member, current = _member(group, event.member_id), event.current
-    _release(group, event.member_id, member.current)
-    for partition in (*current.assigned, *current.pending_revocation):
-        owner = group.owners.get(partition)
-        assert owner is None or group.members[owner].current.member_epoch < current.member_epoch, (
-            f"{partition[0].hex()}-{partition[1]} still belongs to {owner}"
-        )
-        group.owners[partition] = event.member_id
-    _put(group, replace(member, current=current))
+    if not current.has_partitions_of(member.current):
+        _take_over(group, member, current)
+    _put(group, ConsumerMember(member.member_id, member.subscription, current))
     revokes = (
         current.state == ConsumerMemberState.UNREVOKED_PARTITIONS and current.member_epoch != LEAVE_GROUP_STATIC_EPOCH
     )
@@ -107,6 +102,17 @@ def _current(group: ConsumerGroup, event: e.CurrentStored, now_ms: int) -> None:
     # A member of the classic protocol has the timeouts of its JoinGroup and SyncGroup instead.
     limited = revokes and member.subscription.classic is None
     group.timers[event.member_id].rebalance_ms = now_ms + timeout_ms if limited else None
+
+
+def _take_over(group: ConsumerGroup, member: ConsumerMember, current: CurrentAssignment) -> None:
+    """Owners, where a member has other partitions than before."""
+    _release(group, member.member_id, member.current)
+    for partition in (*current.assigned, *current.pending_revocation):
+        owner = group.owners.get(partition)
+        assert owner is None or group.members[owner].current.member_epoch < current.member_epoch, (
+            f"{partition[0].hex()}-{partition[1]} still belongs to {owner}"
+        )
+        group.owners[partition] = member.member_id
 
 
 def _current_removed(group: ConsumerGroup, event: e.CurrentRemoved, now_ms: int) -> None:

@@ -103,6 +103,10 @@ class CurrentAssignment:
         """Whether the member has everything of that target assignment, and nothing else."""
         return self.state == ConsumerMemberState.STABLE and self.member_epoch == assignment_epoch
 
+    def has_partitions_of(self, before: CurrentAssignment) -> bool:
+        """Whether the member kept all that it had, and got nothing: then `reconcile` leaves the same mapping."""
+        return self.assigned is before.assigned and not self.pending_revocation and not before.pending_revocation
+
     def assignment_epoch(self, partition: TopicIdPartition) -> int | None:
         """The epoch in which the member got the partition; None where it is not responsible for it."""
         return self.assigned.get(partition, self.pending_revocation.get(partition))

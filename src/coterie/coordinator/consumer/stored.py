@@ -5,7 +5,6 @@ equal events make equal bytes; Kafka writes them in the order of its hash tables
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import groupby
 from typing import Any
 
 from coterie.coordinator.consumer import events as e
@@ -72,7 +71,13 @@ def _subscription(value: m.ConsumerGroupMemberMetadataValue) -> ConsumerSubscrip
 
 def partitions_by_topic(partitions: Iterable[TopicIdPartition]) -> list[tuple[bytes, list[int]]]:
     """Topic ids with their partitions, both in order."""
-    return [(topic, [p for _, p in group]) for topic, group in groupby(sorted(partitions), lambda each: each[0])]
+    topics: dict[bytes, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        if topic in topics:
+            topics[topic].append(partition)
+        else:
+            topics[topic] = [partition]
+    return list(topics.items())
 
 
 def _target_value(partitions: Iterable[TopicIdPartition]) -> m.ConsumerGroupTargetAssignmentMemberValue:
