@@ -73,7 +73,7 @@ def _without_unsubscribed(current: CurrentAssignment, given: Reconciliation) -> 
 
 def _advance(current: CurrentAssignment, given: Reconciliation, previous_epoch: int) -> CurrentAssignment:
     target = {p for p in given.target if p[0] in given.subscribed}
-    if current.assigned.keys() == target and not current.pending_revocation:  # most members, when another one joins
+    if current.assigned.keys() == target:  # that of most members, when another one joins
         return CurrentAssignment(given.target_epoch, previous_epoch, ConsumerMemberState.STABLE, current.assigned)
     kept = {p: epoch for p, epoch in current.assigned.items() if p in target}
     revoked = {p: epoch for p, epoch in current.assigned.items() if p not in target}
