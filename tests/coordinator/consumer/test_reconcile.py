@@ -18,6 +18,7 @@ from coterie.coordinator.consumer.state import (
     CurrentAssignment,
     TopicIdPartition,
 )
+from coterie.laboratory.consumer_scenario import ConsumerScenario
 from coterie.wire.errors import ErrorCode, Refusal
 
 S, UV, UL = (
@@ -268,3 +269,33 @@ def test_each_partition_has_one_user_and_the_group_becomes_stable(steps: list[tu
     for member_id, m in course.group.members.items():
         assert m.current.is_reconciled_to(course.group.assignment_epoch)
         assert m.current.assigned.keys() == course.group.target[member_id] == course.clients[member_id].uses
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "expected"),
+    [
+        (
+            "testStaticMemberRejoinsWithNewSubscribedTopics: 0 after its return, by which it can commit at once",
+            ["member a join instance=i1", "member a leave-static", "member a join id=a-2 topics=t+u"],
+            {("t", 0): 0, ("t", 1): 0, ("u", 0): 3},
+        ),
+        (
+            "testJoiningConsumerGroupWithExistingStaticMemberAndNewSubscription",
+            [
+                "member z join topics=-",
+                "join a protocols=range:t instance=i1 version=5",
+                "join a protocols=range:t+u!t-0+t-1 version=5",
+            ],
+            {("t", 0): 2, ("t", 1): 2, ("u", 0): 3},
+        ),
+    ],
+)
+def test_a_partition_keeps_the_epoch_in_which_it_was_assigned(
+    name: str, steps: list[str], expected: dict[tuple[str, int], int]
+) -> None:
+    run = ConsumerScenario()
+    for step in ("topics t=2 u=1", *steps):
+        run.step(step)
+    group = run.shard.consumer_groups["g"]
+    member = next(m for m in group.members.values() if m.subscription.instance_id == "i1")
+    assert {(t.decode().strip("."), p): epoch for (t, p), epoch in member.current.assigned.items()} == expected

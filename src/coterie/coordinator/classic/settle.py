@@ -15,6 +15,9 @@ from coterie.coordinator.state import CAN_REBALANCE, Cause, Group, Member, Phase
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 
+# Members may have a rebalance timeout of 0, and an extended join phase must not end again at the same moment.
+SHORTEST_EXTENSION_MS = 500
+
 
 def settle(group: Group, now_ms: int, config: CoordinatorConfig) -> Outcome | None:
     """The next thing to do in this state at this time, or None."""
@@ -61,7 +64,7 @@ def _complete_join(group: Group, now_ms: int, config: CoordinatorConfig) -> Outc
         return Outcome([e.MemberRemoved(m.member_id, _cause("rebalance_timeout", m)) for m in silent])
     if group.members and not group.waiting_joins:
         # All who are left are static and none came back: wait on (KIP-345).
-        return Outcome([e.JoinPhaseExtended(now_ms + group.rebalance_timeout_ms())])
+        return Outcome([e.JoinPhaseExtended(now_ms + max(group.rebalance_timeout_ms(), SHORTEST_EXTENSION_MS))])
     if not group.members:
         return Outcome([empty_group_stored(group, group.generation + 1, now_ms)])
     return _form_generation(group, now_ms, config)

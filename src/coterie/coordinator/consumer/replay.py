@@ -52,8 +52,11 @@ def _partition_metadata_removed(group: ConsumerGroup, event: e.PartitionMetadata
 
 
 def _subscription(group: ConsumerGroup, event: e.SubscriptionStored, now_ms: int) -> None:
-    _put(group, replace(_member(group, event.member_id), subscription=event.subscription))
-    instance_id = event.subscription.instance_id
+    member, instance_id = _member(group, event.member_id), event.subscription.instance_id
+    earlier = member.subscription.instance_id
+    if earlier is not None and earlier != instance_id and group.static_members.get(earlier) == event.member_id:
+        del group.static_members[earlier]  # the member has another instance id since
+    _put(group, replace(member, subscription=event.subscription))
     if instance_id is not None:
         group.static_members[instance_id] = event.member_id
 
