@@ -6,7 +6,7 @@ import pytest
 
 from coterie.cluster_metadata import GROUP
 from coterie.consuming.auto_commit import AutoCommitSchedule
-from coterie.consuming.commit_verdicts import Verdict
+from coterie.consuming.commit_verdicts import CommitPurpose, Verdict
 from coterie.consuming.commits import CommitEnded, Commits, LookUpCoordinator, SendCommit
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.machine import ConsumerMemberMachine
@@ -76,7 +76,7 @@ def test_a_commit_outside_the_group_is_not_sent() -> None:
 def test_a_commit_before_a_revocation_is_repeated_in_the_new_epoch() -> None:
     """testLastEpochSentOnCommit"""
     member = joined()
-    token = member.commits.commit(OFFSETS, 0, 1_000, is_before_revocation=True)
+    token = member.commits.commit(OFFSETS, 0, 1_000, CommitPurpose.REVOCATION)
     for epoch, now_ms in ((3, 0), (4, 200), (5, 500)):
         if epoch > 3:
             member.heartbeat(epoch)
@@ -212,6 +212,15 @@ def test_which_commit_before_a_revocation_is_repeated(code: ErrorCode) -> None:
     repeated = [effect for effect in member.commits.next(100) if isinstance(effect, SendCommit)]
     epoch = 8 if code == ErrorCode.STALE_MEMBER_EPOCH else 3
     assert [effect.request.generation_id_or_member_epoch for effect in repeated] == [epoch] * is_repeated
+
+
+@pytest.mark.parametrize("code", [*RETRIABLE, *LASTING])
+def test_the_commit_of_a_batch_is_repeated_for_all_that_passes(code: ErrorCode) -> None:
+    """Spark commits what it has processed before it gives partitions up."""
+    member = joined()
+    token = member.commits.commit(OFFSETS, 0, 1_000, CommitPurpose.BATCH)
+    answered(member, token, code)
+    assert (ends(member.commits.next(0)) == []) == (code in RETRIABLE or code == ErrorCode.STALE_MEMBER_EPOCH)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT])

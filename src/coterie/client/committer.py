@@ -20,7 +20,7 @@ from coterie.client.offsets import committed_offsets
 from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.consuming.commit_requests import CommitOffsets
-from coterie.consuming.commit_verdicts import Verdict
+from coterie.consuming.commit_verdicts import CommitPurpose, Verdict
 from coterie.consuming.commits import CommitEnded, Commits, LookUpCoordinator, SendCommit
 from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.member.consumer.machine import ConsumerMemberMachine
@@ -77,10 +77,10 @@ class Committer:
         member = machine if isinstance(machine, ConsumerMemberMachine) and machine.is_in_group else None
         return await committed_offsets(self._coordinator, list(partitions), pending=pending, member=member)
 
-    async def commit(self, offsets: Offsets, timeout_s: float) -> None:
+    async def commit(self, offsets: Offsets, timeout_s: float, purpose: CommitPurpose = CommitPurpose.CALL) -> None:
         """Returns once the commit is made. Raises CommitFailedError, RebalanceInProgressError or another KafkaError."""
         self.group_id()
-        await self.follow(self.machine.commit(offsets, now_ms(), timeout_s * 1000), timeout_s)
+        await self.follow(self.machine.commit(offsets, now_ms(), timeout_s * 1000, purpose), timeout_s)
 
     def commit_async(self, offsets: Offsets, callback: Callback | None) -> asyncio.Task[None]:
         """Tried once. The task raises what `commit` would; with a callback that is called with the error instead."""

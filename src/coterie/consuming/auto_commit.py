@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from coterie.backoff import Retries
 from coterie.consuming.commit_requests import CommitOffsets
-from coterie.consuming.commit_verdicts import RETRIED, Verdict, may_auto_commit
+from coterie.consuming.commit_verdicts import RETRIED, CommitPurpose, Verdict, may_auto_commit
 from coterie.consuming.commits import CommitEnded, Commits
 from coterie.member.consumer.machine import ConsumerMemberMachine
 
@@ -49,7 +49,7 @@ class AutoCommitSchedule:
         offsets = consumed()
         if self.interval_ms is None or not offsets:
             return None
-        return self.commits.commit(offsets, now_ms, timeout_ms, is_before_revocation=True)
+        return self.commits.commit(offsets, now_ms, timeout_ms, CommitPurpose.REVOCATION)
 
     def ended(self, result: CommitEnded, now_ms: float, jitter: float) -> None:
         """A commit has ended, whether of this schedule or not."""

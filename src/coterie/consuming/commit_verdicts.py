@@ -3,7 +3,7 @@ CommitRequestManager)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -30,6 +30,21 @@ class Verdict(Enum):
 
 
 RETRIED = frozenset({Verdict.RETRY, Verdict.FIND_COORDINATOR})
+
+
+class CommitPurpose(Enum):
+    """What a member of the consumer protocol commits for; it says which errors end the commit that others repeat."""
+
+    CALL = "of a user: a stale epoch ends it"
+    REVOCATION = "before partitions are revoked: a topic that may be deleted ends it, since the group waits"
+    BATCH = "of work that is done: repeated for both"
+
+
+_ENDS: Mapping[CommitPurpose, Mapping[ErrorCode, Verdict]] = {
+    CommitPurpose.CALL: {ErrorCode.STALE_MEMBER_EPOCH: Verdict.COMMIT_FAILED},
+    CommitPurpose.REVOCATION: {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Verdict.GIVE_UP},
+    CommitPurpose.BATCH: {},
+}
 _RETRY = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
 _FIND = frozenset(
     {
@@ -118,14 +133,10 @@ def verdict(machine: GroupMachine | None, code: ErrorCode, sent: tuple[str, int]
     return Verdict.GIVE_UP
 
 
-def call_verdict(machine: GroupMachine | None, what: Verdict, code: ErrorCode, is_before_revocation: bool) -> Verdict:
-    """What a `verdict` means to the call, of a member of the consumer protocol: a user's commit ends with a stale epoch; the
-    one before a revocation is repeated then, but not for a topic that may be deleted, since the group waits for it."""
-    if not isinstance(machine, ConsumerMemberMachine) or what not in RETRIED:
-        return what
-    if is_before_revocation:
-        return Verdict.GIVE_UP if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else what
-    return Verdict.COMMIT_FAILED if code == ErrorCode.STALE_MEMBER_EPOCH else what
+def call_verdict(machine: GroupMachine | None, what: Verdict, code: ErrorCode, purpose: CommitPurpose) -> Verdict:
+    """What a `verdict` means to the call, of a member of the consumer protocol."""
+    is_of_consumer = isinstance(machine, ConsumerMemberMachine)
+    return _ENDS[purpose].get(code, what) if is_of_consumer and what in RETRIED else what
 
 
 def _consumer_verdict(machine: ConsumerMemberMachine, code: ErrorCode, same: bool) -> Verdict:

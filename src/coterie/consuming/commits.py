@@ -18,6 +18,7 @@ from coterie.consuming.commit_requests import CommitOffsets, commit_request, fir
 from coterie.consuming.commit_verdicts import (
     RETRIED,
     Begun,
+    CommitPurpose,
     GroupMachine,
     Verdict,
     begun_in,
@@ -66,7 +67,7 @@ class _Commit:
     begun: Begun
     started_ms: float = 0
     timeout_ms: float | None = None  # None: tried once
-    is_before_revocation: bool = False
+    purpose: CommitPurpose = CommitPurpose.CALL
     retries: Retries | None = None  # from the first failure on
     due_ms: float = float("-inf")
 
@@ -104,12 +105,15 @@ class Commits:
     # -- inputs -------------------------------------------------------------------------------------------------------
 
     def commit(
-        self, offsets: CommitOffsets, now_ms: float, timeout_ms: float, *, is_before_revocation: bool = False
+        self,
+        offsets: CommitOffsets,
+        now_ms: float,
+        timeout_ms: float,
+        purpose: CommitPurpose = CommitPurpose.CALL,
     ) -> int:
-        """Begins a synchronous commit; the token names it in effects and inputs. ``is_before_revocation``: the automatic one,
-        for which the group waits."""
+        """Begins a synchronous commit; the token names it in effects and inputs."""
         token = self._next_token()
-        commit = _Commit(token, offsets, begun_in(self.member), now_ms, timeout_ms, is_before_revocation)
+        commit = _Commit(token, offsets, begun_in(self.member), now_ms, timeout_ms, purpose)
         self._waiting.append(commit)
         self._deadlines_ms[token] = now_ms + timeout_ms
         return token
@@ -175,7 +179,7 @@ class Commits:
                 self._is_fenced = True
             is_unknown = what == Verdict.COMMIT_FAILED and sent.identity[1] < 0
             code = ErrorCode.UNKNOWN_MEMBER_ID if is_unknown else code
-            of_call = call_verdict(sent.member, what, code, commit.is_before_revocation)
+            of_call = call_verdict(sent.member, what, code, commit.purpose)
             self._failed(commit, Verdict.GIVE_UP if is_final else of_call, code, partition, now_ms, jitter)
         return what
 

@@ -19,6 +19,7 @@ from coterie.client.errors import CommitFailedError, RebalanceInProgressError
 from coterie.client.group_protocols import make_membership
 from coterie.client.membership import Membership
 from coterie.client.settings import ClientSettings
+from coterie.consuming.commit_verdicts import CommitPurpose
 from coterie.consuming.owned_offsets import OwnedOffsets
 from coterie.member.effects import Assigned, Revoke, TopicPartition
 
@@ -112,7 +113,8 @@ class GroupMember:
             return True
         assert self._committer is not None
         try:
-            self._run(self._committer.commit(new, self._settings.default_api_timeout_ms / 1000))
+            timeout_s = self._settings.default_api_timeout_ms / 1000
+            self._run(self._committer.commit(new, timeout_s, CommitPurpose.BATCH))
         except RebalanceInProgressError:
             return False
         except CommitFailedError:
