@@ -87,7 +87,8 @@ class ClusterProducer(_Client):
 
 
 class ClusterConsumer(_Client):
-    """``read``: offset -> the value that was delivered there. What is delivered once must stay. ``changed``: what did not."""
+    """``read``: offset -> the value that was delivered there. What is delivered once must stay. ``changed``: what did not.
+    ``rereads``: now and then it reads everything again, perhaps from another leader."""
 
     def __init__(
         self, network: Network, name: str, brokers: dict[int, ClusterBroker], partition: TopicPartition
@@ -95,6 +96,7 @@ class ClusterConsumer(_Client):
         super().__init__(network, name, brokers, partition)
         self.read: dict[int, str] = {}
         self.changed: list[str] = []
+        self.rereads = True
         self._position = 0
 
     def request(self, leader: ClusterBroker) -> None:
@@ -111,6 +113,8 @@ class ClusterConsumer(_Client):
             if before != batch.value:
                 self.changed.append(f"offset {batch.offset} was {before} and is {batch.value}")
             self._position = batch.offset + 1
-        if not batches and self.world.chance(0.05):
-            self._position = 0  # reads everything again, perhaps from another leader
+        if not self.rereads:
+            self._position = max(self.read, default=-1) + 1
+        elif not batches and self.world.chance(0.05):
+            self._position = 0
         self.later(1 if batches else POLL_MS, self.again)

@@ -111,6 +111,8 @@ class ClusterStory:
         world.run_until(world.now_ms + AT_REST_MS)
         for producer in self.producers:
             producer.stopped = True
+        for consumer in self.consumers.values():
+            consumer.rereads = False
         world.run_until(world.now_ms + ALL_READ_MS)
         self._check()
         return self._summed_up()
