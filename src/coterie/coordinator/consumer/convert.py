@@ -90,7 +90,9 @@ def _checked_protocol(group: Group, config: CoordinatorConfig) -> str:
         raise _refused(group, "the group does not use the consumer embedded protocol.")
     if len(group.members) > config.consumer_group_max_size:
         raise _refused(group, "the group size exceeds the consumer group maximum size.")
-    return group.protocol if group.protocol in group.candidate_protocols() else group.select_protocol()
+    if not group.members or group.protocol in group.candidate_protocols():
+        return group.protocol
+    return group.select_protocol()
 
 
 def _upgraded(group: Group, member: Member, protocol: str, topics: TopicsImage) -> ConsumerMember:
