@@ -142,8 +142,8 @@ class Producer(Generic[K, V]):
         count = self._counts.get(topic) or await self._partitions(topic)
         if partition is None:
             partition = self._choose(topic, key_bytes, count)
-        else:
-            partition = _checked(arguments.integer(partition, "partition"), topic, count)
+        elif not 0 <= (partition := arguments.integer(partition, "partition")) < count:
+            await self._check_grown(topic, partition)
         if self._accumulator.buffered_bytes + size > self._buffer_memory:
             await self._sender.until_room(size)
             if self._closed:
@@ -223,6 +223,12 @@ class Producer(Generic[K, V]):
 
     def _next_refresh_s(self) -> float:
         return time.monotonic() + self.settings.metadata_max_age_ms / 1000
+
+    async def _check_grown(self, topic: str, partition: int) -> None:
+        """Raises KafkaError for a partition that the topic does not have now either."""
+        if partition > 0:
+            await self._look_counts_up([topic])
+        _checked(partition, topic, self._counts.get(topic) or await self._partitions(topic))
 
     async def _look_counts_up(self, topics: list[str]) -> None:
         """A lookup that fails leaves the counts for the next one."""

@@ -23,9 +23,14 @@ M = TypeVar("M", bound=Message)
 Story = Callable[[ClusterBrokers], Awaitable[None]]
 
 
-def run(story: Story, brokers: int = 2, settings: Mapping[str, str] | None = None) -> None:
+def run(
+    story: Story,
+    brokers: int = 2,
+    settings: Mapping[str, str] | None = None,
+    kind: type[ClusterBrokers] = ClusterBrokers,
+) -> None:
     async def with_brokers() -> None:
-        cluster = ClusterBrokers(settings or {}, brokers, (), Faults(), ())
+        cluster = kind(settings or {}, brokers, (), Faults(), ())
         await cluster.start()
         try:
             await story(cluster)
@@ -61,14 +66,25 @@ async def all_in_sync(cluster: ClusterBrokers, *broker_ids: int) -> None:
     await until(lambda: cluster.in_sync(TOPIC, 0) == set(broker_ids), "all in sync")
 
 
-async def produce(cluster: ClusterBrokers, *values: bytes, name: str = TOPIC, **settings: str) -> None:
+def addresses(cluster: ClusterBrokers) -> dict[str, str]:
+    """bootstrap.servers: all brokers, also those that do not run now."""
+    return {"bootstrap.servers": ",".join(f"{broker.host}:{broker.port}" for broker in cluster.brokers.values())}
+
+
+async def produce(
+    cluster: ClusterBrokers,
+    *values: bytes,
+    name: str = TOPIC,
+    partition: int = 0,
+    settings: Mapping[str, str] | None = None,
+) -> None:
     """Each value in a batch of its own, unless the settings have them wait for each other. Returns once all are
     acknowledged."""
-    address = ",".join(f"{b.host}:{b.port}" for b in cluster.live())
-    async with Producer({"bootstrap.servers": address, **settings}) as producer:
+    given = settings or {}
+    async with Producer({**addresses(cluster), **given}) as producer:
         for value in values:
-            delivery = await producer.send(name, value, partition=0)
-            if "linger.ms" not in settings:
+            delivery = await producer.send(name, value, partition=partition)
+            if "linger.ms" not in given:
                 await delivery
 
 

@@ -33,6 +33,7 @@ from tests.broker.cluster.brokers_in_memory import (
 
 SMALL, LARGE = bytes(1_000), bytes(10_000)
 NO_EPOCH = -1
+TOGETHER = {"linger.ms": "10000", "batch.size": "100000", "compression.type": "gzip"}
 
 
 async def look_up(
@@ -178,9 +179,7 @@ def test_offsets_should_not_go_backwards() -> None:
         await first.start()
         await led_by(cluster, 1)
         for _ in range(2):
-            await produce(
-                cluster, *[SMALL] * 77, **{"linger.ms": "10000", "batch.size": "100000", "compression.type": "gzip"}
-            )
+            await produce(cluster, *[SMALL] * 77, settings=TOGETHER)
         ends = [header.base_offset for header in headers(first)] + [log_of(first).end_offset]
         assert ends[-3:] == [50, 127, 204], "two batches, and 100 is in neither's beginning"
         await second.start()
@@ -225,11 +224,11 @@ def test_logs_should_not_diverge_on_unclean_leader_elections() -> None:
     async def story(cluster: ClusterBrokers) -> None:
         await create(cluster, configs={"min.insync.replicas": "1", "unclean.leader.election.enable": "true"})
         first, second = cluster.brokers[1], cluster.brokers[2]
-        await produce(cluster, SMALL, acks="1")
+        await produce(cluster, SMALL, settings={"acks": "1"})
         await equal_logs(cluster)
         await first.stop()
         await led_by(cluster, 2)
-        await produce(cluster, SMALL, acks="1")
+        await produce(cluster, SMALL, settings={"acks": "1"})
         for down, up, values in (
             (second, first, [LARGE] * 3),
             (first, second, [SMALL]),
@@ -238,7 +237,7 @@ def test_logs_should_not_diverge_on_unclean_leader_elections() -> None:
             await down.stop()
             await up.start()
             await led_by(cluster, up.broker_id)
-            await produce(cluster, *values, acks="1")
+            await produce(cluster, *values, settings={"acks": "1"})
         await second.start()
         await equal_logs(cluster)
         assert [header.size > len(LARGE) for header in headers(second)] == [False, True, True, True, True, True]
