@@ -7,6 +7,7 @@ import pytest
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC
 from coterie.broker.topics import Topics
+from coterie.broker.turns import finish
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.records.encoding import encode_batch
@@ -89,3 +90,20 @@ def test_the_offsets_of_a_topic_that_cannot_be_deleted_stay(
     assert deleted.error_code == ErrorCode.NONE
     assert coterie_broker.committed("g") == {}
     socket.close()
+
+
+def test_a_later_topic_has_none_of_the_records_of_a_deleted_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that could not be removed, as after a kill between two partitions of a deletion. It is renamed, not lost."""
+
+    def fails(path: str) -> None:
+        raise OSError(16, "Device or resource busy", path)
+
+    fs = MemoryFileSystem()
+    topics = Topics(fs, BrokerSettings())
+    topics.create("t", 2).partitions[1].log.append(encode_batch([(5, b"k", b"v", ())]), 5)
+    with monkeypatch.context() as patched:
+        patched.setattr(fs, "remove_directory", fails)
+        finish(topics.deleting(topics.by_name["t"]))
+    again = Topics(fs, BrokerSettings())
+    assert [partition.log.end_offset for partition in again.create("t", 2).partitions] == [0, 0]
+    assert sorted(name.partition(".")[0] for name in fs.names("") if name.endswith("-stray")) == ["t-0", "t-1"]

@@ -37,7 +37,8 @@ class ReplicaLogs:
         for index in range(len(topic.partitions), count):
             log = self._waiting.pop((topic.name, index), None)
             if log is not None and written_id is not None and not self._store.is_of_topic(log, written_id):
-                self._store.set_aside(log)
+                log.close_files()
+                self._store.set_aside(log.directory)
                 log = None
             if log is not None:
                 log.config = config

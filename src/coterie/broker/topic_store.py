@@ -80,7 +80,7 @@ class TopicStore:
         kept = self._read_file()
         listed = {f"{topic.name}-{index}" for topic, epochs in kept for index in range(len(epochs))}
         for directory, _, _ in self._directories(listed):
-            action = "it is left alone; move it away before a topic of that name is created"
+            action = "it is left alone, and renamed when a topic of that name is created"
             self._report(Finding(directory, None, f"no topic in {_FILE} has this partition", action))
         for topic, epochs in kept:
             self._open(topic, epochs)
@@ -159,7 +159,7 @@ class TopicStore:
         return log
 
     def new_log(self, directory: str, config: LogConfig) -> PartitionLog:
-        """Of a partition that is new here; one that is in the folder is taken as it is. Raises OSError, UnreadableFile."""
+        """Of a partition that is new here. Raises OSError, UnreadableFile."""
         high_watermark = 0 if self._in_cluster else None
         return PartitionLog.open(
             self._fs,
@@ -189,13 +189,12 @@ class TopicStore:
             write_topic_id(self._fs, log.directory, topic_id)
         return kept in (None, topic_id)
 
-    def set_aside(self, log: PartitionLog) -> None:
-        """A log of a deleted topic of that name leaves the name to another: its folder is renamed, and not looked at again.
-        Raises OSError."""
-        stray = f"{log.directory}.{uuid.uuid4().hex}-stray"
-        logger.warning("%s is of a deleted topic; it is %s now, and can be removed", log.directory, stray)
-        log.close_files()
-        self._fs.rename(log.directory, stray)
+    def set_aside(self, directory: str) -> None:
+        """A folder of a deleted topic leaves its name to a new topic's: it is renamed, and not looked at again. Its log is
+        closed. Raises OSError."""
+        stray = f"{directory}.{uuid.uuid4().hex}-stray"
+        logger.warning("%s is of a deleted topic; it is %s now, and can be removed", directory, stray)
+        self._fs.rename(directory, stray)
 
     def save(self, topics: Iterable[Topic]) -> None:
         """Writes `topics.json`. Raises OSError."""

@@ -180,8 +180,9 @@ class Topics:
         try:
             for index in range(before, count):
                 directory = f"{topic.name}-{index}"
-                if not self._fs.exists(directory):
-                    new.append(directory)
+                if self._fs.exists(directory):
+                    self._store.set_aside(directory)
+                new.append(directory)
                 made.append(Partition(topic.name, index, self._store.new_log(directory, config)))
                 yield
             if before and self.by_name.get(topic.name) is not topic:
