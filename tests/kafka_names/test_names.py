@@ -14,7 +14,6 @@ ROOT = Path(__file__).parents[2]
 TABLES = sorted(Path(__file__).parent.rglob("*.txt"))
 HEADING = re.compile(r"# (\w+) of Apache Kafka [\d.]+: .+; (\d+) names")
 ROW = re.compile(r"(\w+): (?:(tests/\S+)|not here: (\S.{10,}))")
-OPEN = "open"
 
 
 def rows(table: Path) -> Iterator[tuple[str, str]]:
@@ -36,13 +35,6 @@ def test_each_name_is_a_scenario_or_has_a_reason(table: Path) -> None:
     names = [name for name, _ in rows(table)]
     assert len(names) == len(set(names)) == int(heading[2])
     for name, rest in rows(table):
-        if rest == OPEN:
-            continue
         row = ROW.fullmatch(f"{name}: {rest}")
         assert row is not None, f"{table.name}: {name}: neither a file of tests/ nor a reason"
         assert row[2] is None or name in words_of(row[2]), f"{row[2]} does not name {name}"
-
-
-def test_names_that_are_open() -> None:
-    """Falls with each scenario."""
-    assert sum(rest == OPEN for table in TABLES for _, rest in rows(table)) <= 1_100
