@@ -259,6 +259,7 @@ def test_the_way_up_is_safe_where_the_coordinator_goes_it(
     for n, (subscription, assignment) in enumerate(blobs):
         protocols = (("range", subscription),)
         group.members[f"m{n}"] = Member(f"m{n}", None, "c", "/h", 10_000, 10_000, protocols, assignment=assignment)
+        group.protocol_counts["range"] += 1
     config = CoordinatorConfig(consumer_group_migration_policy=policy, consumer_group_max_size=max_size)
     try:
         upgrade(group, config, TOPICS, 0)
