@@ -3,6 +3,7 @@ coordinator itself decides, and on live groups."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,7 +44,7 @@ from coterie.coordinator.describe import describe_group
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.state import Group, Member, Phase
 from coterie.wire.errors import Refusal
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment
+from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment, TopicPartitions
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 
 NEW = "confluent-kafka-python 2.12.1"
@@ -58,9 +59,12 @@ ALLOWED = {
 ALL = ProtocolSupport(True, 1, ALLOWED, {}, {"m0": NEW, "m1": NEW}, {"m0": 45_000, "m1": 45_000})
 
 
-def described(assignor: str = "range", *, user_data: bytes | None = None, **changes: str) -> ConsumerGroupDescription:
-    """A Stable classic group of two members."""
-    assignment = b"\0\0" + ConsumerProtocolAssignment([], user_data).encode(0)
+def described(
+    assignor: str = "range", *, both_own: Sequence[int] = (), user_data: bytes | None = None, **changes: str
+) -> ConsumerGroupDescription:
+    """A Stable classic group of two members, each of which has the partitions ``both_own`` of topic t."""
+    owned = [TopicPartitions("t", list(both_own))]
+    assignment = b"\0\0" + ConsumerProtocolAssignment(owned, user_data).encode(0)
     members = [DescribedGroupMember(f"m{n}", None, "c", "/h", encode_subscription({"t"}), assignment) for n in range(2)]
     state, kind = changes.get("state", "Stable"), changes.get("protocol_type", "consumer")
     return group_description(DescribedGroup(0, None, "g", state, kind, assignor, members), Node(1))
@@ -114,6 +118,7 @@ CASES: dict[str, Case] = {
     "too_large": (UPGRADE, described(), with_settings(group_consumer_max_size="1"), ()),
     "malformed": (UPGRADE, with_member(described(), member_metadata=b"\0\1x"), ALL, ("m0",)),
     "user_data": (UPGRADE, described(user_data=b"x"), ALL, ("m0", "m1")),
+    "shared_partition": (UPGRADE, described(both_own=[1, 2]), ALL, ("m0", "m1")),
     "settings_unknown": (UPGRADE, described(), replace(ALL, settings={}), ()),
     "no_way_back": (UPGRADE, described(), with_settings(group_consumer_migration_policy="upgrade"), ()),
     "own_assignor": (UPGRADE, described("mine"), ALL, ()),
@@ -228,6 +233,7 @@ ASSIGNMENTS = st.sampled_from(
     [
         b"",
         encode_assignment({"t": [0]}),
+        encode_assignment({"t": [1, 1, 2]}),
         b"\0\0" + ConsumerProtocolAssignment([], b"").encode(0),
         b"\0\1" + ConsumerProtocolAssignment([], b"x").encode(1),
         b"\0\0\0\0\0\1",

@@ -1,7 +1,8 @@
 """Whether a live group may change between the classic and the consumer protocol (KIP-848), as rules over what a broker reports.
 
 The rules of refusal are those of Kafka's coordinator (GroupMetadataManager.validateOnlineUpgrade, validateOnlineDowngrade): the
-policy, the size, the protocol type, malformed bytes, a custom assignor's user data. The other findings block nothing. A rule
+policy, the size, the protocol type, malformed bytes, a custom assignor's user data; and one that a consumer group cannot hold,
+a partition with two owners. The other findings block nothing. A rule
 without the facts that it needs has no finding; `settings_unknown` and `software_unknown` report what a broker did not tell.
 """
 
@@ -187,7 +188,7 @@ def _too_large(setting: str, group: ConsumerGroupDescription, support: ProtocolS
 def _malformed(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
     if not _is_readable(group):
         return None
-    broken = [m for m in group.members if not _is_subscription(m) or _user_data(m.member_assignment) is None]
+    broken = [m for m in group.members if not _is_subscription(m) or _assignment(m) is None]
     if not broken:
         return None
     text = "the subscriptions or assignments of these members are not those of Kafka's consumer"
@@ -197,7 +198,7 @@ def _malformed(group: ConsumerGroupDescription, support: ProtocolSupport) -> Obs
 def _user_data_in_assignments(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
     if not _is_readable(group):
         return None
-    custom = [m for m in group.members if _user_data(m.member_assignment)]
+    custom = [m for m in group.members if (assignment := _assignment(m)) is not None and assignment.user_data]
     if not custom:
         return None
     return Observation(
@@ -205,6 +206,29 @@ def _user_data_in_assignments(group: ConsumerGroupDescription, support: Protocol
         "Restart the members with one of Kafka's own assignors first (KIP-429); Kafka Streams stays with the classic "
         "protocol.",
         _names(custom),
+    )
+
+
+def _shared_partition(group: ConsumerGroupDescription, support: ProtocolSupport) -> Observation | None:
+    """A partition of a consumer group has one owner."""
+    if not _is_readable(group):
+        return None
+    owners: dict[tuple[str, int], dict[str, MemberDescription]] = {}
+    for member in group.members:
+        assignment = _assignment(member)
+        for topic in assignment.assigned_partitions if assignment is not None else ():
+            for partition in topic.partitions:
+                owners.setdefault((topic.topic, partition), {})[member.member_id] = member
+    shared = {partition: members for partition, members in owners.items() if len(members) > 1}
+    if not shared:
+        return None
+    topic_name, index = min(shared)
+    sharing = {member_id: member for members in shared.values() for member_id, member in members.items()}
+    return Observation(
+        f"the assignor {group.partition_assignor} assigns {quantity(len(shared), 'partition')} to several of these "
+        f"members, {topic_name}-{index} for instance",
+        "Restart the members with one of Kafka's own assignors first: a partition of a consumer group has one owner.",
+        _names([m for m in group.members if m.member_id in sharing]),
     )
 
 
@@ -220,13 +244,13 @@ def _is_subscription(member: MemberDescription) -> bool:
     return True
 
 
-def _user_data(assignment: bytes) -> bytes | None:
-    """An assignment's user data; None where the bytes are no assignment."""
-    if not assignment:
-        return b""
+def _assignment(member: MemberDescription) -> ConsumerProtocolAssignment | None:
+    """A member's assignment; None where its bytes are none."""
+    if not member.member_assignment:
+        return ConsumerProtocolAssignment([], None)
     try:
-        version = min(int.from_bytes(assignment[:2], "big"), NEWEST_ASSIGNMENT)
-        return ConsumerProtocolAssignment.decode(assignment, version, 2).user_data or b""
+        version = min(int.from_bytes(member.member_assignment[:2], "big"), NEWEST_ASSIGNMENT)
+        return ConsumerProtocolAssignment.decode(member.member_assignment, version, 2)
     except WireError:
         return None
 
@@ -374,6 +398,7 @@ UPGRADE_RULES = (
     LintRule("too_large", True, f"The group has more members than `{MAX_SIZE}`.", partial(_too_large, MAX_SIZE)),
     LintRule("malformed", True, "Subscriptions or assignments that are not those of consumers.", _malformed),
     LintRule("user_data", True, "A custom assignor's user data in assignments.", _user_data_in_assignments),
+    LintRule("shared_partition", True, "A partition is assigned to several members.", _shared_partition),
     LintRule("settings_unknown", False, f"The broker does not report `{POLICY}`.", _settings_unknown),
     LintRule("no_way_back", False, f"`{POLICY}` is without downgrades.", _no_way_back),
     LintRule("own_assignor", False, "An assignor that is not one of Kafka's loses its effect.", _own_assignor),
