@@ -1,4 +1,5 @@
-"""A consumer beside a broker that refuses and drops connections at random: each record comes once and in order."""
+"""A consumer beside a broker that refuses and drops connections at random: each record comes once and in order. And one whose
+offset the log does not have."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import random
 
 import pytest
 
-from coterie.client import Consumer
+from coterie.client import Consumer, OffsetOutOfRangeError
 from coterie.consuming.fetch_errors import REMEDIES, FetchRemedy
 from coterie.testing import LocalBroker
 
@@ -59,3 +60,35 @@ def test_every_record_comes_once_and_in_order(coterie_broker: LocalBroker, seed:
 
     asyncio.run(story())
     assert sum(map(len, produced.values())) > 50
+
+
+def test_without_a_policy_an_offset_out_of_range_holds_up_its_partition_alone(coterie_broker: LocalBroker) -> None:
+    """Raised by polls until a seek (testCompletedFetchRemoval)."""
+    coterie_broker.create_topic("t", 2)
+    coterie_broker.produce("t", b"a", partition=0)
+    coterie_broker.produce("t", b"b", b"c", partition=1)
+    settings = {"bootstrap.servers": coterie_broker.bootstrap_servers, "auto.offset.reset": "none"}
+
+    async def story() -> None:
+        values: list[bytes | None] = []
+        errors: list[OffsetOutOfRangeError] = []
+        async with asyncio.timeout(20), Consumer(settings) as consumer:
+            with pytest.raises(OffsetOutOfRangeError):
+                await consumer.assign([("t", 0), ("t", 1)])
+            consumer.seek(("t", 0), 99)
+            consumer.seek(("t", 1), 0)
+            while len(errors) < 2 or len(values) < 2:
+                try:
+                    polled = await consumer.poll(50)
+                except OffsetOutOfRangeError as error:
+                    errors.append(error)
+                else:
+                    values += [r.value for records in polled.values() for r in records]
+            assert values == [b"b", b"c"]
+            assert "the log of t-0 has no offset 99, and auto.offset.reset is none" in str(errors[0])
+            consumer.seek(("t", 0), 0)
+            while len(values) < 3:
+                values += [r.value for records in (await consumer.poll(50)).values() for r in records]
+            assert values[2:] == [b"a"]
+
+    asyncio.run(story())

@@ -119,12 +119,14 @@ class Log:
 
 
 class SimulatedCluster:
-    """Two brokers. ``errors``: the codes that the next reads of a partition return."""
+    """Two brokers. ``errors``: the codes that the next reads of a partition return; ``replicas``: the broker that its leader
+    names to read from (KIP-392)."""
 
     def __init__(self, *, slots: int = 10) -> None:
         self.logs = {tp: Log() for tp in PARTITIONS}
         self.leaders = {T0: 1, T1: 2, U0: 1}
         self.errors: dict[TopicPartition, deque[ErrorCode]] = defaultdict(deque)
+        self.replicas: dict[TopicPartition, int] = {}
         self.ids = 0
         self.sessions = {node: FetchSessions(slots, self._new_id) for node in NODES}
 
@@ -166,10 +168,10 @@ class SimulatedCluster:
     def _read(self, node: int, part: FetchedPartition) -> PartitionData:
         tp, wanted = TopicPartition(part.topic, part.wanted.partition), part.wanted
         log, code = self.logs[tp], ErrorCode.NONE
-        epoch = wanted.current_leader_epoch
+        epoch, replica = wanted.current_leader_epoch, self.replicas.get(tp, node)
         if self.errors[tp]:
             code = self.errors[tp].popleft()
-        elif self.leaders[tp] != node:
+        elif self.leaders[tp] != node and self.replicas.get(tp) != node:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         elif 0 <= epoch != log.epoch:
             code = ErrorCode.FENCED_LEADER_EPOCH if epoch < log.epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -177,14 +179,15 @@ class SimulatedCluster:
             code = ErrorCode.OFFSET_OUT_OF_RANGE
         if code:
             return PartitionData(tp.partition, code)
-        return PartitionData(
-            tp.partition,
-            high_watermark=log.end,
-            last_stable_offset=log.end,
-            log_start_offset=log.start,
-            aborted_transactions=log.aborted_from(wanted.fetch_offset),
-            records=log.read(wanted.fetch_offset, wanted.partition_max_bytes),
+        data = PartitionData(
+            tp.partition, high_watermark=log.end, last_stable_offset=log.end, log_start_offset=log.start, records=b""
         )
+        if replica != node:
+            data.preferred_read_replica = replica
+        else:
+            data.aborted_transactions = log.aborted_from(wanted.fetch_offset)
+            data.records = log.read(wanted.fetch_offset, wanted.partition_max_bytes)
+        return data
 
     def epoch_ends(self, node: int, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
         topics = []

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from coterie.backoff import Backoff
 from coterie.cluster_metadata import ClusterMetadata
+from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import Effect, PartitionFailed, RefreshMetadata, SendFetch
-from coterie.consuming.fetching import FetchConfig, Fetching
+from coterie.consuming.fetching import Fetching
 from coterie.consuming.record import TopicPartition
-from coterie.wire.messages.fetch import FetchResponse
-from tests.consuming.cluster import SimulatedCluster
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from tests.consuming.cluster import Log, SimulatedCluster
 
 
 class Driven:
@@ -56,3 +60,44 @@ class Driven:
 
     def offsets(self, limit: int = 100) -> dict[TopicPartition, list[int]]:
         return {tp: [r.offset for r in records] for tp, records in self.machine.take(limit).items()}
+
+    def answer(self, sent: SendFetch, rows: Mapping[TopicPartition, PartitionData], **fields: int) -> bool:
+        """With a response made by hand; ``fields`` of the whole response. Whether there is something new for a poll."""
+        topics: dict[str, FetchableTopicResponse] = {}
+        for (topic, index), row in rows.items():
+            row.partition_index = index
+            topics.setdefault(topic, FetchableTopicResponse(topic)).partitions.append(row)
+        response = FetchResponse(responses=list(topics.values()))
+        for name, value in fields.items():
+            setattr(response, name, value)
+        return self.machine.answered(sent, response, self.now_ms, 0.0)
+
+    def sent_to(self) -> dict[int, SendFetch]:
+        """The requests that are due, by broker; nothing else is."""
+        effects = self.effects()
+        sent = {effect.node_id: effect for effect in effects if isinstance(effect, SendFetch)}
+        assert len(sent) == len(effects)
+        return sent
+
+
+def records(count: int, first: int = 0, **offsets: int) -> PartitionData:
+    """A row of a response."""
+    log = Log(end=first)
+    if count:
+        log.plain(count)
+    row = PartitionData(high_watermark=100, records=log.read(first, 10_000))
+    for name, offset in offsets.items():
+        setattr(row, name, offset)
+    return row
+
+
+def failed(code: ErrorCode) -> PartitionData:
+    return PartitionData(error_code=code, high_watermark=100)
+
+
+def buffered(*partitions: TopicPartition, count: int = 3, **config: object) -> Driven:
+    """So many records of each, which no poll has taken."""
+    driven = Driven(dict.fromkeys(partitions, 0), **config)
+    for sent in driven.sent_to().values():
+        driven.answer(sent, {tp: records(count) for tp in sent.wanted})
+    return driven

@@ -1,7 +1,7 @@
 """Stories of the fetching machine beside simulated brokers: leaders move, requests and responses are lost, sessions evicted,
-logs are cut at the front, partitions are sought, paused and given up; a new leader may lack what its log ended with. What must
-hold is asked at every step, and at the end, once nothing fails any more, everything is read: each record of the final log that
-comes after the last seek was handed out with the value that it has there."""
+replicas named to read from, logs are cut at the front, partitions are sought, paused and given up; a new leader may lack what
+its log ended with. What must hold is asked at every step, and at the end, once nothing fails any more, everything is read: each
+record of the final log that comes after the last seek was handed out with the value that it has there."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from coterie.backoff import Backoff
 from coterie.cluster_metadata import ClusterMetadata
+from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
 from coterie.consuming.fetch_errors import REMEDIES, FetchRemedy
-from coterie.consuming.fetching import FetchConfig, Fetching
+from coterie.consuming.fetching import Fetching
 from coterie.consuming.position import FetchState
 from coterie.consuming.record import TopicPartition
 from coterie.consuming.validation import is_to_validate
@@ -92,7 +93,7 @@ class FetchingStories(RuleBasedStateMachine):
             assert not position.paused
             assert position.buffered_bytes <= self.config.buffer_bytes
             assert self.now_ms >= self.not_before_ms.get(tp, 0), "a failed partition pauses (KIP-580)"
-            assert self.known.leader(*tp) == sent.node_id
+            assert sent.node_id in (self.known.leader(*tp), position.read_replica)
             assert not is_to_validate(position, self.known.leader_epoch(*tp)), "validated before it is fetched"
 
     def _failed(self, tp: TopicPartition) -> None:
@@ -147,6 +148,11 @@ class FetchingStories(RuleBasedStateMachine):
     def delete_records(self, tp: TopicPartition, data: st.DataObject) -> None:
         log = self.cluster.logs[tp]
         log.start = data.draw(st.integers(log.start, log.end))
+
+    @rule(tp=partitions, node=st.sampled_from(NODES))
+    def name_replica(self, tp: TopicPartition, node: int) -> None:
+        """The leader itself where it is the one."""
+        self.cluster.replicas[tp] = node
 
     @rule(node=st.sampled_from(NODES))
     def evict_sessions(self, node: int) -> None:
@@ -340,6 +346,7 @@ class FetchingStories(RuleBasedStateMachine):
         if not hasattr(self, "machine"):
             return
         self.cluster.errors.clear()
+        self.cluster.replicas.clear()
         for tp, leader in self.cluster.leaders.items():
             if leader == NO_LEADER:
                 self.cluster.move(tp, NODES[0])

@@ -23,8 +23,9 @@ from coterie.client.retrying import backoff_of
 from coterie.client.serialization import RecordDeserializers
 from coterie.client.settings import ClientSettings
 from coterie.client.types import OffsetAndMetadata, PartitionLike, Record, TopicPartition
+from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
-from coterie.consuming.fetching import FetchConfig, Fetching
+from coterie.consuming.fetching import Fetching
 from coterie.consuming.position import UNKNOWN_EPOCH, Position, Stored, Unreadable
 from coterie.consuming.validation import VALIDATED_FROM
 from coterie.wire import topic_names
@@ -49,6 +50,7 @@ def fetch_config(settings: ClientSettings) -> FetchConfig:
         backoff=backoff_of(settings),
         validates=True,
         has_reset_policy=settings.auto_offset_reset != "none",
+        replica_max_age_ms=settings.metadata_max_age_ms,
     )
 
 
@@ -60,6 +62,7 @@ class Fetcher:
         self._deserialize = deserializers if deserializers else None
         self.machine = Fetching(fetch_config(cluster.settings), cluster.known)
         self.error: KafkaError | None = None
+        self._out_of_range: TopicPartition | None = None  # of which ``error`` is
         self.arrived = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -84,6 +87,8 @@ class Fetcher:
     def seek(self, partition: TopicPartition, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
         """UNKNOWN makes the position be looked up again. ``epoch``: the leader epoch of the record before the offset."""
         self.machine.seek(TopicPartition(*partition), offset, epoch)
+        if self._out_of_range == partition:
+            self.error = self._out_of_range = None
         self.wake()
 
     # -- carrying effects out -----------------------------------------------------------------------------------------
@@ -106,7 +111,7 @@ class Fetcher:
                 case SendValidation():
                     self._start(self._validate(effect))
                 case PartitionFailed(partition, code):
-                    self._fail(KafkaError(code, f"{partition.topic}-{partition.partition}"))
+                    self._partition_failed(partition, code)
                 case LogTruncated():
                     self._truncated(effect)
         deadline_ms = self.machine.next_deadline_ms()
@@ -116,6 +121,14 @@ class Fetcher:
         if deadline_ms is not None:
             delay_s = max(deadline_ms - _now_ms(), 0) / 1000
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._proceed)
+
+    def _partition_failed(self, partition: TopicPartition, code: ErrorCode) -> None:
+        text = f"{partition.topic}-{partition.partition}"
+        position = self.positions.get(partition)
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE and position is not None:
+            text = f"the log of {text} has no offset {position.offset}, and auto.offset.reset is none"
+        self._fail(KafkaError(code, text))
+        self._out_of_range = partition if code == ErrorCode.OFFSET_OUT_OF_RANGE else None
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -191,7 +204,7 @@ class Fetcher:
         self.wake()
 
     def _fail(self, error: KafkaError) -> None:
-        self.error = error
+        self.error, self._out_of_range = error, None
         self.arrived.set()
 
     # -- handing out --------------------------------------------------------------------------------------------------

@@ -136,7 +136,10 @@ class ClientSettings:
         _NOT_EMPTY,
     )
     client_rack: str | None = _consumer(
-        STRING, None, "The rack of this client, for assignors that match it with the racks of partitions (KIP-881)."
+        STRING,
+        None,
+        "The rack of this client, for assignors that match it with the racks of partitions (KIP-881), and for leaders that "
+        "name a nearer replica to read from (KIP-392).",
     )
     session_timeout_ms: int = _consumer(
         INT, 45_000, "A member without a heartbeat for so long is removed from its group."

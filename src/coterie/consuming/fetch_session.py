@@ -17,13 +17,14 @@ _LOST = frozenset(
         ErrorCode.INVALID_FETCH_SESSION_EPOCH,
     }
 )
+_FULL_FETCH = frozenset({NEW_SESSION_EPOCH, NO_SESSION_EPOCH})
 
 Wanted = tuple[int, int]  # the offset to read from, and the leader epoch that this client knows (-1: none)
 
 
 class FetchSession:
-    """One broker's. A broker that declines sessions (id 0) is asked in full each time; so is every broker where
-    ``incremental`` is false."""
+    """One broker's (Kafka's FetchSessionHandler). A broker that declines sessions (id 0) is asked in full each time; so is
+    every broker where ``incremental`` is false. A request in full that still names a session has the broker end that one."""
 
     def __init__(self, *, incremental: bool = True) -> None:
         self._first_epoch = NEW_SESSION_EPOCH if incremental else NO_SESSION_EPOCH
@@ -33,7 +34,7 @@ class FetchSession:
     def fill(self, request: FetchRequest, wanted: Mapping[TopicPartition, Wanted], partition_max_bytes: int) -> None:
         """Puts in what is wanted: all of it in a new session, else what changed since the last request."""
         request.session_id, request.session_epoch = self._id, self._epoch
-        changed = wanted if not self._id else {tp: w for tp, w in wanted.items() if self._known.get(tp) != w}
+        changed = wanted if self._is_full else {tp: w for tp, w in wanted.items() if self._known.get(tp) != w}
         topics: dict[str, FetchTopic] = {}
         for (topic, partition), (offset, epoch) in changed.items():
             topics.setdefault(topic, FetchTopic(topic)).partitions.append(
@@ -45,30 +46,37 @@ class FetchSession:
                 )
             )
         forgotten: dict[str, ForgottenTopic] = {}
-        for topic, partition in self._known.keys() - wanted.keys() if self._id else ():
+        for topic, partition in () if self._is_full else self._known.keys() - wanted.keys():
             forgotten.setdefault(topic, ForgottenTopic(topic)).partitions.append(partition)
         request.topics, request.forgotten_topics_data = list(topics.values()), list(forgotten.values())
         self._known = dict(wanted)
 
+    @property
+    def _is_full(self) -> bool:
+        """Whether the next request, or the one under way, names all that is wanted."""
+        return self._epoch in _FULL_FETCH
+
     def answered(self, response: FetchResponse) -> ErrorCode:
-        """The error of the whole response, NONE for one that may be read; the session goes on as it has it. A response to a
-        request in full that lacks a partition is NETWORK_EXCEPTION (FetchSessionHandler.verifyFullFetchResponsePartitions).
-        """
+        """The error of the whole response, NONE for one that may be read; the session goes on as it has it. NETWORK_EXCEPTION
+        where a response does not name the partitions that it must (verifyFullFetchResponsePartitions, and
+        verifyIncrementalFetchResponsePartitions)."""
         code = error_of(response.error_code)
-        if code in _LOST:
+        if code or not self._names_what_it_must(response):
+            has_none = code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND or (not code and self._is_full)
             self.reset()
-        elif not code:
-            if not self._id and self._lacks_one(response):
-                return ErrorCode.NETWORK_EXCEPTION
-            self._id = response.session_id
-            self._epoch = 1 if self._epoch >= _MAX_EPOCH or not self._id else self._epoch + 1
-            if not self._id:
-                self._epoch = self._first_epoch
+            if has_none:
+                self._id = 0
+            return code or ErrorCode.NETWORK_EXCEPTION
+        self._id = response.session_id
+        self._epoch = 1 if self._epoch >= _MAX_EPOCH or not self._id else self._epoch + 1
+        if not self._id:
+            self._epoch = self._first_epoch
         return code
 
-    def _lacks_one(self, response: FetchResponse) -> bool:
+    def _names_what_it_must(self, response: FetchResponse) -> bool:
+        """In full: all that was requested; else what has news of it. Never anything else."""
         named = {(topic.topic, data.partition_index) for topic in response.responses for data in topic.partitions}
-        return not self._known.keys() <= named
+        return named == self._known.keys() if self._is_full else named <= self._known.keys()
 
     def is_lost(self, code: ErrorCode) -> bool:
         """Whether the broker does not know the session, or not in this epoch (FetchSessionHandler.handleResponse)."""
@@ -80,8 +88,10 @@ class FetchSession:
             return False
         request.session_id, request.session_epoch = self._id, NO_SESSION_EPOCH
         self.reset()
+        self._id = 0
         return True
 
     def reset(self) -> None:
-        """After a lost connection: the next request begins a new session."""
-        self._id, self._epoch, self._known = 0, self._first_epoch, {}
+        """After an error or a lost connection: the next request begins a new session in the former one's slot
+        (FetchMetadata.nextCloseExistingAttemptNew)."""
+        self._epoch, self._known = self._first_epoch, {}

@@ -7,11 +7,12 @@ Back-pressure is by bytes: a partition with more than ``buffer_bytes`` unread, o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from coterie.backoff import Backoff, Retries
+from coterie.backoff import Retries
 from coterie.cluster_metadata import NO_NODE, ClusterMetadata
 from coterie.consuming.assigned_positions import AssignedPositions
+from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import (
     Effect,
     LogTruncated,
@@ -33,31 +34,8 @@ from coterie.consuming.position import (
 from coterie.consuming.record import TopicPartition
 from coterie.consuming.validation import EpochEnd, epoch_ends, is_to_validate, validation_request
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from coterie.wire.messages.fetch import FetchResponse, PartitionData
 from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
-
-
-@dataclass(frozen=True, slots=True)
-class FetchConfig:
-    """Kafka's fetch settings. ``incremental``: by fetch sessions (KIP-227). ``as_stored``: every batch is handed out, also
-    control batches and batches of aborted transactions. ``timeout_ms``: a partition that fails for longer is reported and
-    not fetched again. ``validates``: positions are validated after an election (KIP-320); ``has_reset_policy``: a position
-    that was cut off is reset to where the logs still agree, else the cut is reported with every poll."""
-
-    min_bytes: int = 1
-    max_bytes: int = 52_428_800
-    max_wait_ms: int = 500
-    max_partition_bytes: int = 1_048_576
-    buffer_bytes: int = 13_107_200
-    committed_only: bool = False
-    check_crcs: bool = True
-    rack_id: str = ""
-    incremental: bool = True
-    as_stored: bool = False
-    backoff: Backoff = field(default_factory=Backoff)
-    timeout_ms: float = float("inf")
-    validates: bool = False
-    has_reset_policy: bool = True
 
 
 @dataclass(slots=True)
@@ -86,6 +64,8 @@ class Fetching(AssignedPositions):
     def seek(self, partition: TopicPartition, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
         """As `AssignedPositions.seek`; a position with an epoch is validated where the leader's is newer."""
         super().seek(partition, offset, epoch)
+        out_of_range = PartitionFailed(partition, ErrorCode.OFFSET_OUT_OF_RANGE)  # testSeekBeforeException
+        self._reports = [report for report in self._reports if report != out_of_range]
         if epoch != UNKNOWN_EPOCH:
             self._checked_version = -1
 
@@ -101,18 +81,19 @@ class Fetching(AssignedPositions):
         to_validate: dict[int, dict[TopicPartition, Position]] = {}
         leaderless: set[str] = set()
         for partition, position in self.positions.items():
-            if not self._is_wanted(position) or now_ms < position.retry_at_ms:
+            if not position.is_wanted(self.config.buffer_bytes) or now_ms < position.retry_at_ms:
                 continue
             position.retry_at_ms = NEVER_FAILED_MS
             leader = None if position.leader_due else self._known.leader(*partition)
             if leader is None or leader == NO_NODE:
                 position.leader_due = True
                 leaderless.add(partition.topic)
+            elif position.state is FetchState.FETCHING:
+                ready.setdefault(self._reader(position, leader, now_ms), {})[partition] = position
             else:
-                of_state = ready if position.state is FetchState.FETCHING else to_validate
-                of_state.setdefault(leader, {})[partition] = position
+                to_validate.setdefault(leader, {})[partition] = position
         effects += [self._validate(leader, p) for leader, p in to_validate.items() if not self._node(leader).validating]
-        effects += [self._fetch(leader, positions) for leader, positions in ready.items() if self._is_idle(leader)]
+        effects += [self._fetch(node_id, positions) for node_id, positions in ready.items() if self._is_idle(node_id)]
         if leaderless and self._refreshing is None:
             self._refreshing = RefreshMetadata(frozenset(leaderless))
             effects.append(self._refreshing)
@@ -120,20 +101,16 @@ class Fetching(AssignedPositions):
 
     def next_deadline_ms(self) -> float | None:
         """When to call `next` although nothing happened; None: only after an input."""
-        positions = self.positions.values()
-        return min(
-            (p.retry_at_ms for p in positions if p.retry_at_ms > NEVER_FAILED_MS and self._is_wanted(p)), default=None
-        )
+        wanted = (p for p in self.positions.values() if p.is_wanted(self.config.buffer_bytes))
+        return min((p.retry_at_ms for p in wanted if p.retry_at_ms > NEVER_FAILED_MS), default=None)
 
-    def _is_wanted(self, position: Position) -> bool:
-        if position.state is FetchState.AWAIT_VALIDATION:
-            return not position.refused
-        return (
-            position.state is FetchState.FETCHING
-            and position.buffered_bytes <= self.config.buffer_bytes
-            and not position.paused
-            and not position.refused
-        )
+    def _reader(self, position: Position, leader: int, now_ms: float) -> int:
+        """The replica that the leader named, for as long as that counts, else the leader (AbstractFetch.selectReadReplica)."""
+        replica = position.read_replica
+        if replica is None or now_ms >= position.replica_until_ms or self._known.address(replica) is None:
+            position.read_replica = None
+            return leader
+        return replica
 
     def _is_idle(self, node_id: int) -> bool:
         node = self._nodes.get(node_id)
@@ -146,26 +123,16 @@ class Fetching(AssignedPositions):
         return node
 
     def _fetch(self, node_id: int, positions: dict[TopicPartition, Position]) -> SendFetch:
-        node, config, request = self._node(node_id), self.config, self._request()
+        node, request = self._node(node_id), self.config.request()
         wanted = {tp: (p.fetch_offset, self._known.leader_epoch(*tp)) for tp, p in positions.items()}
-        node.session.fill(request, wanted, config.max_partition_bytes)
+        node.session.fill(request, wanted, self.config.max_partition_bytes)
         node.in_flight = SendFetch(node_id, request, positions, wanted)
         return node.in_flight
-
-    def _request(self) -> FetchRequest:
-        config = self.config
-        return FetchRequest(
-            max_wait_ms=config.max_wait_ms,
-            min_bytes=config.min_bytes,
-            max_bytes=config.max_bytes,
-            isolation_level=int(config.committed_only),
-            rack_id=config.rack_id,
-        )
 
     def close(self) -> list[SendFetch]:
         """The requests that end the sessions with the brokers (AbstractFetch.maybeCloseFetchSessions): the last ones, whose
         responses mean nothing any more."""
-        requests = [(node_id, node.session, self._request()) for node_id, node in self._nodes.items()]
+        requests = [(node_id, node.session, self.config.request()) for node_id, node in self._nodes.items()]
         return [SendFetch(node_id, request, {}, {}) for node_id, session, request in requests if session.close(request)]
 
     def _await_validation(self) -> None:
@@ -342,6 +309,8 @@ class Fetching(AssignedPositions):
             self._report(where, position, code)
             return
         position.retry_at_ms, position.leader_due = now_ms + pause_ms, leader_due
+        if leader_due:
+            position.read_replica = None
 
     def _report(self, where: TopicPartition, position: Position, code: ErrorCode) -> None:
         position.refused = True
@@ -364,18 +333,44 @@ class Fetching(AssignedPositions):
             if self.config.validates and 0 <= epoch < self._known.leader_epoch(*where):
                 return False  # the former leader's records, which the new one may lack
             position.validated_epoch = epoch
-            return position.fetch_offset == offset and self._store(position, data)
+            arrived = position.fetch_offset == offset and self._store(position, data)
+            if data.preferred_read_replica != NO_NODE:
+                self._read_from(where, position, data.preferred_read_replica, now_ms, jitter)
+            return arrived
         match remedy(code):
             case FetchRemedy.RESET:
-                if position.fetch_offset != sent.wanted[where][0] or position.state is not FetchState.FETCHING:
-                    return False  # testFetchOffsetOutOfRange...: the error is of an older position
-                _succeeded(position)
-                position.state = FetchState.AWAIT_RESET
+                return self._out_of_range(where, position, sent.wanted[where][0])
             case FetchRemedy.REPORT:
                 self._report(where, position, code)
             case FetchRemedy.FIND_LEADER | FetchRemedy.RETRY as way:
                 self._back_off(where, position, code, now_ms, jitter, leader_due=way is FetchRemedy.FIND_LEADER)
                 return False
+        return True
+
+    def _read_from(self, where: TopicPartition, position: Position, replica: int, now_ms: float, jitter: float) -> None:
+        """The leader names a replica nearer to this client (KIP-392). One that the metadata lacks is looked up after a pause,
+        and the leader is asked again."""
+        if self._known.address(replica) is None:
+            self._back_off(where, position, ErrorCode.REPLICA_NOT_AVAILABLE, now_ms, jitter, leader_due=True)
+        else:
+            position.read_replica = replica
+            position.replica_until_ms = now_ms + self.config.replica_max_age_ms
+
+    def _out_of_range(self, where: TopicPartition, position: Position, offset: int) -> bool:
+        """Whether it is something for the caller of poll."""
+        if position.read_replica is not None:
+            position.read_replica = None  # the leader's log may have the offset
+            return False
+        if position.fetch_offset != offset or position.state is not FetchState.FETCHING:
+            return False  # the error is of an older position
+        _succeeded(position)
+        if self.config.has_reset_policy:
+            position.state = FetchState.AWAIT_RESET
+        elif position.is_buffered():
+            position.refused = True  # fetched again once the next poll has taken some of it
+            return False
+        else:
+            self._report(where, position, ErrorCode.OFFSET_OUT_OF_RANGE)
         return True
 
     def _store(self, position: Position, data: PartitionData) -> bool:

@@ -59,7 +59,8 @@ class Position:
     what is buffered. ``offset_epoch``: the leader epoch of the last record before ``offset``; ``validated_epoch``: that of the
     leader whose log is known to have it (KIP-320). ``retry_at_ms``: not fetched before, -inf where nothing failed;
     ``leader_due``: nor before the leader is looked up. ``refused``: the last fetch failed by an error that no retry mends;
-    fetched again after the next poll."""
+    fetched again after the next poll. ``read_replica``: the broker that the leader named to read from, until
+    ``replica_until_ms`` (KIP-392)."""
 
     partition: TopicPartition
     offset: int = UNKNOWN
@@ -72,6 +73,8 @@ class Position:
     retry_at_ms: float = NEVER_FAILED_MS
     leader_due: bool = False
     refused: bool = False
+    read_replica: int | None = None
+    replica_until_ms: float = NEVER_FAILED_MS
     high_watermark: int = -1
     last_stable_offset: int = -1
     paused: bool = False
@@ -104,6 +107,14 @@ class Position:
         new.start_at(self.offset, self.known_epoch)
         new.state = FetchState.AWAIT_VALIDATION
         return new
+
+    def is_wanted(self, buffer_bytes: int) -> bool:
+        """Whether it is to be validated, or fetched: nothing is where more than ``buffer_bytes`` of it is unread."""
+        if self.refused:
+            return False
+        if self.state is FetchState.AWAIT_VALIDATION:
+            return True
+        return self.state is FetchState.FETCHING and not self.paused and self.buffered_bytes <= buffer_bytes
 
     def damaged(self, damage: Unreadable) -> None:
         """Not fetched any further; what is buffered before the damage is still handed out."""

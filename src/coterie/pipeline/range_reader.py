@@ -12,8 +12,9 @@ from coterie.client.errors import CorruptBatchError, KafkaError, OffsetOutOfRang
 from coterie.client.retrying import backoff_of
 from coterie.client.settings import ClientSettings
 from coterie.cluster_metadata import ClusterMetadata
+from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
-from coterie.consuming.fetching import FetchConfig, Fetching
+from coterie.consuming.fetching import Fetching
 from coterie.consuming.offset_lookup import SendListOffsets
 from coterie.consuming.position import Position, Stored
 from coterie.consuming.record import TopicPartition

@@ -18,8 +18,9 @@ from coterie.client.errors import KafkaError
 from coterie.client.zookeeper.settings import ZooKeeperConsumerSettings
 from coterie.client.zookeeper.streams import PartitionTopicInfo
 from coterie.cluster_metadata import Address, ClusterMetadata
+from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
-from coterie.consuming.fetching import FetchConfig, Fetching
+from coterie.consuming.fetching import Fetching
 from coterie.consuming.record import TopicPartition
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode, error_of

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from coterie.cluster_metadata import ClusterMetadata
+from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
-from coterie.consuming.fetching import FetchConfig, Fetching
+from coterie.consuming.fetching import Fetching
 from coterie.consuming.record import Record, TopicPartition
 from coterie.coordinator.state import Group
 from coterie.laboratory.broker_actor import BrokerActor, Durability

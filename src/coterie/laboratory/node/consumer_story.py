@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coterie.backoff import Backoff
-from coterie.consuming.fetching import FetchConfig
+from coterie.consuming.fetch_config import FetchConfig
 from coterie.coordinator.state import Phase
 from coterie.laboratory.fuzz import ASSIGNORS, SETTLE_MS, holds, naming_seed
 from coterie.laboratory.member_actor import GROUP

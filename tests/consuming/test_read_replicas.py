@@ -1,0 +1,156 @@
+"""Replicas that a leader names to read from (KIP-392): a consumer with client.rack reads from the nearest. Tests named as in
+Kafka's FetchRequestManagerTest and FetchCollectorTest are in brackets."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.consuming.position import FetchState
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.fetch import PartitionData
+from tests.consuming.cluster import T0, T1, U0
+from tests.consuming.driven import Driven, records
+
+E = ErrorCode
+LEADER, FOLLOWER, UNKNOWN_BROKER = 1, 2, 7
+
+
+def rows(count: int, replica: int = -1, offset: int = 0) -> PartitionData:
+    """So many records, in a response that names a replica."""
+    return records(count, offset, preferred_read_replica=replica)
+
+
+def reading_from_follower(*, records: int = 3, **config: object) -> Driven:
+    """The leader has named it, with a response that has ``records``, and those were polled."""
+    driven = Driven({T0: 0}, **config)
+    sent = driven.sent()
+    assert sent.node_id == LEADER
+    driven.answer(sent, {T0: rows(records, FOLLOWER)}, session_id=9)
+    assert driven.offsets() == ({T0: list(range(records))} if records else {})
+    return driven
+
+
+def test_the_replica_that_the_leader_names_is_read_from() -> None:
+    """[testPreferredReadReplica, testFetchWithReadReplica] Kafka's leader returns no records with it."""
+    driven = reading_from_follower(records=0)
+    sent = driven.sent()
+    assert (sent.node_id, sent.wanted) == (FOLLOWER, {T0: (0, 0)})
+    driven.answer(sent, {T0: rows(3)})
+    assert driven.offsets() == {T0: [0, 1, 2]}
+    assert driven.sent().node_id == FOLLOWER
+
+
+def test_a_replica_that_the_metadata_lacks_is_looked_up_and_the_leader_asked_again() -> None:
+    """[testPreferredReadReplica]"""
+    driven = reading_from_follower()
+    driven.answer(driven.sent(), {T0: rows(1, UNKNOWN_BROKER, 3)})
+    assert driven.offsets() == {T0: [3]}
+    assert driven.effects() == [], "after a pause, so that the two do not send each other's requests round"
+    driven.wait()
+    driven.refresh()
+    assert driven.sent().node_id == LEADER
+
+
+def test_after_metadata_max_age_the_leader_is_asked_again() -> None:
+    driven = reading_from_follower(replica_max_age_ms=1_000)
+    driven.now_ms = 999
+    sent = driven.sent()
+    assert sent.node_id == FOLLOWER
+    driven.answer(sent, {T0: rows(0)})
+    driven.now_ms = 1_000
+    assert driven.sent().node_id == LEADER
+
+
+def test_a_replica_that_is_gone_from_the_metadata_is_not_asked() -> None:
+    driven = reading_from_follower()
+    del driven.known._brokers[FOLLOWER]
+    assert driven.sent().node_id == LEADER
+
+
+def test_a_lost_connection_leads_back_to_the_leader() -> None:
+    """[testFetchDisconnectedShouldClearPreferredReadReplica]"""
+    driven = reading_from_follower()
+    driven.machine.failed(driven.sent(), E.NETWORK_EXCEPTION, driven.now_ms, 0.0)
+    driven.wait()
+    driven.refresh()
+    assert driven.sent().node_id == LEADER
+
+
+def test_a_lost_connection_after_the_partition_was_revoked() -> None:
+    """[testFetchDisconnectedShouldNotClearPreferredReadReplicaIfUnassigned] Assigned again, it begins at the leader."""
+    driven = reading_from_follower()
+    sent = driven.sent()
+    driven.machine.assign([])
+    driven.machine.failed(sent, E.NETWORK_EXCEPTION, driven.now_ms, 0.0)
+    assert driven.effects() == []
+    driven.machine.assign([T0])
+    driven.machine.seek(T0, 0)
+    assert driven.sent().node_id == LEADER
+
+
+REFRESHES = [
+    E.NOT_LEADER_OR_FOLLOWER,
+    E.REPLICA_NOT_AVAILABLE,
+    E.KAFKA_STORAGE_ERROR,
+    E.FENCED_LEADER_EPOCH,
+    E.OFFSET_NOT_AVAILABLE,
+    E.UNKNOWN_TOPIC_OR_PARTITION,
+    E.UNKNOWN_TOPIC_ID,
+    E.INCONSISTENT_TOPIC_ID,
+]
+
+
+@pytest.mark.parametrize("code", REFRESHES)
+def test_an_error_with_new_metadata_leads_back_to_the_leader(code: ErrorCode) -> None:
+    """[testFetchWithMetadataRefreshErrors, testFetchErrorShouldClearPreferredReadReplica]"""
+    driven = reading_from_follower()
+    assert not driven.answer(driven.sent(), {T0: PartitionData(error_code=code, preferred_read_replica=FOLLOWER)})
+    assert driven.offsets() == {}
+    driven.wait()
+    driven.refresh()
+    assert driven.sent().node_id == LEADER
+
+
+def test_an_offset_that_the_follower_lacks_is_asked_of_the_leader() -> None:
+    """[testPreferredReadReplicaOffsetError, testFetchWithOffsetOutOfRangeWithPreferredReadReplica]"""
+    driven = reading_from_follower()
+    out_of_range = PartitionData(error_code=E.OFFSET_OUT_OF_RANGE, high_watermark=100)
+    assert not driven.answer(driven.sent(), {T0: out_of_range})
+    assert driven.offsets() == {}
+    assert (driven.machine.positions[T0].state, driven.machine.resets_due()) == (FetchState.FETCHING, [])
+    sent = driven.sent()
+    assert (sent.node_id, sent.wanted) == (LEADER, {T0: (3, 0)})
+    assert driven.answer(sent, {T0: PartitionData(error_code=E.OFFSET_OUT_OF_RANGE)})
+    assert driven.machine.resets_due() == [T0], "the leader's word counts"
+
+
+@pytest.mark.parametrize("code", [E.FENCED_LEADER_EPOCH, E.NOT_LEADER_OR_FOLLOWER])
+def test_a_change_of_leaders_concerns_its_partition_alone(code: ErrorCode) -> None:
+    """[testWhenFetchResponseReturnsALeaderShipChangeErrorButNoNewLeaderInformation]"""
+    driven = Driven({T0: 0, T1: 0})
+    for node_id, sent in driven.sent_to().items():
+        driven.answer(sent, {T0 if node_id == LEADER else T1: rows(3, LEADER)})
+    assert driven.offsets() == {T0: [0, 1, 2], T1: [0, 1, 2]}
+    sent = driven.sent()
+    assert (sent.node_id, set(sent.wanted)) == (LEADER, {T0, T1})
+    version, leaders = driven.known.version, [driven.known.leader(*tp) for tp in (T0, T1)]
+    driven.answer(sent, {T0: PartitionData(error_code=code), T1: rows(2, offset=3)})
+    assert driven.offsets() == {T1: [3, 4]}
+    assert (driven.known.version, [driven.known.leader(*tp) for tp in (T0, T1)]) == (version, leaders)
+    positions = driven.machine.positions
+    assert (positions[T0].read_replica, positions[T1].read_replica) == (None, LEADER)
+    sent = driven.sent()
+    assert (sent.node_id, set(sent.wanted)) == (LEADER, {T1})
+    driven.wait()
+    driven.refresh()
+    driven.answer(sent, {T1: rows(0)})
+    assert [tp.state for tp in positions.values()] == [FetchState.FETCHING] * 2
+    assert set(driven.sent().wanted) == {T0, T1}
+
+
+def test_neighbours_of_one_leader_are_read_from_different_brokers() -> None:
+    driven = Driven({T0: 0, U0: 0})
+    driven.answer(driven.sent(), {T0: rows(0, FOLLOWER), U0: rows(0)}, session_id=9)
+    sent = driven.sent_to()
+    assert {node_id: set(of.wanted) for node_id, of in sent.items()} == {LEADER: {U0}, FOLLOWER: {T0}}
+    assert [(t.topic, t.partitions) for t in sent[LEADER].request.forgotten_topics_data] == [("t", [0])]
