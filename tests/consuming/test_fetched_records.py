@@ -3,6 +3,8 @@ FetchRequestManagerTest, FetchCollectorTest and CompletedFetchTest are in bracke
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
@@ -10,8 +12,10 @@ import pytest
 
 from coterie.client.errors import RecordDeserializationError
 from coterie.client.serialization import IntegerDeserializer, RecordDeserializers
-from coterie.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, read_header, stamp
+from coterie.records.batch import CONTROL_BIT, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, read_header, stamp
+from coterie.records.compression import CODEC_BY_NAME
 from coterie.records.decoding import decode_records
+from coterie.records.down_conversion import to_message_set
 from coterie.records.encoding import encode_batch, rebuild_batch, sealed
 from coterie.records.fields import Header
 from coterie.records.markers import end_of_transaction
@@ -181,10 +185,10 @@ def test_a_response_without_transactions_after_one_with_an_aborted_one() -> None
 
 
 def test_a_record_has_the_epoch_of_its_leader() -> None:
-    """[testLeaderEpochInConsumerRecord, testMissingLeaderEpochInRecords]"""
-    data = records(0, 2, 1) + records(2, 1, 8) + records(3, 3, 13) + records(6, 2, -1)
+    """[testLeaderEpochInConsumerRecord]"""
+    data = records(0, 2, 1) + records(2, 1, 8) + records(3, 3, 13)
     polled = received(data).machine.take(100)[T0]
-    assert [record.leader_epoch for record in polled] == [1, 1, 8, 13, 13, 13, -1, -1]
+    assert [record.leader_epoch for record in polled] == [1, 1, 8, 13, 13, 13]
 
 
 def test_the_position_has_the_epoch_of_the_record_before() -> None:
@@ -270,3 +274,55 @@ def test_an_error_of_a_deserializer_names_the_record() -> None:
     assert (error.part, error.topic, error.partition, error.offset) == ("value", "t", 0, 3)
     assert (error.record.key, error.record.value, error.record.timestamp_ms) == (b"four", b"otherValue", 10)
     assert error.record.headers == (("hkey", b"hvalue"),)
+
+
+# -- messages of formats 0 and 1 ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "lz4"])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_messages_are_read_without_a_leader_epoch(magic: int, codec: str) -> None:
+    """[testMissingLeaderEpochInRecords] The position is within the second set; what comes after them is of format 2."""
+    items: list[Item] = [(1_000 + n, None, b"%d" % n, ()) for n in range(3)]
+    sets = [at(first, encode_batch(items, codec=CODEC_BY_NAME[codec])) for first in (0, 10)]
+    data = b"".join(to_message_set(one, magic, 0) for one in sets)
+    polled = received(data + records(13, 1, 4), begin=11).machine.take(100)[T0]
+    times = [1_001, 1_002] if magic else [-1, -1]
+    assert [(r.offset, r.value, r.timestamp_ms, r.leader_epoch) for r in polled] == [
+        (11, b"1", times[0], -1),
+        (12, b"2", times[1], -1),
+        (13, b"value", 0, 4),
+    ]
+
+
+def test_old_messages_have_the_time_of_their_append() -> None:
+    batch = encode_batch([(1_000, None, b"a", ()), (2_000, None, b"b", ())], codec=CODEC_BY_NAME["gzip"])
+    message_set = bytearray(to_message_set(batch, 1, 0))
+    message_set[17] |= TIMESTAMP_TYPE_BIT
+    struct.pack_into(">q", message_set, 18, 5_000)
+    struct.pack_into(">I", message_set, 12, zlib.crc32(message_set[16:]))
+    polled = received(bytes(message_set)).machine.take(100)[T0]
+    assert [(r.offset, r.timestamp_ms, r.timestamp_type.name) for r in polled] == [
+        (0, 5_000, "LOG_APPEND_TIME"),
+        (1, 5_000, "LOG_APPEND_TIME"),
+    ]
+
+
+def test_an_old_message_that_cannot_be_read_stops_the_position_until_a_seek() -> None:
+    """[testParseCorruptedRecord] The second has a wrong CRC; the fourth claims one byte, and nothing behind it can be read."""
+    messages = [bytearray(to_message_set(records(offset, 1), 1, 0)) for offset in range(5)]
+    messages[1][12] ^= 1
+    messages[3][8:] = (1).to_bytes(4, "big")
+    data = b"".join(messages)
+    driven = received(data)
+    assert driven.offsets() == {T0: [0]}
+    for blocked, sought, offsets in ((1, 2, {T0: [2]}), (3, 4, {}), (4, 4, {})):
+        for _ in range(2):
+            assert driven.offsets() == {}
+            due = driven.machine.damage_due()
+            assert due is not None
+            assert (due[1].offset, position(driven)) == (blocked, blocked)
+        driven.machine.seek(T0, sought)
+        assert driven.machine.damage_due() is None
+        answer(driven, data)
+        assert driven.offsets() == offsets

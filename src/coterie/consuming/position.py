@@ -12,6 +12,7 @@ from coterie.backoff import Retries
 from coterie.consuming.record import Record, TimestampType, TopicPartition
 from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchError, BatchHeader, batches, check_crc
 from coterie.records.decoding import decode_rows
+from coterie.records.legacy import is_legacy, readable
 from coterie.records.markers import marker_of
 from coterie.wire.messages.fetch import PartitionData
 
@@ -22,7 +23,8 @@ NEVER_FAILED_MS = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One fetched batch; ``data`` is that of the whole answer. ``skipped``: nothing in it is for the reader."""
+    """One fetched batch; ``data`` is that of the whole answer, or the batch made of an old message. ``skipped``: nothing in it
+    is for the reader."""
 
     data: bytes
     at: int
@@ -138,15 +140,15 @@ class Position:
         for transaction in (data.aborted_transactions or ()) if committed_only else ():
             heappush(aborted, (transaction.first_offset, transaction.producer_id))
         raw, begin = data.records or b"", self.fetch_offset
-        for at, header in batches(raw):
+        for batch, at, header in _fetched(raw, begin, check_crcs):
             if header.last_offset < self.fetch_offset:
                 continue
             if check_crcs:
-                check_crc(raw, at, header)
+                check_crc(batch, at, header)
             skipped = header.is_control and not control_batches
             if committed_only:
-                skipped = self._is_aborted(raw, at, header, aborted) or skipped
-            self.stored.append(Stored(raw, at, header, skipped))
+                skipped = self._is_aborted(batch, at, header, aborted) or skipped
+            self.stored.append(Stored(batch, at, header, skipped))
             self.buffered_bytes += header.size
             self.fetch_offset = header.last_offset + 1
         self._pass_over()
@@ -219,3 +221,10 @@ class Position:
                 yield batch
             self.offset = batch.header.last_offset + 1
             self.offset_epoch = batch.header.leader_epoch
+
+
+def _fetched(raw: bytes, first_offset: int, check_crcs: bool) -> Iterator[tuple[bytes, int, BatchHeader]]:
+    """The batches of a response, and those made of old messages: (bytes, where it is in them, header). Raises BatchError."""
+    for piece in readable(raw, first_offset, check_crcs=check_crcs) if is_legacy(raw) else (raw,):
+        for at, header in batches(piece):
+            yield piece, at, header

@@ -26,7 +26,7 @@ from coterie.records import compression, markers
 from coterie.records.compiled import COMPILED
 from coterie.records.decoding import decode_keys_and_values, decode_records
 from coterie.records.fields import BatchError
-from coterie.records.legacy import to_batch
+from coterie.records.legacy import readable, to_batch
 from coterie.records.walking import walk, walk_each
 from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.codec import MAX_ELEMENTS, decode, decoder
@@ -73,6 +73,11 @@ def _walk_in_python(data: bytes) -> object:
 def _marker(data: bytes) -> object:
     header = _first_batch(data)
     return markers.marker_of(data, 0, header), markers.coordinator_epoch_of(data, 0, header)
+
+
+def _fetched(data: bytes) -> object:
+    pieces = readable(data, 0, check_crcs=True)
+    return [decode_records(piece, at, header) for piece in pieces for at, header in batches.batches(piece)]
 
 
 def _columns(compiled: bool) -> Callable[[bytes], object]:
@@ -128,6 +133,7 @@ def _record_targets() -> Iterator[Target]:
         )
     yield Target("records-marker", "the end of a transaction", _marker, _UNREADABLE, malformed_batch, "records")
     yield Target("legacy", "message sets of formats 0 and 1", to_batch, (Refusal,), malformed_message_set)
+    yield Target("legacy-fetched", "the same as a consumer reads them", _fetched, _UNREADABLE, malformed_message_set)
     for name, codec in compression.CODEC_BY_NAME.items():
         if codec:
             yield _compression_target(name, codec)

@@ -1,4 +1,5 @@
-"""Message sets v0 and v1, as Produce 0-2 carries them, turned into batches v2 before they reach a log.
+"""Message sets v0 and v1 turned into batches v2: as Produce 0-2 carries them, before they reach a log, and as a consumer
+receives them of a log that Apache Kafka wrote before 0.11.
 
 Source: Kafka's documentation, "Old Message Format". A compressed message wraps a whole message set. What is refused, and
 with which code, is as in Kafka's LogValidator, AbstractLegacyRecordBatch and MemoryRecordsBuilder.
@@ -12,13 +13,23 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from coterie.records import compression
-from coterie.records.batch import NO_TIMESTAMP
-from coterie.records.encoding import encode_batch
+from coterie.records.batch import (
+    MAGIC,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_BIT,
+    BatchError,
+    BatchHeader,
+    BatchRecord,
+)
+from coterie.records.encoding import encode_batch, rebuild_batch
 from coterie.wire.errors import ErrorCode, Refusal
 
 _ENTRY = struct.Struct(">qi")
 _SMALLEST_BYTES = 14
 _CODEC_MASK = 0x07
+_ATTRIBUTES = 5  # where they are in a message, behind its CRC and its format
 
 
 class _Message(NamedTuple):
@@ -27,6 +38,7 @@ class _Message(NamedTuple):
     magic: int
     codec: int
     data: bytes
+    offset: int
 
 
 def is_legacy(data: bytes) -> bool:
@@ -58,20 +70,66 @@ def to_batch(data: bytes) -> bytes:
     return encode_batch(items, codec=first.codec)
 
 
+def readable(data: bytes, first_offset: int, *, check_crcs: bool) -> Iterator[bytes]:
+    """What a consumer reads of the set from ``first_offset`` on: each message as a batch v2 at its own offsets, without a
+    leader epoch, and batches v2 that follow as they are, in one piece. A message cut short at the end is left out. Raises
+    BatchError for one that cannot be read, after the ones before it."""
+    at = 0
+    while is_legacy(data[at : at + _ENTRY.size + _SMALLEST_BYTES]):
+        try:
+            message = _message_at(data, at)
+            batch = _batch(message, check_crcs) if message is not None and message.offset >= first_offset else b""
+        except (Refusal, struct.error) as error:
+            raise BatchError(str(error)) from error
+        if message is None:
+            return
+        if batch:
+            yield batch
+        at += _ENTRY.size + len(message.data)
+    yield data[at:]
+
+
+def _batch(message: _Message, check_crcs: bool) -> bytes:
+    """Offsets in a wrapper of format 1 count from 0, and its own is the last one's; its time of the append is that of all
+    (AbstractLegacyRecordBatch)."""
+    if check_crcs:
+        _check_crc(message)
+    messages = list(_inner(message)) if message.codec else [message]
+    shift = message.offset - messages[-1].offset if message.magic else 0
+    append_time = message.data[_ATTRIBUTES] & TIMESTAMP_TYPE_BIT if message.magic else 0
+    time = _fields(message)[0]
+    records = [BatchRecord(inner.offset + shift, *_fields(inner)) for inner in messages]
+    if append_time:
+        records = [record._replace(timestamp=time) for record in records]
+    first, last = records[0], records[-1]
+    span = (last.offset - first.offset, first.timestamp, first.timestamp)
+    producer = (NO_PRODUCER_ID, -1, NO_SEQUENCE)
+    return rebuild_batch(
+        BatchHeader(first.offset, 0, -1, MAGIC, 0, append_time, *span, *producer, len(records)), records
+    )
+
+
 def _messages(data: bytes) -> Iterator[_Message]:
     at = 0
-    while at + _ENTRY.size <= len(data):
-        _, size = _ENTRY.unpack_from(data, at)
-        at += _ENTRY.size
-        if size < _SMALLEST_BYTES:
-            raise Refusal(ErrorCode.CORRUPT_MESSAGE, f"a message of the old format claims {size} bytes")
-        if size > len(data) - at:
-            return
-        magic, attributes = struct.unpack_from(">bB", data, at + 4)
-        if magic not in (0, 1):
-            raise Refusal(ErrorCode.INVALID_RECORD, f"message format {magic} in an old message set")
-        yield _Message(magic, attributes & _CODEC_MASK, data[at : at + size])
-        at += size
+    while (message := _message_at(data, at)) is not None:
+        yield message
+        at += _ENTRY.size + len(message.data)
+
+
+def _message_at(data: bytes, at: int) -> _Message | None:
+    """None where it is cut short."""
+    if at + _ENTRY.size > len(data):
+        return None
+    offset, size = _ENTRY.unpack_from(data, at)
+    at += _ENTRY.size
+    if size < _SMALLEST_BYTES:
+        raise Refusal(ErrorCode.CORRUPT_MESSAGE, f"a message of the old format claims {size} bytes")
+    if size > len(data) - at:
+        return None
+    magic, attributes = struct.unpack_from(">bB", data, at + 4)
+    if magic not in (0, 1):
+        raise Refusal(ErrorCode.INVALID_RECORD, f"message format {magic} in an old message set")
+    return _Message(magic, attributes & _CODEC_MASK, data[at : at + size], offset)
 
 
 def _check_crc(message: _Message) -> None:
