@@ -308,6 +308,15 @@ def test_old_messages_have_the_time_of_their_append() -> None:
     ]
 
 
+def test_offsets_within_a_wrapper_are_not_beyond_its_own() -> None:
+    batch = encode_batch([(1_000, None, b"a", ()), (2_000, None, b"b", ())], codec=CODEC_BY_NAME["gzip"])
+    message_set = bytearray(to_message_set(batch, 1, 0))
+    message_set[:8] = bytes(8)
+    due = received(bytes(message_set)).machine.damage_due()
+    assert due is not None
+    assert "lower offset" in str(due[1].cause)
+
+
 def test_an_old_message_that_cannot_be_read_stops_the_position_until_a_seek() -> None:
     """[testParseCorruptedRecord] The second has a wrong CRC; the fourth claims one byte, and nothing behind it can be read."""
     messages = [bytearray(to_message_set(records(offset, 1), 1, 0)) for offset in range(5)]

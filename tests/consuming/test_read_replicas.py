@@ -76,6 +76,14 @@ def test_a_lost_connection_leads_back_to_the_leader() -> None:
     assert driven.sent().node_id == LEADER
 
 
+def test_a_replica_that_refuses_the_connection_leads_back_to_the_leader() -> None:
+    """AbstractFetch.handleFetchFailure: whatever the error of the request is."""
+    driven = reading_from_follower()
+    driven.machine.refused(driven.sent())
+    assert driven.offsets() == {}
+    assert driven.sent().node_id == LEADER
+
+
 def test_a_lost_connection_after_the_partition_was_revoked() -> None:
     """[testFetchDisconnectedShouldNotClearPreferredReadReplicaIfUnassigned] Assigned again, it begins at the leader."""
     driven = reading_from_follower()

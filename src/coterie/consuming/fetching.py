@@ -170,10 +170,8 @@ class Fetching(AssignedPositions):
                     answered.add(where)
                     arrived = self._take_in(where, position, sent, data, now_ms, jitter) or arrived
         for where, position in sent.positions.items():
-            if (
-                position.retries is not None and where not in answered
-            ):  # a session's response leaves out what has no news
-                _succeeded(position)
+            if position.retries is not None and where not in answered:
+                _succeeded(position)  # a session's response leaves out what has no news
         return arrived
 
     def failed(self, sent: SendFetch, code: ErrorCode, now_ms: float, jitter: float) -> None:
@@ -187,7 +185,7 @@ class Fetching(AssignedPositions):
         for where in sent.positions:
             position = self._current(sent, where)
             if position is not None:
-                position.refused = True
+                position.refused, position.read_replica = True, None
 
     def validated(
         self, sent: SendValidation, response: OffsetForLeaderEpochResponse, now_ms: float, jitter: float

@@ -111,7 +111,7 @@ class Position:
         return new
 
     def is_wanted(self, buffer_bytes: int) -> bool:
-        """Whether it is to be validated, or fetched: nothing is where more than ``buffer_bytes`` of it is unread."""
+        """Whether a request for it is due: to validate it, or to fetch more, unless over ``buffer_bytes`` are unread."""
         if self.refused:
             return False
         if self.state is FetchState.AWAIT_VALIDATION:

@@ -96,6 +96,8 @@ def _batch(message: _Message, check_crcs: bool) -> bytes:
         _check_crc(message)
     messages = list(_inner(message)) if message.codec else [message]
     shift = message.offset - messages[-1].offset if message.magic else 0
+    if shift < 0:
+        raise Refusal(ErrorCode.INVALID_RECORD, "a compressed message has a lower offset than its last message")
     append_time = message.data[_ATTRIBUTES] & TIMESTAMP_TYPE_BIT if message.magic else 0
     time = _fields(message)[0]
     records = [BatchRecord(inner.offset + shift, *_fields(inner)) for inner in messages]
