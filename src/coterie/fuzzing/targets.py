@@ -133,7 +133,13 @@ def _record_targets() -> Iterator[Target]:
         )
     yield Target("records-marker", "the end of a transaction", _marker, _UNREADABLE, malformed_batch, "records")
     yield Target("legacy", "message sets of formats 0 and 1", to_batch, (Refusal,), malformed_message_set)
-    yield Target("legacy-fetched", "the same as a consumer reads them", _fetched, _UNREADABLE, malformed_message_set)
+    yield Target(
+        "old-messages-fetched",
+        "message sets of formats 0 and 1, as a consumer reads them",
+        _fetched,
+        _UNREADABLE,
+        malformed_message_set,
+    )
     for name, codec in compression.CODEC_BY_NAME.items():
         if codec:
             yield _compression_target(name, codec)
