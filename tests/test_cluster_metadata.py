@@ -39,6 +39,7 @@ def coordinator(node_id: int, address: Address, code: int = 0) -> FindCoordinato
 
 
 def test_what_is_asked_and_when() -> None:
+    """testUpdateMetadataAllowedImmediatelyAfterBootstrap, testTimeToNextUpdate"""
     known = ClusterMetadata(1_000)
     assert known.topics_to_ask(["t", "u"], 0) == ["t", "u"]
     known.metadata_received(metadata({1: A}, {("t", 0): 1}, {"u": ErrorCode.LEADER_NOT_AVAILABLE}), 500)
@@ -93,7 +94,8 @@ def test_a_response_without_brokers_leaves_those_known() -> None:
     ],
 )
 def test_stale_metadata(known_id: bytes, known_epoch: int, new_id: bytes, new_epoch: int, leader: int) -> None:
-    """A leader of an older epoch does not replace a newer one."""
+    """testStaleMetadata, testRejectOldMetadata: a leader of an older epoch does not replace a newer one. Without ids Kafka's
+    clients keep the newer one too, and wait for a topic created anew until its epoch is as high."""
     known = ClusterMetadata(1_000)
     for topic_id, epoch, node in ((known_id, known_epoch, 1), (new_id, new_epoch, 2)):
         response = metadata({1: A, 2: B}, {("t", 0): node})
@@ -126,6 +128,144 @@ def test_a_coordinator_is_kept_until_it_is_forgotten_or_its_broker_gone() -> Non
     assert known.coordinator_received("g", GROUP, old_shape).node_id == known.coordinator("g", GROUP) == 1
     known.forget_coordinator("g", GROUP)
     assert known.coordinator("g", GROUP) is None
+
+
+# -- Kafka's MetadataTest by name ---------------------------------------------------------------------------------------
+
+ID, OTHER_ID, NO_ID = b"1" * 16, b"2" * 16, bytes(16)
+GONE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class Topic:
+    """What a client learns of a topic with a partition, of which broker 1 is the leader until a test names another."""
+
+    def __init__(self) -> None:
+        self.known = ClusterMetadata(1_000)
+
+    def received(
+        self, epoch: int, topic_id: bytes = ID, leader: int = 1, brokers: tuple[int, ...] = (1, 2), **more: int
+    ) -> None:
+        response = metadata({node: ("b", node) for node in brokers}, {("t", 0): leader})
+        response.topics[0].topic_id, response.topics[0].partitions[0].leader_epoch = topic_id, epoch
+        self.known.metadata_received(response, 0, **more)
+
+    def failed(self, code: ErrorCode) -> None:
+        self.known.metadata_received(metadata({1: A}, {}, {"t": code}), 0)
+
+    @property
+    def leader_and_epoch(self) -> tuple[int | None, int]:
+        return self.known.leader("t", 0), self.known.leader_epoch("t", 0)
+
+
+@pytest.mark.parametrize(
+    ("history", "leader_and_epoch"),
+    [
+        ([(ID, 10), (None, 0), (OTHER_ID, 5)], (1, 5)),  # testEpochUpdateAfterTopicDeletion
+        ([(ID, 10), (None, 0)], (None, 10)),
+        ([(ID, 10), (None, 0), (ID, 9)], (-1, 10)),  # testRejectOldMetadata: a broker that is behind has it still
+        ([(NO_ID, 100), (ID, 10)], (1, 10)),  # testEpochUpdateOnChangedTopicIds
+        ([(NO_ID, 100), (ID, 10), (ID, 10)], (1, 10)),
+        ([(ID, 10), (ID, 12)], (1, 12)),
+        ([(ID, 12), (OTHER_ID, 3)], (1, 3)),
+        ([(ID, 3), (OTHER_ID, 20)], (1, 20)),
+        ([(ID, 10), (ID, 1)], (1, 10)),  # testUpdateLastEpoch
+        ([(ID, -1)], (1, -1)),  # testNoEpoch
+        ([(ID, 10), (ID, -1)], (1, -1)),
+    ],
+)
+def test_the_newest_epoch_of_a_topic(
+    history: list[tuple[bytes | None, int]], leader_and_epoch: tuple[int | None, int]
+) -> None:
+    """By the history of responses, (its id, the epoch), None where the topic is deleted."""
+    topic = Topic()
+    for topic_id, epoch in history:
+        if topic_id is None:
+            topic.failed(GONE)
+        else:
+            topic.received(epoch, topic_id)
+    assert topic.leader_and_epoch == leader_and_epoch
+
+
+def test_an_epoch_that_another_response_names() -> None:
+    """testOutOfBandEpochUpdate, testUpdateLastEpoch, testRequestUpdate: a newer one means that the leader is to be looked up;
+    metadata that is older is not taken."""
+    topic = Topic()
+    assert not topic.known.epoch_seen("t", 0, 99), "nothing is known of the topic"
+    topic.received(100)
+    for epoch in (100, 99, 42):
+        assert not topic.known.epoch_seen("t", 0, epoch)
+    assert topic.leader_and_epoch == (1, 100)
+    assert topic.known.epoch_seen("t", 0, 101)
+    assert topic.leader_and_epoch == (-1, 101)
+    info = topic.known.topic("t")
+    assert info is not None
+    assert len(info.leaders) == 1, "how many partitions there are stays known"
+    assert not topic.known.epoch_seen("t", 0, 101)
+    topic.received(100)
+    assert topic.leader_and_epoch == (-1, 101)
+    topic.received(101, leader=2)
+    assert topic.leader_and_epoch == (2, 101)
+
+
+def test_without_an_epoch_none_is_taken_from_another_response() -> None:
+    """testNoEpoch"""
+    topic = Topic()
+    topic.received(-1)
+    assert not topic.known.epoch_seen("t", 0, 10)
+    assert topic.leader_and_epoch == (1, -1)
+
+
+@pytest.mark.parametrize("version", range(MetadataResponse.versions.first, MetadataResponse.versions.last + 1))
+def test_epochs_of_old_versions_are_not_taken(version: int) -> None:
+    """testIgnoreLeaderEpochInOlderMetadataResponse: before Kafka 2.4 they are wrong while a partition is reassigned."""
+    topic = Topic()
+    topic.received(10, version=version)
+    assert topic.leader_and_epoch == (1, 10 if version >= 9 else -1)
+
+
+def test_a_leader_that_the_newest_response_does_not_name_among_the_brokers() -> None:
+    """testLeaderMetadataInconsistentWithBrokerMetadata: the broker that comes online and is elected, seen in reverse."""
+    topic = Topic()
+    topic.received(10, leader=1, brokers=(1, 2, 3))
+    topic.received(8, leader=2, brokers=(2, 3))
+    assert topic.known.leader_epoch("t", 0) == 10
+    assert topic.known.leader_address("t", 0) is None
+
+
+def test_an_error_is_of_its_topic_until_the_next_response() -> None:
+    """testMetadataTopicErrors, testInvalidTopicError, testTopicAuthorizationError"""
+    errors = {"t": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "u": ErrorCode.INVALID_TOPIC_EXCEPTION}
+    known = ClusterMetadata(1_000)
+    known.metadata_received(metadata({1: A}, {("v", 0): 1}, errors), 0)
+    for name, code in [*errors.items(), ("v", ErrorCode.NONE)]:
+        info = known.topic(name)
+        assert info is not None
+        assert info.error == code
+    known.metadata_received(metadata({1: A}, {("t", 0): 1}), 0)
+    assert known.topics_to_ask("tuv", 0) == ["u"]
+    assert known.leader("t", 0) == 1
+
+
+def test_topics_of_several_responses() -> None:
+    """testMetadataMerge, testClusterCopy: each topic as the newest response that names it, with its error; the brokers as the
+    newest response. testMetadataMergeOnIdDowngrade: a topic may have lost its id."""
+    known = ClusterMetadata(1_000)
+    first = metadata({1: A, 2: B}, {("t", 0): 1, ("t", 1): 2, ("u", 0): 1}, {"x": ErrorCode.INVALID_TOPIC_EXCEPTION})
+    first.topics[1].topic_id, first.topics[2].topic_id = ID, OTHER_ID
+    known.metadata_received(first, 0)
+    assert known.topic_names([ID, OTHER_ID]) == {ID: "t", OTHER_ID: "u"}
+    second = metadata({1: A, 2: B, 3: C}, {("t", 0): 1, ("v", 0): 3}, {"u": ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+    known.metadata_received(second, 0)
+    assert known.node_ids() == [1, 2, 3]
+    infos = {name: known.topic(name) for name in "tuvxy"}
+    assert {name: (list(info.leaders), info.error) for name, info in infos.items() if info is not None} == {
+        "t": ([0], ErrorCode.NONE),
+        "u": ([], ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        "v": ([0], ErrorCode.NONE),
+        "x": ([], ErrorCode.INVALID_TOPIC_EXCEPTION),
+    }
+    assert known.topics_to_ask("tuvxy", 0) == ["u", "x", "y"]
+    assert known.topic_names([ID, OTHER_ID]) == {}
 
 
 NODES = st.dictionaries(st.integers(0, 4), st.sampled_from([A, B, C]), max_size=4)

@@ -20,6 +20,7 @@ GROUP, TRANSACTION = 0, 1  # kinds of coordinators
 NEVER_MS = float("-inf")
 NO_NODE = -1
 TOPICS_BY_ID_FROM = 12  # the version of Metadata
+EPOCHS_FROM = 9  # that from which on leader epochs are right also while partitions are reassigned (Apache Kafka 2.4)
 
 
 @dataclass(slots=True)
@@ -31,7 +32,6 @@ class TopicInfo:
     error: ErrorCode = ErrorCode.NONE
     internal: bool = False
     racks: list[frozenset[str]] = field(default_factory=list)
-    epochs: dict[int, int] = field(default_factory=dict)  # each partition's leader epoch, -1 where the broker has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ class ClusterMetadata:
         self._topics: dict[str, TopicInfo] = {}
         self._all: dict[str, TopicInfo] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
+        self._seen: dict[str, tuple[bytes, dict[int, int]]] = {}  # by topic its id, and each partition's newest epoch
         self._updated_ms = self._all_updated_ms = NEVER_MS
 
     def features_received(self, levels: Mapping[str, int], epoch: int) -> None:
@@ -95,22 +96,48 @@ class ClusterMetadata:
     # -- responses ------------------------------------------------------------------------------------------------------
 
     def metadata_received(
-        self, response: MetadataResponse, now_ms: float, *, is_all: bool = False
+        self, response: MetadataResponse, now_ms: float, *, is_all: bool = False, version: int = EPOCHS_FROM
     ) -> dict[str, TopicInfo]:
         """A response without error: it names every broker there is; one that names none, of a broker that has just started,
-        leaves those known. Returns its topics. ``is_all``: every topic was requested."""
+        leaves those known. Returns its topics. ``is_all``: every topic was requested. ``version``: of the response."""
         self._brokers = {b.node_id: (b.host, b.port) for b in response.brokers} or self._brokers
         rack_of = {b.node_id: b.rack for b in response.brokers if b.rack}
-        # A topic id that the broker does not know comes back without a name.
-        topics = {topic.name: _topic_info(topic, rack_of) for topic in response.topics if topic.name is not None}
-        for name, info in topics.items():
-            _keep_newer_leaders(info, self._topics.get(name))
+        topics: dict[str, TopicInfo] = {}
+        for topic in response.topics:
+            if topic.name is not None:  # else a topic id that the broker does not know
+                info = topics[topic.name] = _topic_info(topic, rack_of)
+                if not info.error:
+                    epochs = {p.partition_index: p.leader_epoch for p in topic.partitions if version >= EPOCHS_FROM}
+                    self._keep_newer_leaders(topic.name, info, epochs)
         self._topics |= topics
         self.version += 1
         self._updated_ms = now_ms
         if is_all:
             self._all, self._all_updated_ms = topics, now_ms
         return topics
+
+    def _keep_newer_leaders(self, name: str, info: TopicInfo, epochs: dict[int, int]) -> None:
+        """A broker that is behind names a leader of an older epoch (Kafka's Metadata.updateLatestMetadata). Only where ids
+        show that it is the same topic: those of a topic created anew begin at 0."""
+        topic_id, seen = self._seen.get(name, (bytes(16), {}))
+        if info.topic_id != topic_id or not any(topic_id):
+            seen = {}
+        known = self._topics.get(name)
+        for partition, epoch in epochs.items():
+            if 0 <= epoch < seen.get(partition, -1):
+                epochs[partition] = seen[partition]
+                info.leaders[partition] = NO_NODE if known is None else known.leaders.get(partition, NO_NODE)
+        self._seen[name] = info.topic_id, {partition: epoch for partition, epoch in epochs.items() if epoch >= 0}
+
+    def epoch_seen(self, topic: str, partition: int, epoch: int) -> bool:
+        """A response that is not metadata names the leader's epoch (Kafka's Metadata.updateLastSeenEpochIfNewer). Whether that
+        is newer than the one known: then who leads is unknown until metadata has it."""
+        info = self._topics.get(topic)
+        if info is None or not 0 <= self.leader_epoch(topic, partition) < epoch:
+            return False
+        info.leaders[partition] = NO_NODE
+        self._seen[topic][1][partition] = epoch
+        return True
 
     def coordinator_received(self, key: str, kind: int, response: FindCoordinatorResponse) -> CoordinatorLookup:
         """Keeps the coordinator and its address, unless the response is an error."""
@@ -157,9 +184,8 @@ class ClusterMetadata:
         return self.address(self.leader(topic, partition))
 
     def leader_epoch(self, topic: str, partition: int) -> int:
-        """-1 where it is not known."""
-        info = self._topics.get(topic)
-        return -1 if info is None else info.epochs.get(partition, -1)
+        """The newest one that a response named, also of a topic that is gone; -1 where none did."""
+        return self._seen.get(topic, (b"", {}))[1].get(partition, -1)
 
     def coordinator(self, key: str, kind: int) -> int | None:
         """Its node id; None also where the cluster no longer names that broker."""
@@ -181,16 +207,6 @@ class ClusterMetadata:
         self._coordinators.clear()
 
 
-def _keep_newer_leaders(info: TopicInfo, known: TopicInfo | None) -> None:
-    """A broker that is behind names a leader of an older epoch (Kafka's Metadata.updateLatestMetadata). Only where ids show
-    that it is the same topic: those of a topic created anew begin at 0."""
-    if known is None or info.topic_id != known.topic_id or not any(info.topic_id):
-        return
-    for partition, epoch in info.epochs.items():
-        if 0 <= epoch < known.epochs.get(partition, -1):
-            info.leaders[partition], info.epochs[partition] = known.leaders[partition], known.epochs[partition]
-
-
 def _topic_info(topic: MetadataResponseTopic, rack_of: dict[int, str]) -> TopicInfo:
     ordered = sorted(topic.partitions, key=lambda p: p.partition_index)
     return TopicInfo(
@@ -199,5 +215,4 @@ def _topic_info(topic: MetadataResponseTopic, rack_of: dict[int, str]) -> TopicI
         error_of(topic.error_code),
         topic.is_internal,
         [frozenset(rack_of[n] for n in p.replica_nodes if n in rack_of) for p in ordered],
-        {p.partition_index: p.leader_epoch for p in ordered},
     )

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
 from coterie.broker.fetch_sessions import FetchedPartition, FetchSessions
-from coterie.cluster_metadata import ClusterMetadata
+from coterie.cluster_metadata import EPOCHS_FROM, ClusterMetadata
 from coterie.consuming.record import TopicPartition
 from coterie.records.batch import TRANSACTIONAL_BIT, stamp
 from coterie.records.encoding import encode_batch
@@ -143,7 +143,9 @@ class SimulatedCluster:
         self.logs[tp].truncate(end)
         self.move(tp, node)
 
-    def metadata(self, known: ClusterMetadata, topics: frozenset[str] = frozenset("tu")) -> None:
+    def metadata(
+        self, known: ClusterMetadata, topics: frozenset[str] = frozenset("tu"), version: int = EPOCHS_FROM
+    ) -> None:
         by_topic: dict[str, list[MetadataResponsePartition]] = {topic: [] for topic in topics}
         for (topic, index), leader in self.leaders.items():
             if topic in topics:
@@ -151,7 +153,7 @@ class SimulatedCluster:
                 by_topic[topic].append(MetadataResponsePartition(0, index, leader, epoch))
         brokers = [MetadataResponseBroker(node, f"b{node}", 9092) for node in NODES]
         response = [MetadataResponseTopic(0, topic, partitions=parts) for topic, parts in by_topic.items()]
-        known.metadata_received(MetadataResponse(brokers=brokers, topics=response), now_ms=0)
+        known.metadata_received(MetadataResponse(brokers=brokers, topics=response), now_ms=0, version=version)
 
     def fetch(self, node: int, request: FetchRequest) -> tuple[FetchResponse, dict[TopicPartition, int]]:
         """The response, and what the broker read for it: the offset of each partition of the request or its session."""
@@ -214,13 +216,15 @@ class SimulatedCluster:
             parts = []
             for asked in topic.partitions:
                 tp = TopicPartition(topic.name, asked.partition_index)
-                log = self.logs[tp]
+                log, code = self.logs[tp], ErrorCode.NONE
                 if self.errors[tp]:
-                    parts.append(ListOffsetsPartitionResponse(asked.partition_index, self.errors[tp].popleft()))
+                    code = self.errors[tp].popleft()
                 elif self.leaders[tp] != node:
-                    parts.append(ListOffsetsPartitionResponse(asked.partition_index, ErrorCode.NOT_LEADER_OR_FOLLOWER))
-                else:
-                    offset = log.start if asked.timestamp == -2 else log.end
-                    parts.append(ListOffsetsPartitionResponse(asked.partition_index, offset=offset))
+                    code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+                elif 0 <= asked.current_leader_epoch != log.epoch:
+                    is_old = asked.current_leader_epoch < log.epoch
+                    code = ErrorCode.FENCED_LEADER_EPOCH if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH
+                offset = -1 if code else log.start if asked.timestamp == -2 else log.end
+                parts.append(ListOffsetsPartitionResponse(asked.partition_index, code, offset=offset))
             topics.append(ListOffsetsTopicResponse(topic.name, parts))
         return ListOffsetsResponse(topics=topics)

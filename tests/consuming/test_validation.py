@@ -8,7 +8,7 @@ import pytest
 from coterie.consuming.fetch_effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
 from coterie.consuming.position import FetchState
 from coterie.wire.errors import ErrorCode
-from tests.consuming.cluster import T0, T1, U0
+from tests.consuming.cluster import NO_LEADER, T0, T1, U0
 from tests.consuming.driven import Driven
 
 E = ErrorCode
@@ -42,7 +42,8 @@ class Validating(Driven):
 
 
 def test_a_position_of_an_older_epoch_is_validated_before_it_is_fetched() -> None:
-    """[testOffsetValidationAwaitsNodeApiVersion, testMaybeValidatePositionForCurrentLeader]"""
+    """[testOffsetValidationAwaitsNodeApiVersion, testMaybeValidatePositionForCurrentLeader, testValidatePositionsSuccess,
+    testValidatePositionsAbortIfNoApiVersionsToCheckAgainstThenRecovers]"""
     driven = Validating(read=5, end=6)
     sent = driven.validation()
     assert driven.state is FetchState.AWAIT_VALIDATION
@@ -129,15 +130,20 @@ def test_without_a_policy_the_cut_is_reported_with_every_poll() -> None:
     assert [type(effect) for effect in driven.effects()] == [SendFetch]
 
 
+@pytest.mark.parametrize("end", [(-1, -1), (-1, 0), (2, -1)])
 @pytest.mark.parametrize("has_policy", [True, False])
-def test_a_leader_that_has_nothing_of_the_epoch(has_policy: bool) -> None:
+def test_a_leader_that_has_nothing_of_the_epoch(has_policy: bool, end: tuple[int, int]) -> None:
     """[testTruncationDetectionUnknownDivergentOffsetWithResetPolicy,
-    testTruncationDetectionUnknownDivergentOffsetWithoutResetPolicy]"""
+    testTruncationDetectionUnknownDivergentOffsetWithoutResetPolicy,
+    testOffsetValidationresetPositionForUndefinedEpochWithDefinedResetPolicy,
+    testOffsetValidationresetPositionForUndefinedOffsetWithDefinedResetPolicy,
+    testOffsetValidationresetPositionForUndefinedEpochWithUndefinedResetPolicy,
+    testOffsetValidationresetPositionForUndefinedOffsetWithUndefinedResetPolicy]"""
     driven = Validating(has_reset_policy=has_policy)
     sent = driven.validation()
     response = driven.cluster.epoch_ends(sent.node_id, sent.request)
     result = response.topics[0].partitions[0]
-    result.end_offset = result.leader_epoch = -1
+    result.leader_epoch, result.end_offset = end
     assert driven.machine.validated(sent, response, 0.0, 0.0)
     assert driven.effects() == [LogTruncated(T0, 5, -1, -1)]
     assert driven.machine.resets_due() == ([T0] if has_policy else [])
@@ -181,7 +187,7 @@ def test_an_error_that_passes_is_retried_with_new_metadata(code: ErrorCode) -> N
 
 
 def test_an_error_that_lasts_is_reported_once_a_poll() -> None:
-    """As Kafka's OffsetsForLeaderEpochUtils."""
+    """[testValidatePositionsFailureWithUnrecoverableAuthException]"""
     driven = Validating()
     driven.cluster.errors[T0].append(E.TOPIC_AUTHORIZATION_FAILED)
     assert driven.ends(driven.validation())
@@ -189,6 +195,19 @@ def test_an_error_that_lasts_is_reported_once_a_poll() -> None:
     assert driven.effects() == []
     driven.machine.polled()
     driven.validation()
+
+
+def test_without_a_leader_nothing_is_validated() -> None:
+    """[testValidatePositionsMissingLeader]"""
+    driven = Validating(read=5, end=6)
+    driven.cluster.move(T0, NO_LEADER)
+    driven.cluster.metadata(driven.known)
+    (refresh,) = driven.effects()
+    assert refresh == RefreshMetadata(frozenset("t"))
+    driven.cluster.move(T0, 2)
+    driven.cluster.metadata(driven.known)
+    driven.machine.metadata_refreshed(refresh, driven.now_ms, 0.0)
+    assert driven.validation().node_id == 2
 
 
 def test_a_lost_connection_is_retried() -> None:

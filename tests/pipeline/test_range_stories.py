@@ -37,9 +37,9 @@ class Metadata(ClusterMetadata):
 
     response: MetadataResponse
 
-    def metadata_received(self, response: MetadataResponse, now_ms: float, *, is_all: bool = False) -> Any:
+    def metadata_received(self, response: MetadataResponse, now_ms: float, **more: Any) -> Any:
         self.response = response
-        return super().metadata_received(response, now_ms, is_all=is_all)
+        return super().metadata_received(response, now_ms, **more)
 
 
 class Brokers:
@@ -103,6 +103,9 @@ class Socket:
         self._brokers.break_now_and_then()
         self._responses.append(self._brokers.respond(self._node, request))
         return len(self._responses)
+
+    def version_of(self, request: type[Message]) -> int:
+        return request.versions.last
 
     def receive(self, awaited: int) -> Message:
         assert not self.is_closed

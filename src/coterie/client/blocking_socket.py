@@ -67,6 +67,10 @@ class BrokerSocket:
         assert handshake.versions is not None
         return handshake.versions
 
+    def version_of(self, request: type[Message]) -> int:
+        """The version in which such a request goes out. Raises KafkaError UNSUPPORTED_VERSION."""
+        return self.versions.choose(request)
+
     def request(self, request: Message, *, highest: int | None = None) -> Any:
         """The answer. Raises KafkaError NETWORK_EXCEPTION."""
         return self.receive(self.send(request, highest=highest))

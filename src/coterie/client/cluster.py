@@ -159,7 +159,8 @@ class Cluster:
         request = self.known.metadata_request(topics, create=create)
         response = await connection.request(request, MetadataResponse, self.timeout_s)
         check(response.error_code)
-        self.known.metadata_received(response, _now_ms(), is_all=topics is None)
+        version = connection.version_of(MetadataRequest)
+        self.known.metadata_received(response, _now_ms(), is_all=topics is None, version=version)
         return response
 
     async def topics(self, names: Iterable[str], *, create: bool = False) -> dict[str, TopicInfo]:

@@ -48,6 +48,7 @@ async def list_offsets(
     config = LookupConfig(
         timeout_ms=cluster.timeout_s * 1000 if wait else 0,
         unknown_topic_timeout_ms=NEW_TOPIC_S * 1000,
+        request_timeout_ms=cluster.settings.request_timeout_ms,
         committed_only=committed,
         backoff=backoff_of(cluster.settings),
     )

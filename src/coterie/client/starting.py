@@ -21,6 +21,7 @@ class StartingPositions:
     def __init__(self, cluster: Cluster, fetcher: Fetcher, committer: Committer, in_group: bool) -> None:
         self._cluster, self._fetcher, self._committer, self._in_group = cluster, fetcher, committer, in_group
         self._policy = cluster.settings.auto_offset_reset
+        self._reset_at_s = float("-inf")  # by the loop's clock: not before, since the last reset failed
 
     async def find_within(self, timeout_s: float) -> None:
         """As `find`. Raises KafkaError REQUEST_TIMED_OUT when it takes longer."""
@@ -57,8 +58,14 @@ class StartingPositions:
         if self._policy == "none":
             text = f"{_name(partitions[0])} has no offset to start from, and auto.offset.reset is none"
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
-        stable = self._cluster.settings.committed_only
-        return await list_offsets(self._cluster, dict.fromkeys(partitions, _RESET[self._policy]), committed=stable)
+        loop, settings = asyncio.get_running_loop(), self._cluster.settings
+        await asyncio.sleep(max(self._reset_at_s - loop.time(), 0))
+        timestamps = dict.fromkeys(partitions, _RESET[self._policy])
+        try:
+            return await list_offsets(self._cluster, timestamps, committed=settings.committed_only)
+        except KafkaError:
+            self._reset_at_s = loop.time() + settings.retry_backoff_ms / 1000
+            raise
 
 
 def _name(partition: TopicPartition) -> str:

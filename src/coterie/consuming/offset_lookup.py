@@ -2,7 +2,8 @@
 asked, what is asked again and when, how it ends (Kafka's OffsetFetcher.fetchOffsetsByTimes).
 
 A round asks every leader of what is still missing. What fails by an error that may pass is asked for again after a pause
-(KIP-580), from the leader that new metadata names; what was answered is kept.
+(KIP-580), from the leader that new metadata names; what was answered is kept. A partition's error passes, whatever it is,
+unless it is one of LASTING (Kafka's OffsetFetcherUtils.handleListOffsetResponse).
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from coterie.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 
+LASTING = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION})
+NO_OFFSET = -1
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SendListOffsets:
@@ -35,10 +39,12 @@ class SendListOffsets:
 @dataclass(frozen=True, slots=True)
 class LookupConfig:
     """``timeout_ms``: of the whole, 0 for a single attempt; ``unknown_topic_timeout_ms`` where no broker knows the topic.
-    ``committed_only``: the end is where the first open transaction begins."""
+    ``request_timeout_ms``: for which a broker may look in remote storage. ``committed_only``: the end is where the first
+    open transaction begins."""
 
     timeout_ms: float
     unknown_topic_timeout_ms: float
+    request_timeout_ms: int = 30_000
     committed_only: bool = False
     backoff: Backoff = field(default_factory=Backoff)
 
@@ -114,8 +120,9 @@ class OffsetLookup:
         topics: dict[str, ListOffsetsTopic] = {}
         for (topic, index), timestamp in timestamps.items():
             entry = topics.setdefault(topic, ListOffsetsTopic(topic))
-            entry.partitions.append(ListOffsetsPartition(index, timestamp=timestamp))
-        return ListOffsetsRequest(isolation_level=int(self._config.committed_only), topics=list(topics.values()))
+            entry.partitions.append(ListOffsetsPartition(index, self._known.leader_epoch(topic, index), timestamp))
+        isolation_level = int(self._config.committed_only)
+        return ListOffsetsRequest(-1, isolation_level, list(topics.values()), self._config.request_timeout_ms)
 
     # -- inputs from the driver ---------------------------------------------------------------------------------------
 
@@ -150,11 +157,14 @@ class OffsetLookup:
                 if partition not in unnamed:
                     continue
                 unnamed.remove(partition)
-                if result.error_code:
-                    self._fail(error_of(result.error_code), partition)
-                else:
-                    self.offsets[partition] = result.offset
+                code = error_of(result.error_code)
+                if code in (ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT):
+                    # The format before 0.10 has no timestamps.
+                    self.offsets[partition] = NO_OFFSET if code else result.offset
                     self._missing.pop(partition, None)
+                    self._known.epoch_seen(*partition, result.leader_epoch)
+                else:
+                    self._fail(code, partition, may_pass=code not in LASTING)
         for partition in sorted(unnamed):
             self._fail(ErrorCode.NETWORK_EXCEPTION, partition)
         self._round_ended(now_ms, jitter)
@@ -166,11 +176,12 @@ class OffsetLookup:
         self._fail(code, None)
         self._round_ended(now_ms, jitter)
 
-    def _fail(self, code: ErrorCode, partition: TopicPartition | None) -> None:
+    def _fail(self, code: ErrorCode, partition: TopicPartition | None, *, may_pass: bool | None = None) -> None:
+        """``may_pass`` None: as the code tells."""
         failed = LookupFailure(code, partition)
         if partition is not None:
             self._stale.add(partition.topic)
-        if not code.retriable:
+        if not (code.retriable if may_pass is None else may_pass):
             self.failure = self.failure or failed
         self._failed = self._failed or failed
 

@@ -34,6 +34,7 @@ def looked_up(
     config = LookupConfig(
         timeout_ms=settings.default_api_timeout_ms,
         unknown_topic_timeout_ms=unknown_topic_timeout_ms,
+        request_timeout_ms=settings.request_timeout_ms,
         committed_only=settings.committed_only,
         backoff=backoff_of(settings),
     )

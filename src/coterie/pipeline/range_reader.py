@@ -25,6 +25,7 @@ from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchResponse
 from coterie.wire.messages.list_offsets import ListOffsetsResponse
+from coterie.wire.messages.metadata import MetadataRequest
 
 FETCH_BYTES = 8 * 1024 * 1024
 
@@ -162,11 +163,12 @@ class RangeReader:
         request = self.known.metadata_request(sorted(topics))
         for address in self.known.addresses(self._settings.bootstrap()):
             try:
-                response = self._sockets.at(address).request(request)
+                socket = self._sockets.at(address)
+                response = socket.request(request)
             except KafkaError:
                 self._sockets.forget(address)
                 continue
-            self.known.metadata_received(response, _now_ms())
+            self.known.metadata_received(response, _now_ms(), version=socket.version_of(MetadataRequest))
             return
 
     def first_offset(self) -> int:

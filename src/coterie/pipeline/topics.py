@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from coterie.client.blocking_socket import BrokerSocket, Sockets
@@ -26,6 +26,7 @@ from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from coterie.wire.messages.list_offsets import ListOffsetsResponse
+from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 R = TypeVar("R")
@@ -105,14 +106,15 @@ class TopicReader:
         names = list(o.subscribe) or list(o.assign)
         if not names and not o.pattern:
             return []
-        response = self._socket().request(self._known.metadata_request(None if o.pattern else names))
-        check(response.error_code)
-        self._known.metadata_received(response, time.monotonic() * 1000)
+        response = self._metadata(None if o.pattern else names)
         partitions: list[TopicPartition] = []
         for topic in response.topics:
             if o.pattern and (topic.is_internal or not re.search(o.pattern, topic.name or "")):
                 continue
-            check(topic.error_code, f"topic {topic.name}: {_ADVICE.get(topic.error_code, 'it cannot be read now')}")
+            check(
+                topic.error_code,
+                f"topic {topic.name}: {_ADVICE.get(error_of(topic.error_code), 'it cannot be read now')}",
+            )
             for p in topic.partitions:
                 where = (topic.name or "", p.partition_index)
                 if not o.assign or p.partition_index in o.assign[where[0]]:
@@ -156,12 +158,18 @@ class TopicReader:
 
     def _refresh(self, topics: frozenset[str]) -> None:
         try:
-            response = self._socket().request(self._known.metadata_request(sorted(topics)))
+            self._metadata(sorted(topics))
         except KafkaError:
             self.close()
             raise
+
+    def _metadata(self, names: Iterable[str] | None) -> MetadataResponse:
+        """Also into what is known. Raises KafkaError."""
+        socket = self._socket()
+        response: MetadataResponse = socket.request(self._known.metadata_request(names))
         check(response.error_code)
-        self._known.metadata_received(response, time.monotonic() * 1000)
+        self._known.metadata_received(response, time.monotonic() * 1000, version=socket.version_of(MetadataRequest))
+        return response
 
     def ends(self) -> dict[TopicPartition, int]:
         """The end of every partition that there is now."""

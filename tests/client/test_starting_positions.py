@@ -1,0 +1,277 @@
+"""Where a consumer begins to read, beside simulated brokers; tests named as in Kafka's OffsetFetcherTest and
+OffsetsRequestManagerTest. The lookups themselves are in tests/consuming."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+import pytest
+
+from coterie.client.errors import AuthenticationError, KafkaError
+from coterie.client.lookup_steps import list_offsets_steps
+from coterie.client.settings import client_settings
+from coterie.client.starting import StartingPositions
+from coterie.client.types import OffsetAndMetadata, TopicPartition
+from coterie.cluster_metadata import ClusterMetadata
+from coterie.consuming.fetch_effects import SendFetch
+from coterie.consuming.fetching import FetchConfig, Fetching
+from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup
+from coterie.consuming.position import UNKNOWN, FetchState
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.list_offsets import ListOffsetsRequest
+from tests.awaiting import LoopClock, quiet
+from tests.consuming.cluster import NO_LEADER, T0, T1, SimulatedCluster
+
+NO_OFFSET = OffsetAndMetadata(-1)
+START, END = 5, 20
+
+
+class Reader:
+    """A consumer of T0 as far as it looks positions up; its partitions' logs are from START to END. ``responses`` cleared: no
+    broker responds until it is set. ``committed``: what the group has."""
+
+    def __init__(
+        self, policy: str = "earliest", committed: dict[TopicPartition, OffsetAndMetadata] | None = None
+    ) -> None:
+        self.settings = client_settings({"auto.offset.reset": policy, "group.id": "g", "retry.backoff.ms": 10})
+        self.timeout_s, self.known, self.cluster = 30.0, ClusterMetadata(1e9), SimulatedCluster()
+        for log in self.cluster.logs.values():
+            log.plain(END)
+            log.start = START
+        self.responses = asyncio.Event()
+        self.responses.set()
+        self.timestamps: list[int] = []
+        self.group = committed or {}
+        self.machine = Fetching(FetchConfig(), self.known)
+        self.machine.assign([T0])
+        self.starts = StartingPositions(cast(Any, self), cast(Any, self), cast(Any, self), committed is not None)
+
+    async def topics(self, _: Iterable[str]) -> None:
+        self.cluster.metadata(self.known)
+
+    async def refresh(self, _: Iterable[str]) -> None:
+        self.cluster.metadata(self.known)
+
+    async def request(self, request: ListOffsetsRequest, node_id: int) -> Any:
+        assert self.starts.due()
+        self.timestamps += [p.timestamp for topic in request.topics for p in topic.partitions]
+        await self.responses.wait()
+        return self.cluster.list_offsets(node_id, request)
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        wanted = list(partitions)
+        await self.responses.wait()
+        return {tp: self.group.get(tp, NO_OFFSET) for tp in wanted}
+
+    def seek(self, partition: TopicPartition, offset: int, epoch: int = -1) -> None:
+        self.machine.seek(partition, offset, epoch)
+
+    def lose_position(self) -> None:
+        """T0's log does not have it any more."""
+        self.machine.positions[T0].state = FetchState.AWAIT_RESET
+
+    def fetched(self) -> bool:
+        """Whether T0 is fetched now."""
+        return any(isinstance(effect, SendFetch) and T0 in effect.wanted for effect in self.machine.next(0.0))
+
+    def offset(self, partition: TopicPartition = T0) -> int:
+        return self.machine.positions[partition].offset
+
+
+@pytest.mark.parametrize(
+    ("policy", "timestamp", "offset"),
+    [
+        ("earliest", -2, START),
+        ("latest", -1, END),
+    ],
+)
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_reset_by_the_policy(policy: str, timestamp: int, offset: int, is_lost: bool) -> None:
+    """testUpdateFetchPositionResetToEarliestOffset, testUpdateFetchPositionResetToDefaultOffset,
+    testUpdateFetchPositionResetToLatestOffset"""
+
+    async def story() -> None:
+        reader = Reader(policy)
+        if is_lost:
+            reader.machine.seek(T0, 99)
+            reader.lose_position()
+        assert reader.starts.due()
+        await reader.starts.find()
+        assert (reader.timestamps, reader.offset()) == ([timestamp], offset)
+        assert not reader.starts.due()
+        assert reader.fetched()
+
+    asyncio.run(story())
+
+
+def test_a_position_is_left_alone() -> None:
+    """testUpdateFetchPositionNoOpWithPositionSet, testUpdateFetchPositionOfPausedPartitionsWithAValidPosition"""
+
+    async def story() -> None:
+        reader = Reader()
+        reader.machine.seek(T0, 5)
+        for is_paused in (True, False):
+            reader.machine.positions[T0].paused = is_paused
+            assert not reader.starts.due()
+            await reader.starts.find()
+            assert (reader.timestamps, reader.offset()) == ([], 5)
+        await reader.topics("t")
+        assert reader.fetched()
+
+    asyncio.run(story())
+
+
+def test_a_paused_partition_is_reset_and_not_fetched() -> None:
+    """testUpdateFetchPositionOfPausedPartitionsRequiringOffsetReset,
+    testUpdateFetchPositionOfPausedPartitionsWithoutAValidPosition: without a response it stays as it is."""
+
+    async def story() -> None:
+        reader = Reader("latest")
+        reader.lose_position()
+        reader.machine.positions[T0].paused = True
+        reader.responses.clear()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(reader.starts.find())
+            await quiet()
+            assert reader.starts.due()
+            assert not reader.fetched()
+            reader.responses.set()
+        assert not reader.starts.due()
+        assert reader.offset() == END
+        assert not reader.fetched()
+
+    asyncio.run(story())
+
+
+def assign_another(reader: Reader) -> None:
+    reader.machine.assign([T1])
+
+
+def seek(reader: Reader) -> None:
+    reader.machine.seek(T0, 237)
+
+
+def reset_to_start(reader: Reader) -> None:
+    """What `Consumer.seek_to_beginning` does with its response."""
+    reader.machine.seek(T0, START)
+
+
+def reset_to_end(reader: Reader) -> None:
+    reader.machine.seek(T0, END)
+
+
+@pytest.mark.parametrize(
+    ("change", "positions"),
+    [
+        (assign_another, {T1: UNKNOWN}),  # testAssignmentChangeWithInFlightReset
+        (seek, {T0: 237}),  # testSeekWithInFlightReset
+        (reset_to_start, {T0: START}),  # testEarlierOffsetResetArrivesLate, testChangeResetWithInFlightReset
+        (reset_to_end, {T0: END}),  # testIdempotentResetWithInFlightReset
+    ],
+)
+@pytest.mark.parametrize("committed", [None, {T0: OffsetAndMetadata(11)}])
+def test_what_happens_meanwhile_counts(
+    change: Callable[[Reader], None],
+    positions: dict[TopicPartition, int],
+    committed: dict[TopicPartition, OffsetAndMetadata] | None,
+) -> None:
+    """testUpdatePositionsDoesNotApplyOffsetsIfPartitionNotInitializingAnymore, where an offset is committed."""
+
+    async def story() -> None:
+        reader = Reader("latest", committed)
+        reader.responses.clear()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(reader.starts.find())
+            await quiet()
+            change(reader)
+            reader.responses.set()
+        assert {tp: p.offset for tp, p in reader.machine.positions.items()} == positions
+
+    asyncio.run(story())
+
+
+def test_a_committed_offset_comes_before_the_policy() -> None:
+    """testUpdatePositionsWithCommittedOffsets: with its leader epoch."""
+
+    async def story() -> None:
+        reader = Reader(committed={T0: OffsetAndMetadata(10, 1)})
+        await reader.starts.find()
+        position = reader.machine.positions[T0]
+        assert (position.offset, position.offset_epoch, reader.timestamps) == (10, 1, [])
+
+    asyncio.run(story())
+
+
+def test_a_partition_that_is_assigned_meanwhile_is_not_reset() -> None:
+    """testUpdatePositionsDoesNotResetPositionBeforeRetrievingOffsetsForNewlyAddedPartition: its committed offset is looked up
+    before."""
+
+    async def story() -> None:
+        reader = Reader(committed={T0: OffsetAndMetadata(10), T1: OffsetAndMetadata(12)})
+        reader.responses.clear()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(reader.starts.find())
+            await quiet()
+            reader.machine.assign([T0, T1])
+            reader.responses.set()
+        assert (reader.offset(T0), reader.offset(T1), reader.timestamps) == (10, UNKNOWN, [])
+        await reader.starts.find()
+        assert (reader.offset(T1), reader.timestamps) == (12, [])
+
+    asyncio.run(story())
+
+
+def test_errors_that_pass_are_waited_out() -> None:
+    """testFetchOffsetErrors, testresetPositionsMetadataRefresh: until then there is no position."""
+
+    async def story() -> None:
+        reader = Reader("latest")
+        reader.cluster.errors[T0] += [ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.LEADER_NOT_AVAILABLE]
+        reader.cluster.errors[T0] += [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        await reader.starts.find()
+        assert (reader.offset(), len(reader.timestamps)) == (END, 4)
+
+    asyncio.run(story())
+
+
+def test_a_reset_that_is_refused_is_raised_and_repeated_after_a_pause() -> None:
+    """testResetOffsetsAuthorizationFailure"""
+
+    async def story() -> None:
+        reader, clock = Reader(), LoopClock()
+        reader.cluster.errors[T0].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED: t-0"):
+            await reader.starts.find()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(reader.starts.find())
+            await quiet()
+            assert len(reader.timestamps) == 1
+            clock.jump(0.01)
+        assert reader.offset() == START
+
+    asyncio.run(story())
+
+
+def test_a_leader_that_is_not_known_is_looked_up_first() -> None:
+    """testResetPositionsMissingLeader"""
+
+    async def story() -> None:
+        reader = Reader()
+        reader.cluster.move(T0, NO_LEADER)
+        with pytest.raises(KafkaError, match="REQUEST_TIMED_OUT"):
+            await reader.starts.find_within(0.01)
+        assert reader.timestamps == []
+
+    asyncio.run(story())
+
+
+def test_a_refused_login_ends_a_lookup() -> None:
+    """testRequestFails_AuthenticationException"""
+    known = ClusterMetadata(1e9)
+    SimulatedCluster().metadata(known)
+    steps = list_offsets_steps(OffsetLookup({T0: -1}, LookupConfig(10_000, 1_000), known, 0.0))
+    next(steps)
+    with pytest.raises(AuthenticationError):
+        steps.throw(AuthenticationError(ErrorCode.SASL_AUTHENTICATION_FAILED))
