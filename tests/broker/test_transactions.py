@@ -56,6 +56,7 @@ def test_committed_records_are_seen_and_aborted_ones_never(broker: LocalBroker) 
                 one.begin_transaction()
                 for k in range(3):
                     await one.send("t", b"%d-%d" % (n, k))
+                await one.flush()
                 await (one.commit_transaction() if n % 2 else one.abort_transaction())
                 assert status(broker) == (Status.COMPLETE_COMMIT if n % 2 else Status.COMPLETE_ABORT)
             assert await read(reader, 6) == [b"1-0", b"1-1", b"1-2", b"3-0", b"3-1", b"3-2"]
@@ -131,7 +132,7 @@ def test_the_producer_uses_the_version_that_the_cluster_has(broker: LocalBroker,
             await one.init_transactions()
             for n in range(3):
                 one.begin_transaction()
-                await one.send("t", b"%d" % n)
+                await one.send_and_wait("t", b"%d" % n)
                 await one.send_offsets_to_transaction({("in", 0): n}, ConsumerGroupMetadata("g"))
                 await (one.commit_transaction() if n != 1 else one.abort_transaction())
 

@@ -33,13 +33,14 @@ NETWORK = ProduceFailure.of_code(ErrorCode.NETWORK_EXCEPTION)
 
 
 class Transaction:
-    """A transaction that has the partitions that the test names."""
+    """A transaction that has the partitions that the test names, and fails when the test says so."""
 
     transactional_id = "mover"
 
     def __init__(self) -> None:
         self.producer = (7, 0)
         self.partitions: set[tuple[str, int]] = set()
+        self.failure: ProduceFailure | None = None
 
     def has(self, partition: tuple[str, int]) -> bool:
         return partition in self.partitions

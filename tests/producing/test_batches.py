@@ -260,7 +260,7 @@ def test_record_errors() -> None:
 def test_fail_all_ends_everything_once() -> None:
     one = OneProducer(**PLAIN)
     one.send(b"in flight", b"waiting")
-    ends = one.machine.fail_all(ProduceFailure(ErrorCode.REQUEST_TIMED_OUT, "closed"))
+    ends = one.machine.fail(ProduceFailure(ErrorCode.REQUEST_TIMED_OUT, "closed"))
     assert [type(effect) for effect in ends] == [BatchEnded, BatchEnded]
     one.answer(offset=0)
     assert one.machine.accumulator.buffered_bytes == 0
@@ -268,7 +268,7 @@ def test_fail_all_ends_everything_once() -> None:
 
 
 def test_a_transaction_has_a_partition_before_anything_is_sent_to_it() -> None:
-    """TransactionManagerTest.testIsSendToPartitionAllowedWithPartitionNotAdded, testRaiseErrorWhenNoPartitionsPendingOnDrain"""
+    """TransactionManagerTest.testRaiseErrorWhenNoPartitionsPendingOnDrain, testNoDrainWhenPartitionsPending"""
     transaction = Transaction()
     one = OneProducer(transaction)
     one.send(b"a")

@@ -3,6 +3,8 @@ and failed batches. What must hold is checked after every step."""
 
 from __future__ import annotations
 
+from itertools import count
+
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
@@ -27,6 +29,7 @@ CODES = (
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.TRANSACTION_ABORTABLE,
     ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
     ErrorCode.PRODUCER_FENCED,
 )
 LOOKUPS = (OK, OK, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -61,6 +64,9 @@ class Story:
         self.identity = (-1, -1)
         self.is_end_answered = False
         self.bumps_epoch = False  # of the open transaction
+        self.is_aborted = False  # while its commit still waits
+        self.epochs = count()
+        self.of_version_1 = (-1, -1)  # the identity of the last transaction of version 1
         self.is_spoiled = False  # the open transaction, by what failed in it
 
     def step(self, move: str, number: int) -> None:
@@ -70,10 +76,13 @@ class Story:
                 self.open[machine.init(now_ms)] = move
             case "begin" if machine.allows(S.READY):
                 machine.begin()
-                self.bumps_epoch = machine.known.transaction_version == 2
+                assert not machine.bumps_epoch or self.identity != self.of_version_1, "what is late could join it"
+                self.bumps_epoch, self.is_aborted = machine.bumps_epoch, False
+                if not self.bumps_epoch:
+                    self.of_version_1 = self.identity
                 self.is_end_answered = False
                 self.added, self.knows_of_it, self.is_end_sent, self.is_spoiled = set(), False, False, False
-            case "add" if machine.allows(S.IN_TRANSACTION, S.ABORTABLE_ERROR):
+            case "add" if machine.allows(S.IN_TRANSACTION):
                 wanted = {("t", number % 3), ("t", number % 4)}
                 token = machine.add(wanted, now_ms)
                 if token is not None:
@@ -87,6 +96,7 @@ class Story:
                 self.open[machine.end(True, now_ms)] = move
             case "abort" if machine.allows(S.IN_TRANSACTION, S.ABORTABLE_ERROR):
                 self.open[machine.end(False, now_ms)] = move
+                self.is_aborted = machine.state == S.ABORTING and "commit" in self.open.values()
             case "answer" if self.out is not None:
                 self._answer(CODES[number % len(CODES)], LOOKUPS[number % len(LOOKUPS)])
             case "lose" if isinstance(self.out, SendTransactional):
@@ -115,6 +125,10 @@ class Story:
             return
         assert effect is not None
         answer = response(effect.request, code, bumps_epoch=effect.highest is None)
+        if isinstance(answer, InitProducerIdResponse) or (
+            isinstance(answer, EndTxnResponse) and answer.producer_id >= 0
+        ):
+            answer.producer_epoch = next(self.epochs)
         if not code:
             self._succeeded(effect.request, answer)
         machine.answered(answer, now_ms, 0)
@@ -182,7 +196,7 @@ class Story:
         if call in ("commit", "abort", "init") and not code:
             assert state == S.READY
             assert not self.machine.error
-        elif call in ("commit", "abort"):
+        elif call in ("commit", "abort") and not self.is_aborted:
             assert state in (S.ABORTABLE_ERROR, S.FATAL_ERROR, S.UNINITIALIZED)
         if call in ("commit", "abort") and not code:
             assert self.is_end_answered or not self.knows_of_it, "the coordinator's transaction stays open"
@@ -200,7 +214,10 @@ class Story:
         due_ms = machine.next_deadline_ms()
         assert due_ms is None or due_ms > now_ms, "the driver would come back at once, for nothing"
         assert self.out is not None or due_ms is not None or not self.open, f"{self.open} wait for nothing"
-        assert all(machine.has(tp) for tp in self.added) or machine.state == S.READY
+        if machine.state in (S.READY, S.FATAL_ERROR):
+            assert not any(machine.has(tp) for tp in self.added), "a partition takes part in nothing"
+            self.added = set()
+        assert all(machine.has(tp) for tp in self.added)
 
     def finish(self) -> None:
         """Everything is answered from now on: every call ends, and the producer can begin again unless an error forbids it."""

@@ -160,7 +160,7 @@ def test_a_transaction_from_its_beginning_to_its_end() -> None:
 
 
 def test_an_end_waits_for_what_was_added_before() -> None:
-    """testRaiseErrorWhenNoPartitionsPendingOnDrain, testSkipAbortingAPartitionIfAlreadyAborted: one request at a time."""
+    """One request at a time."""
     producer = Producer().begun()
     machine = producer.machine
     machine.add([T0], 0)
@@ -173,7 +173,7 @@ def test_an_end_waits_for_what_was_added_before() -> None:
 
 
 def test_a_batch_that_fails_before_the_end_is_sent_spoils_the_commit() -> None:
-    """testAbortableErrorWhileCommitting"""
+    """Nothing is committed without one of its records."""
     producer = Producer().begun()
     machine = producer.machine
     machine.add([T0], 0)
@@ -189,21 +189,17 @@ def test_a_batch_that_fails_before_the_end_is_sent_spoils_the_commit() -> None:
 @pytest.mark.parametrize(
     ("code", "request_", "remedy"),
     [
-        # testLookupCoordinatorOnNotCoordinatorError, testLookupCoordinatorOnDisconnectAfterSend
         (ErrorCode.NOT_COORDINATOR, None, TransactionRemedy.FIND_COORDINATOR),
         (ErrorCode.COORDINATOR_NOT_AVAILABLE, None, TransactionRemedy.FIND_COORDINATOR),
         (ErrorCode.NETWORK_EXCEPTION, None, TransactionRemedy.FIND_COORDINATOR),
-        # testRetryAddPartitionsToTxn, testCoordinatorLoadInProgress
         (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, None, TransactionRemedy.RETRY),
         (ErrorCode.CONCURRENT_TRANSACTIONS, None, TransactionRemedy.RETRY),
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, TransactionRemedy.RETRY),
-        # testProducerFencedInInitProducerId, testInvalidProducerEpochFromProduce, testTransactionalIdAuthorizationFailure...
         (ErrorCode.PRODUCER_FENCED, None, TransactionRemedy.GIVE_UP),
-        (ErrorCode.INVALID_PRODUCER_EPOCH, None, TransactionRemedy.GIVE_UP),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, EndTxnRequest(), TransactionRemedy.GIVE_UP),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, None, TransactionRemedy.ABORT),  # of a batch
         (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None, TransactionRemedy.GIVE_UP),
         (ErrorCode.UNSUPPORTED_VERSION, None, TransactionRemedy.GIVE_UP),
-        # testTopicAuthorizationFailureInAddPartitions, testGroupAuthorizationFailureInTxnOffsetCommit,
-        # testFencedInstanceIdInTxnOffsetCommitByGroupMetadata, testIllegalGenerationInTxnOffsetCommitByGroupMetadata
         (ErrorCode.TOPIC_AUTHORIZATION_FAILED, AddPartitionsToTxnRequest(), TransactionRemedy.ABORT),
         (ErrorCode.GROUP_AUTHORIZATION_FAILED, TxnOffsetCommitRequest(), TransactionRemedy.ABORT),
         (ErrorCode.FENCED_INSTANCE_ID, TxnOffsetCommitRequest(), TransactionRemedy.ABORT),
@@ -220,7 +216,7 @@ def test_remedies(code: ErrorCode, request_: Message | None, remedy: Transaction
 
 
 def test_a_request_is_repeated_after_pauses_until_the_time_is_over() -> None:
-    """testRetryInitTransactions, testTimeoutForCommit: default.api.timeout.ms of each request, the last error counts."""
+    """default.api.timeout.ms of each request, the last error counts."""
     producer = Producer().begun().added()
     machine = producer.machine
     machine.end(True, producer.now_ms)
@@ -235,7 +231,7 @@ def test_a_request_is_repeated_after_pauses_until_the_time_is_over() -> None:
 
 
 def test_the_coordinator_is_looked_up_where_it_has_moved() -> None:
-    """testLookupCoordinatorOnNotCoordinatorError, testFindCoordinatorAllowedInAbortableErrorState"""
+    """The one that refused, or did not answer; the other is still known."""
     producer = Producer().begun().added()
     machine = producer.machine
     machine.send_offsets({T0: 1}, MEMBER, 0)
@@ -263,7 +259,7 @@ def test_what_no_attempt_can_mend_is_not_repeated() -> None:
 
 
 def test_after_an_aborted_failure_comes_the_next_epoch() -> None:
-    """testBumpEpochAfterTimeoutWithoutPendingInflightRequests (KIP-360)"""
+    """KIP-360."""
     producer = Producer().begun().added()
     machine = producer.machine
     machine.failed(ErrorCode.REQUEST_TIMED_OUT)
@@ -283,7 +279,7 @@ def test_after_an_aborted_failure_comes_the_next_epoch() -> None:
 
 
 def test_a_fatal_error_ends_every_call() -> None:
-    """testProducerFencedExceptionInAddPartitions, testDisallowDropPartitions..., testFailIfNotReadyForSendAfterFatalError"""
+    """Also those that wait for their turn."""
     producer = Producer().begun()
     machine = producer.machine
     machine.add([T0], 0)
@@ -315,7 +311,7 @@ def of_version_2(producer: Producer) -> Producer:
 
 
 def test_a_transaction_of_version_2_adds_nothing_and_ends_with_a_new_epoch() -> None:
-    """testTransactionManagerEnablesV2, testBasicTransactionV2, testTransactionV2AddPartitionAndOffsets"""
+    """testTransactionV2AddPartitionAndOffsets"""
     producer = of_version_2(Producer())
     machine = producer.machine
     assert machine.add([T0, T1], 0) is None, "the records do it"
@@ -335,7 +331,7 @@ def test_a_transaction_of_version_2_adds_nothing_and_ends_with_a_new_epoch() -> 
 
 
 def test_an_aborted_failure_of_version_2_needs_no_other_epoch() -> None:
-    """testMakeIllegalTransitionFatal, testAbortTransactionAndReuseSequenceNumberOnErrorV2"""
+    """Its end returns one."""
     producer = of_version_2(Producer())
     machine = producer.machine
     machine.add([T0], 0)
@@ -366,12 +362,17 @@ def test_the_version_is_that_of_the_beginning_and_an_older_report_changes_nothin
     sent = producer.sent()
     assert sent.highest == 4, "version 5 would bump the epoch"
     producer.machine.answered(response(sent.request), 0, 0)
+    assert producer.answer(OK) == [InitProducerIdRequest("x", 60_000, 7, 0)], (
+        "no late request of version 1 joins the next"
+    )
     assert producer.ended() == OK
+    known.features_received({"transaction.version": 1}, 6)
     producer.machine.begin()
-    assert producer.machine.bumps_epoch
+    assert producer.machine.bumps_epoch, "as it was at the end of the one before, for which the epoch was chosen"
+    known.features_received({"transaction.version": 2}, 7)
     known.features_received({}, 4)
     assert known.transaction_version == 2
-    known.features_received({}, 6)
+    known.features_received({}, 8)
     assert known.transaction_version == 0
 
 

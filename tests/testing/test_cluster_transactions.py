@@ -74,6 +74,7 @@ def test_what_is_committed_is_read_and_what_is_aborted_is_not(cluster: LocalBrok
             producer.begin_transaction()
             send(producer, b"%d" % number)
             if number % 2:
+                producer.flush()
                 producer.abort_transaction()
             else:
                 producer.commit_transaction()

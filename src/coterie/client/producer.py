@@ -291,16 +291,17 @@ class Producer(Generic[K, V]):
     async def commit_transaction(self) -> None:
         """Returns once the commit is decided, and everything sent is there for readers of committed records: at once, or a
         moment later where several brokers have the partitions. Raises KafkaError; where the state is then ABORTABLE_ERROR,
-        abort."""
+        abort. A call that is cancelled goes on; the next one waits for its result."""
         manager = self._manager()
         await self.flush()
-        manager.require(State.IN_TRANSACTION)
         await manager.end(committed=True)
 
     async def abort_transaction(self) -> None:
-        """Readers of committed records see nothing of the transaction. Raises KafkaError."""
+        """Readers of committed records see nothing of the transaction; records that were not sent yet fail with
+        INVALID_TXN_STATE. Raises KafkaError."""
         manager = self._manager()
-        manager.require(State.IN_TRANSACTION, State.ABORTABLE_ERROR)
+        manager.require_end(committed=False)
+        self._sender.abort_unsent()
         await self.flush()
         await manager.end(committed=False)
 
@@ -353,8 +354,11 @@ class Producer(Generic[K, V]):
         self._closed = True
         if self._refreshing is not None:
             self._refreshing.cancel()
+        ends_s = time.monotonic() + limit_s
         try:
             await self._sender.close(limit_s)
+            if self._transactions is not None:
+                await self._transactions.finish(ends_s - time.monotonic())
         finally:
             self._cluster.close()
 

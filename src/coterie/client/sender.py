@@ -9,6 +9,7 @@ import functools
 import random
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from coterie.client.batching import BatchEnd, error_of_failure, failure_of
@@ -30,6 +31,7 @@ from coterie.producing.effects import (
     SendProduce,
 )
 from coterie.producing.machine import ProducerMachine
+from coterie.producing.opened_transaction import ABORTED, is_unsent
 from coterie.producing.transaction_requests import PRODUCE_OF_VERSION_1
 from coterie.records.compression import CODEC_BY_NAME
 from coterie.wire import topic_names
@@ -51,6 +53,11 @@ class _Transaction:
     @property
     def producer(self) -> ProducerIdAndEpoch:
         return self._manager.producer_id, self._manager.epoch
+
+    @property
+    def failure(self) -> ProduceFailure | None:
+        error = self._manager.failure()
+        return None if error is None else replace(failure_of(error), is_of_transaction=True)
 
     def has(self, partition: tuple[str, int]) -> bool:
         return self._manager.has(TopicPartition(*partition))
@@ -143,7 +150,7 @@ class Sender:
                     self._carry_out(effect)
             due_ms = machine.next_deadline_ms()
         except Exception as error:
-            for effect in machine.fail_waiting(failure_of(error)):
+            for effect in machine.fail(failure_of(error), lambda batch: not batch.is_in_flight):
                 self._carry_out(effect)
             due_ms = None
         self._come_again(due_ms)
@@ -187,7 +194,7 @@ class Sender:
         self._room.set()
         if self._transactions is not None:
             for _, result in batch.results:
-                if isinstance(result, ProduceFailure):
+                if isinstance(result, ProduceFailure) and not result.is_of_transaction:
                     self._transactions.failed(error_of_failure(result))
         first = batch.results[0][1]
         is_of_all = len(batch.results) == 1
@@ -279,6 +286,11 @@ class Sender:
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
+    def abort_unsent(self) -> None:
+        """Fails what was not sent yet: the transaction is aborted. What was sent before is repeated until it has a result."""
+        for effect in self.machine.fail(ABORTED, is_unsent):
+            self._carry_out(effect)
+
     async def flush(self) -> None:
         """Returns once everything appended so far is acknowledged or has failed."""
         self.machine.flush()
@@ -300,7 +312,7 @@ class Sender:
             if self._timer is not None:
                 self._timer.cancel()
             text = "the producer was closed before the record was acknowledged"
-            for effect in self.machine.fail_all(ProduceFailure(ErrorCode.REQUEST_TIMED_OUT, text)):
+            for effect in self.machine.fail(ProduceFailure(ErrorCode.REQUEST_TIMED_OUT, text)):
                 self._carry_out(effect)
             for task in self._tasks:
                 task.cancel()

@@ -29,6 +29,16 @@ from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 MEMBER_FROM = 3  # the version of TxnOffsetCommit that names the member and its generation (KIP-447)
 State = TransactionState
+_INIT = "init_transactions"
+_END = {True: "commit_transaction", False: "abort_transaction"}
+
+
+class _Transition(NamedTuple):
+    """A call that ends in another state, until a caller has its result."""
+
+    call: str
+    token: int
+    result: asyncio.Future[Exception | None]
 
 
 class OpenTransaction(NamedTuple):
@@ -42,7 +52,8 @@ class OpenTransaction(NamedTuple):
 
 
 class TransactionManager:
-    """One transactional id. A call whose caller is cancelled goes on."""
+    """One transactional id. A call whose caller is cancelled goes on; init, commit and abort are then called again for their
+    result, and nothing else is accepted before (Kafka's TransactionalRequestResult)."""
 
     def __init__(self, cluster: Cluster, transactional_id: str) -> None:
         settings = cluster.settings
@@ -55,6 +66,7 @@ class TransactionManager:
         )
         self._cluster = cluster
         self._results: dict[int, asyncio.Future[Exception | None]] = {}
+        self._transition: _Transition | None = None
         self._driver: asyncio.Task[None] | None = None
         self._attempt_error: Exception | None = None  # what the last attempt raised
         self._cause: KafkaError | None = None  # of the error state
@@ -84,14 +96,23 @@ class TransactionManager:
 
     def require(self, *states: TransactionState) -> None:
         """Raises KafkaError INVALID_TXN_STATE, or what made the producer unusable."""
-        state = self._machine.state
-        if state in states:
-            return
-        if state in (State.ABORTABLE_ERROR, State.FATAL_ERROR):
-            cause = self._cause or KafkaError(self._machine.error)
+        state, cause = self._machine.state, self.failure()
+        if cause is not None and state not in states:
             kind = TransactionAbortableError if state is State.ABORTABLE_ERROR else KafkaError
             raise kind(cause.code, f"{state.value} ({cause})") from cause
-        raise KafkaError(ErrorCode.INVALID_TXN_STATE, state.value)
+        if state not in states:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, state.value)
+        if self._transition is not None:
+            text = f"the result of {self._transition.call} was not awaited; call it again"
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, text)
+
+    def failure(self) -> KafkaError | None:
+        """What brought the producer into an error state; None in another."""
+        if self._machine.state not in (State.ABORTABLE_ERROR, State.FATAL_ERROR):
+            return None
+        if self._cause is not None and self._cause.code == self._machine.error:
+            return self._cause
+        return KafkaError(self._machine.error)
 
     def failed(self, error: KafkaError) -> None:
         """A batch of the open transaction failed for good."""
@@ -101,10 +122,14 @@ class TransactionManager:
             self._cause = error
 
     async def init(self) -> None:
-        """Takes the transactional id over: the producer that had it is fenced, and its open transaction aborted. Raises
+        """Takes the transactional id over, once: the producer that had it is fenced, and its open transaction aborted. Raises
         KafkaError."""
-        self.require(State.UNINITIALIZED, State.READY)
-        await self._result(self._machine.init(_now_ms()))
+        if self._is_new(_INIT):
+            if self._machine.state is State.READY and self._transition is None:
+                raise KafkaError(ErrorCode.INVALID_TXN_STATE, f"{_INIT} was called already; begin a transaction")
+            self.require(State.UNINITIALIZED)
+            self._begun(_INIT, self._machine.init(_now_ms()))
+        await self._transition_result()
 
     def begin(self) -> None:
         """Raises KafkaError."""
@@ -140,24 +165,53 @@ class TransactionManager:
         member = CommittingMember(group.group_id, group.generation_id, group.member_id, group.group_instance_id)
         await self._result(self._machine.send_offsets(offsets, member, _now_ms()))
 
+    def require_end(self, committed: bool) -> None:
+        """Raises KafkaError where `end` would refuse the call."""
+        if self._is_new(_END[committed]):
+            self.require(State.IN_TRANSACTION, *([] if committed else [State.ABORTABLE_ERROR]))
+
     async def end(self, committed: bool) -> None:
         """Raises KafkaError. After an aborted failure the producer goes on under its next epoch (KIP-360)."""
-        self.require(State.IN_TRANSACTION, *([] if committed else [State.ABORTABLE_ERROR]))
-        await self._result(self._machine.end(committed, _now_ms()))
+        self.require_end(committed)
+        if self._is_new(_END[committed]):
+            self._begun(_END[committed], self._machine.end(committed, _now_ms()))
+        await self._transition_result()
+
+    async def finish(self, timeout_s: float) -> None:
+        """Waits for a commit or abort that is under way."""
+        if self._transition is not None and self._transition.call in _END.values():
+            await asyncio.wait([self._transition.result], timeout=timeout_s)
+
+    def _is_new(self, call: str) -> bool:
+        return self._transition is None or self._transition.call != call
+
+    def _begun(self, call: str, token: int) -> None:
+        self._transition = _Transition(call, token, self._awaited(token))
+
+    async def _transition_result(self) -> None:
+        """Raises the error with which it ended. A caller that is cancelled leaves it to the next."""
+        transition = self._transition
+        assert transition is not None
+        error = await asyncio.shield(transition.result)
+        if self._transition is transition:
+            self._transition = None
+        if error is not None:
+            raise error
 
     # -- driving the machine ------------------------------------------------------------------------------------------
 
     async def _result(self, token: int) -> None:
         """Raises the error with which the call ended."""
+        error = await self._awaited(token)
+        if error is not None:
+            raise error
+
+    def _awaited(self, token: int) -> asyncio.Future[Exception | None]:
+        """The result of a call, which the driver begins to carry out."""
         result = self._results[token] = asyncio.get_running_loop().create_future()
         if self._driver is None or self._driver.done():
             self._driver = asyncio.create_task(self._drive())
-        try:
-            error = await result
-        finally:
-            self._results.pop(token, None)
-        if error is not None:
-            raise error
+        return result
 
     async def _drive(self) -> None:
         """Until no call is under way. The machine has one request out at a time."""
@@ -174,9 +228,8 @@ class TransactionManager:
                     await asyncio.sleep((due_ms - now_ms) / 1000)
                     now_ms = due_ms
         except Exception as error:
-            for result in self._results.values():
-                if not result.done():
-                    result.set_result(unexpected(error))
+            for token in list(self._results):
+                self._settle(token, unexpected(error))
 
     async def _carry_out(self, effect: TransactionEffect) -> float:
         """Returns the time of the machine's input."""
@@ -215,9 +268,15 @@ class TransactionManager:
             error, self._attempt_error = self._attempt_error or KafkaError(effect.code), None
             if isinstance(error, KafkaError) and error.code == self._machine.error:
                 self._cause = error
-        result = self._results.get(effect.token)
+        self._settle(effect.token, error)
+
+    def _settle(self, token: int, error: Exception | None) -> None:
+        """What failed needs no second call: the state tells what is allowed."""
+        result = self._results.pop(token, None)
         if result is not None and not result.done():
             result.set_result(error)
+        if error is not None and self._transition is not None and self._transition.token == token:
+            self._transition = None
 
 
 def _check_member(request: TxnOffsetCommitRequest, version: int) -> None:

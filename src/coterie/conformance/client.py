@@ -217,7 +217,7 @@ async def transactions(broker: BrokerUnderTest) -> None:
         await mover.init_transactions()
         for n, record in enumerate(taken):
             mover.begin_transaction()
-            await mover.send(target, record.value)
+            await mover.send_and_wait(target, record.value)
             await mover.send_offsets_to_transaction({(source, 0): record.offset + 1}, reader.group_metadata())
             await (mover.abort_transaction() if n % 3 == 2 else mover.commit_transaction())
         async with broker.producer(**settings) as newer:

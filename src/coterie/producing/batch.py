@@ -27,13 +27,15 @@ class Acknowledged(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class ProduceFailure:
     """Why an attempt, and at last a batch, failed. ``cause``: the driver's own exception, which the machine only returns;
-    ``record_errors``: the broker's message by the number of the record in its batch (KIP-467)."""
+    ``record_errors``: the broker's message by the number of the record in its batch (KIP-467). ``is_of_transaction``: the
+    transaction failed, or was aborted, before the batch was sent."""
 
     code: ErrorCode
     message: str | None = None
     is_retriable: bool = False
     cause: object = None
     record_errors: Mapping[int, str | None] = field(default_factory=dict)
+    is_of_transaction: bool = False
 
     @classmethod
     def of_code(cls, code: ErrorCode, message: str | None = None) -> ProduceFailure:

@@ -8,7 +8,7 @@ producer is idempotent, once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from dataclasses import replace
 
 from coterie.backoff import Retries
 from coterie.producing.accumulator import FOREVER_MS, Accumulator, BatchClosed
@@ -30,6 +30,7 @@ from coterie.producing.effects import (
     LookUpLeaders,
     SendProduce,
 )
+from coterie.producing.opened_transaction import OpenedTransaction, is_unsent
 from coterie.producing.partition_queue import PartitionQueue
 from coterie.producing.remedies import BatchRemedy, remedy_of
 from coterie.producing.repeated_request import RepeatedRequest
@@ -41,21 +42,6 @@ from coterie.wire.messages.produce import ProduceResponse
 LeaderOf = Callable[[str, int], int | None]
 _UNNAMED = ProduceFailure(ErrorCode.NETWORK_EXCEPTION, "the response does not name the partition", True)
 ReadyBatch = tuple[PartitionQueue, ProducerBatch]  # a partition and the batch of it that goes next
-
-
-class OpenedTransaction(Protocol):
-    """A producer's transaction, as far as the machine needs it."""
-
-    @property
-    def transactional_id(self) -> str:
-        """As Produce requests name it; the broker checks that it is the producer's."""
-
-    @property
-    def producer(self) -> ProducerIdAndEpoch:
-        """The identity under which batches are numbered."""
-
-    def has(self, partition: TopicPartition) -> bool:
-        """Whether the partition takes part in the open transaction, so that records may be sent to it."""
 
 
 class ProducerMachine:
@@ -89,19 +75,18 @@ class ProducerMachine:
         """What was appended is sent without waiting for linger.ms."""
         self.accumulator.flush()
 
-    def fail_all(self, failure: ProduceFailure) -> list[Effect]:
-        """Fails every batch, also in flight. Returns the effects."""
-        for queue in list(self.accumulator.busy.values()):
-            for batch in list(queue.batches):
-                self._end(queue, batch, failure)
+    def fail(
+        self, failure: ProduceFailure, which: Callable[[ProducerBatch], bool] = lambda batch: True
+    ) -> list[Effect]:
+        """Fails every such batch, also in flight. Returns the effects: it may be `next` that fails."""
+        self._fail(failure, which)
         return self._taken()
 
-    def fail_waiting(self, failure: ProduceFailure) -> list[Effect]:
-        """Fails every batch that is not in flight. Returns the effects: it may be `next` that fails."""
+    def _fail(self, failure: ProduceFailure, which: Callable[[ProducerBatch], bool]) -> None:
         for queue in list(self.accumulator.busy.values()):
-            for batch in list(queue.not_in_flight()):
-                self._end(queue, batch, failure)
-        return self._taken()
+            for batch in list(queue.batches):
+                if which(batch):
+                    self._end(queue, batch, failure)
 
     # -- inputs from the driver -------------------------------------------------------------------------------------------
 
@@ -163,7 +148,10 @@ class ProducerMachine:
         for partition in partitions:
             queue = self.accumulator.queue(partition)
             for batch in list(queue.not_in_flight())[:1]:
-                self._attempt_failed(queue, batch, failure, -1, now_ms, jitter)
+                if failure.is_retriable:
+                    self._attempt_failed(queue, batch, failure, -1, now_ms, jitter)
+                else:
+                    self._end(queue, batch, replace(failure, is_of_transaction=True))
 
     # -- what follows -----------------------------------------------------------------------------------------------------
 
@@ -211,6 +199,8 @@ class ProducerMachine:
 
     def _drain(self, now_ms: float) -> None:
         """One request at most for each leader, until each has as many as may be in flight."""
+        if self._transaction is not None and (failure := self._transaction.failure) is not None:
+            self._fail(failure, is_unsent)
         while True:
             ready, unadded = self._ready(now_ms)
             if unadded and not self._adding:
@@ -285,10 +275,13 @@ class ProducerMachine:
 
     def _may_number(self, queue: PartitionQueue, batch: ProducerBatch, now_ms: float) -> bool:
         """Whether the batch has a number or can take the next one. Where nothing of the partition has one and nothing is in
-        flight, the present identity holds from here on: the next one where a number may be missing at the broker."""
-        if not self.config.is_idempotent or batch.sequence >= 0 or batch is not queue.batches[0]:
+        flight, the present identity holds from here on: the next one where a number may be missing at the broker. Where
+        another partition has raised the epoch, new batches wait for that."""
+        if not self.config.is_idempotent or batch.sequence >= 0:
             return True
         sequence = queue.sequence
+        if batch is not queue.batches[0]:
+            return sequence.producer == self.identity.current
         if self._transaction is not None:
             self.identity.current = self._transaction.producer
         elif sequence.has_gap:

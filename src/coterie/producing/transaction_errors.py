@@ -8,8 +8,11 @@ from enum import Enum
 
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from coterie.wire.messages.end_txn import EndTxnRequest
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
 class TransactionRemedy(Enum):
@@ -32,23 +35,34 @@ _FIND_COORDINATOR = frozenset(
 _FATAL = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
-        ErrorCode.INVALID_PRODUCER_EPOCH,
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
         ErrorCode.UNSUPPORTED_VERSION,
     }
 )
-# The coordinator knows another course of the transaction than this producer: an abort would meet the same answer.
-_FATAL_WHERE_INVALID = (AddPartitionsToTxnRequest, EndTxnRequest)
+_NOT_AUTHORIZED = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
+# Of a coordinator: it knows another course of the transaction than this producer, and an abort would meet the same answer.
+_FATAL_WHERE_REFUSED: dict[type[Message], frozenset[ErrorCode]] = {
+    AddPartitionsToTxnRequest: frozenset({ErrorCode.INVALID_TXN_STATE}),
+    AddOffsetsToTxnRequest: frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.UNKNOWN_SERVER_ERROR}),
+    TxnOffsetCommitRequest: frozenset({ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNKNOWN_SERVER_ERROR}),
+    EndTxnRequest: frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.UNKNOWN_SERVER_ERROR}),
+}
 
 
-def remedy_of(code: ErrorCode, request: Message | None = None) -> TransactionRemedy:
-    """``request`` None: the error is a batch's, or a look-up's."""
+def remedy_of(code: ErrorCode, refused: Message | None = None) -> TransactionRemedy:
+    """``refused``: the request that a coordinator refused; None where the error is a batch's, or a look-up's, or where no
+    response came. A leader that refuses the epoch of a batch may have learnt of the coordinator's own abort (KIP-588), and
+    only a refused InitProducerId can be tried again once the right is there."""
     if code in _FIND_COORDINATOR:
         return TransactionRemedy.FIND_COORDINATOR
     if code.retriable:
         return TransactionRemedy.RETRY
-    if code == ErrorCode.INVALID_TXN_STATE and isinstance(request, _FATAL_WHERE_INVALID):
+    if isinstance(refused, InitProducerIdRequest) and code in _NOT_AUTHORIZED:
+        return TransactionRemedy.ABORT
+    if refused is not None and (
+        code == ErrorCode.INVALID_PRODUCER_EPOCH or code in _FATAL_WHERE_REFUSED.get(type(refused), ())
+    ):
         return TransactionRemedy.GIVE_UP
     return TransactionRemedy.GIVE_UP if code in _FATAL else TransactionRemedy.ABORT

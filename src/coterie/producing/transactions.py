@@ -5,8 +5,9 @@ Calls are served one after the other, in order: one request is out at a time, so
 its end was requested. Errors are of two kinds: an *abortable* one spoils the open transaction, which has to be aborted; a
 *fatal* one (another producer took the transactional id over, or it is not allowed) ends the producer.
 
-A transaction of version 2 is one where the cluster's feature transaction.version says so when it begins: partitions and groups
-join it with their first records or offsets, and its end returns the epoch of the next.
+A transaction of version 2 is one where the cluster's feature transaction.version said so at the end of the one before, or at
+init: partitions and groups join it with their first records or offsets, and its end returns the epoch of the next. The first
+of version 2 has an epoch of its own, so that nothing late of version 1 joins it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitPr
 
 NO_PRODUCER = (-1, -1)
 BUMPS_FROM = 2  # the transaction.version of transactions that end with a new epoch
+FIRST_ADD_PAUSE_MS = 20  # Kafka's ADD_PARTITIONS_RETRY_BACKOFF_MS: the transaction before is about to be complete
 _RETRIED = frozenset({TransactionRemedy.RETRY, TransactionRemedy.FIND_COORDINATOR})
 S = TransactionState
 
@@ -86,6 +88,8 @@ class _Call:
     request: Message | None = None
     retries: Retries | None = None
     due_ms: float = float("-inf")
+    was_sent: bool = False  # the present request
+    may_arrive: bool = False  # an attempt without a response: it may be carried out later
 
 
 @dataclass(slots=True)
@@ -109,13 +113,15 @@ class Transactions:
     _calls: deque[_Call] = field(default_factory=deque)
     _tokens: int = 0
     _is_out: bool = False  # a request, or a look-up
+    _needs_epoch: bool = False  # the next transaction, not to be mixed with what is left of this one
+    _next_bumps_epoch: bool | None = None  # of the next transaction; None: decided when it begins
     _effects: list[TransactionEffect] = field(default_factory=list)
 
     # -- what drivers read --------------------------------------------------------------------------------------------
 
     def has(self, partition: TopicPartition) -> bool:
         """Whether the partition takes part in the open transaction, so that records may be sent to it."""
-        return partition in self._partitions
+        return partition in self._partitions and self.state != S.FATAL_ERROR
 
     def allows(self, *states: TransactionState) -> bool:
         """Whether the state is one of these; else the call is refused with `state`, or with `error` where there is one."""
@@ -133,19 +139,19 @@ class Transactions:
     def begin(self) -> None:
         """The state is READY."""
         self._to(S.IN_TRANSACTION)
-        self._partitions.clear()
-        self.took_part = False
-        self.bumps_epoch = self.known.transaction_version >= BUMPS_FROM
+        self.took_part = self._needs_epoch = False
+        self.bumps_epoch = self._is_version_2() if self._next_bumps_epoch is None else self._next_bumps_epoch
 
     def resume(self, producer_id: int, epoch: int, took_part: bool, bumps_epoch: bool) -> None:
         """The transaction that another process left open, to be ended here. The state is UNINITIALIZED or READY."""
         self._to(S.IN_TRANSACTION)
         self.producer_id, self.epoch, self.took_part, self.bumps_epoch = producer_id, epoch, took_part, bumps_epoch
+        self._needs_epoch, self._next_bumps_epoch = False, None  # the epoch is the other process's
 
     def add(self, partitions: Iterable[TopicPartition], now_ms: float) -> int | None:
         """Has these take part, before records are sent to them; None where all do already, or will with their records."""
         new = frozenset(partitions) - self._partitions
-        if self.bumps_epoch:
+        if self.bumps_epoch and self.state != S.FATAL_ERROR:
             self._partitions |= new
             self.took_part = True
             return None
@@ -160,13 +166,15 @@ class Transactions:
         return token
 
     def end(self, committed: bool, now_ms: float) -> int:
-        """Commits or aborts. After an aborted failure the producer goes on under its next epoch (KIP-360), which the end
-        of a transaction of version 2 returns anyway. The state is IN_TRANSACTION, or ABORTABLE_ERROR for an abort."""
-        after_failure = self.state == S.ABORTABLE_ERROR
-        assert not (committed and after_failure), "a failed transaction is not committed"
+        """Commits or aborts. Where a batch failed, or a request has no response, the producer goes on under its next epoch
+        (KIP-360), which the end of a transaction of version 2 returns anyway; also where version 2 is next. The state is
+        IN_TRANSACTION, or ABORTABLE_ERROR for an abort."""
+        assert not (committed and self.state == S.ABORTABLE_ERROR), "a failed transaction is not committed"
         self._to(S.COMMITTING if committed else S.ABORTING)
-        claim = (self.producer_id, self.epoch) if after_failure and not self.bumps_epoch else NO_PRODUCER
-        return self._call("end", now_ms, committed=committed, claim=claim)
+        if self._next_bumps_epoch is not None:
+            self._next_bumps_epoch = self._is_version_2()
+            self._needs_epoch = self._needs_epoch or self._next_bumps_epoch
+        return self._call("end", now_ms, committed=committed)
 
     def _call(
         self,
@@ -185,14 +193,19 @@ class Transactions:
         return call.token
 
     def failed(self, code: ErrorCode) -> None:
-        """A batch of the open transaction has failed for good."""
+        """A batch of the open transaction has failed for good; its numbers may be missing at the broker."""
+        self._needs_epoch = True
         if remedy_of(code) == TransactionRemedy.GIVE_UP:
             self._fail(S.FATAL_ERROR, code)
-        elif self.state == S.IN_TRANSACTION or (self.state == S.COMMITTING and not self._is_end_sent()):
+        else:
+            self._spoil(code)
+
+    def _spoil(self, code: ErrorCode) -> None:
+        if self.state == S.IN_TRANSACTION or (self.state == S.COMMITTING and not self._is_end_sent()):
             self._fail(S.ABORTABLE_ERROR, code)
 
     def _is_end_sent(self) -> bool:
-        return any(call.kind == "end" and (call.request is not None or call.step > 0) for call in self._calls)
+        return any(call.kind == "end" and (call.was_sent or call.step > 0) for call in self._calls)
 
     def _fail(self, state: TransactionState, code: ErrorCode) -> None:
         if self.state != state and self.state != S.FATAL_ERROR:
@@ -202,6 +215,12 @@ class Transactions:
     def _to(self, state: TransactionState) -> None:
         assert state in LEGAL_SUCCESSORS[self.state], f"{self.state.name} to {state.name}"
         self.state = state
+        if state == S.READY:
+            self.error = ErrorCode.NONE
+            self._partitions.clear()
+
+    def _is_version_2(self) -> bool:
+        return self.known.transaction_version >= BUMPS_FROM
 
     # -- inputs from the driver ---------------------------------------------------------------------------------------
 
@@ -209,19 +228,20 @@ class Transactions:
         """NONE: the coordinator is in the cluster's metadata. ``is_final``: whatever the code, no other attempt can succeed."""
         self._is_out = False
         if code:
-            self._attempt_failed(self._calls[0], code, now_ms, jitter, is_final)
+            self._attempt_failed(code, now_ms, jitter, is_final=is_final)
 
     def request_failed(self, code: ErrorCode, now_ms: float, jitter: float, *, is_final: bool = False) -> None:
         """No response will come to what was sent. ``is_final`` as in `coordinator_looked_up`."""
         self._is_out = False
-        self._attempt_failed(self._calls[0], code, now_ms, jitter, is_final)
+        self._calls[0].may_arrive = True
+        self._attempt_failed(code, now_ms, jitter, is_final=is_final)
 
     def answered(self, response: Message, now_ms: float, jitter: float) -> None:
         """The response to what was sent."""
         self._is_out = False
         call, code = self._calls[0], error_in(response)
         if code:
-            self._attempt_failed(call, code, now_ms, jitter, False)
+            self._attempt_failed(code, now_ms, jitter, refused=call.request)
             return
         request, call.request, call.retries, call.due_ms = call.request, None, None, float("-inf")
         call.step += 1
@@ -235,8 +255,12 @@ class Transactions:
             self._partitions |= call.partitions
             self.took_part = True
 
-    def _attempt_failed(self, call: _Call, code: ErrorCode, now_ms: float, jitter: float, is_final: bool) -> None:
-        remedy = remedy_of(code, call.request)
+    def _attempt_failed(
+        self, code: ErrorCode, now_ms: float, jitter: float, *, refused: Message | None = None, is_final: bool = False
+    ) -> None:
+        """``refused``: the request that the broker refused, None where it was a look-up or has no response."""
+        call = self._calls[0]
+        remedy = remedy_of(code, refused)
         if remedy == TransactionRemedy.FIND_COORDINATOR:
             self.known.forget_coordinator(*self._coordinator_of(call))
         if is_final and remedy in _RETRIED:
@@ -244,10 +268,15 @@ class Transactions:
         if remedy in _RETRIED and call.retries is not None:
             pause_ms = call.retries.failed(now_ms, self.api_timeout_ms, jitter)
             if pause_ms is not None:
+                is_first = call.kind == "add" and not self._partitions
+                if is_first and code == ErrorCode.CONCURRENT_TRANSACTIONS:
+                    pause_ms = min(pause_ms, FIRST_ADD_PAUSE_MS)
                 call.due_ms = now_ms + pause_ms
                 return
         self._calls.popleft()
         self._effects.append(TransactionCallEnded(call.token, code))
+        if call.may_arrive or code == ErrorCode.UNKNOWN_PRODUCER_ID:
+            self._needs_epoch = True
         if remedy == TransactionRemedy.GIVE_UP:
             self._fail(S.FATAL_ERROR, code)
         elif self.state == S.INITIALIZING:
@@ -257,7 +286,7 @@ class Transactions:
         elif (
             call.kind == "offsets" or remedy not in _RETRIED
         ):  # partitions are added again with the batch's next attempt
-            self.failed(code)
+            self._spoil(code)
 
     # -- what follows -------------------------------------------------------------------------------------------------
 
@@ -277,6 +306,7 @@ class Transactions:
                 self._effects.append(LookUpCoordinatorOf(key, kind))
             else:
                 assert call.request is not None
+                call.was_sent = True
                 highest = newest_version(call.request, self.bumps_epoch)
                 self._effects.append(SendTransactional(node_id, call.request, highest))
         effects, self._effects = self._effects, []
@@ -288,7 +318,7 @@ class Transactions:
 
     def _prepare(self, call: _Call, now_ms: float) -> bool:
         """Makes the call's next request; False where there is none: the call has succeeded."""
-        call.request = self._next_request(call)
+        call.request, call.was_sent = self._next_request(call), False
         call.retries = Retries(self.backoff, now_ms)
         return call.request is not None
 
@@ -297,6 +327,8 @@ class Transactions:
         if self.state == S.FATAL_ERROR:
             return self.error
         if call.kind in ("offsets", "end") and self.state == S.ABORTABLE_ERROR:
+            return self.error
+        if call.committed and self.state == S.ABORTING:
             return self.error
         return ErrorCode.NONE
 
@@ -308,7 +340,7 @@ class Transactions:
                 return InitProducerIdRequest(self.transactional_id, self.transaction_timeout_ms, *call.claim)
             case "init", _:
                 self._to(S.READY)
-                self.error = ErrorCode.NONE
+                self._next_bumps_epoch = self._is_version_2()
             case "add", 0 if call.partitions - self._partitions:
                 return add_partitions_request(*who, call.partitions - self._partitions)
             case "offsets", 0:
@@ -320,13 +352,12 @@ class Transactions:
                 return offsets_request(*who, call.offsets, call.member)
             case "end", 0 if self.took_part:
                 return EndTxnRequest(*who, call.committed)
-            case "end", (0 | 1) if call.claim != NO_PRODUCER and self.state == S.ABORTING:
+            case "end", _ if self._needs_epoch and not self.bumps_epoch:
                 self._to(S.INITIALIZING)
-                call.kind, call.step = "init", 0
+                call.kind, call.step, call.claim = "init", 0, (self.producer_id, self.epoch)
                 return self._next_request(call)
             case "end", _:
                 self._to(S.READY)
-                self.error = ErrorCode.NONE
         return None
 
     def _coordinator_of(self, call: _Call) -> tuple[str, int]:
