@@ -21,7 +21,7 @@ from coterie.wire.messages.end_txn import EndTxnRequest
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.produce import ProduceRequest
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
-from tests.awaiting import until
+from tests.awaiting import quiet, until
 from tests.client.scripted_cluster import LOST, ScriptedCluster, scripted
 
 E = ErrorCode
@@ -276,19 +276,23 @@ def test_an_end_whose_response_is_lost(name: str, first: str, second: str) -> No
     run(story)
 
 
-def test_a_producer_that_is_closed_during_a_commit() -> None:
+@pytest.mark.parametrize("kind", [ProduceRequest, EndTxnRequest], ids=["its records", "its end"])
+def test_a_producer_that_is_closed_during_a_commit(kind: type[Message]) -> None:
     """testSenderShutdownWithPendingTransactions: the commit ends first."""
 
     async def story(one: One, cluster: ScriptedCluster) -> None:
         await begun(one)
         delivery = await one.send("t", b"v", partition=0)
-        cluster.hold(EndTxnRequest)
-        commit = asyncio.create_task(one.commit_transaction())
-        await until(lambda: type(cluster.last()) is EndTxnRequest)
-        closing = asyncio.create_task(one.close())
-        await asyncio.sleep(0)
-        cluster.release(EndTxnRequest)
-        await asyncio.gather(commit, closing)
+        calls = [asyncio.create_task(one.commit_transaction())]
+        for held in (ProduceRequest, EndTxnRequest):
+            cluster.hold(held)
+            await until(lambda held=held: type(cluster.last()) is held)
+            if held is kind:
+                calls.append(asyncio.create_task(one.close()))
+            await quiet()
+            assert not any(call.done() for call in calls)
+            cluster.release(held)
+        await asyncio.gather(*calls)
         assert (await delivery).offset == 7
 
     run(story)

@@ -268,6 +268,20 @@ def test_batches_that_are_given_up(level: int) -> None:
     run(story, delivery_timeout_ms=50, max_in_flight_requests_per_connection=1)
 
 
+def test_what_still_lingers_fails_with_the_batch_for_which_the_transaction_is_aborted() -> None:
+    async def story(one: One, cluster: ScriptedCluster) -> None:
+        await begun(one)
+        cluster.fail(ProduceRequest, E.TOPIC_AUTHORIZATION_FAILED)
+        failed = [await one.send("t", b"a full batch" * 20, partition=0) for _ in range(2)]
+        lingering = await one.send("t", b"lingers", partition=1)
+        assert await code_of(failed[0]) == E.TOPIC_AUTHORIZATION_FAILED
+        await one.abort_transaction()
+        assert await code_of(lingering) == E.TOPIC_AUTHORIZATION_FAILED
+        assert cluster.kinds() == [INIT, ADD, PRODUCE, END, INIT]
+
+    run(story, linger_ms=60_000, batch_size=100)
+
+
 # -- aborts -------------------------------------------------------------------------------------------------------------------
 
 

@@ -131,7 +131,7 @@ def test_with_every_mend_no_rule_is_broken() -> None:
         (TransactionMachine, "verify", unverified, "accepted outside an ongoing transaction"),
         (TransactionMachine, "orphans", no_orphans, "which has no open transaction"),
         (TransactionMachine, "complete_prepared", incomplete, "are open"),
-        (Transactions, "failed", unspoiled, "of a committed transaction is not committed"),
+        (Transactions, "_spoil", unspoiled, "of a committed transaction is not committed"),
         (TransactionMachine, "end", always_committed, "of an aborted transaction is committed"),
         (TransactionMachine, "end_with_bump", always_committed_with_bump, "of an aborted transaction is committed"),
         (machine, "check_producer", of_any_epoch, "accepted outside an ongoing transaction"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coterie.producing.batch import ProduceFailure
 from coterie.producing.effects import BatchEnded, LookUpLeaders
+from coterie.producing.opened_transaction import ABORTED, is_unsent
 from coterie.wire.errors import ErrorCode
 from tests.producing.one_producer import RECORD_BYTES, OneProducer, Transaction
 
@@ -76,7 +77,7 @@ def test_flush() -> None:
 
 def test_partial_drain() -> None:
     """RecordAccumulatorTest.testPartialDrain: no request is larger than max.request.size, but for one batch."""
-    one = OneProducer(max_request_size=150)
+    one = OneProducer(max_request_size=100)
     one.append(b"x" * 100, 0)
     one.append(b"y" * 100, 1)
     one.run()
@@ -84,7 +85,7 @@ def test_partial_drain() -> None:
 
 
 def test_a_small_max_request_size_starves_no_partition() -> None:
-    one = OneProducer(max_request_size=150, max_in_flight=1)
+    one = OneProducer(max_request_size=100, max_in_flight=1)
     for round_of in range(3):
         for partition in (0, 1):
             one.append(b"%d" % round_of * 100, partition)
@@ -265,6 +266,23 @@ def test_fail_all_ends_everything_once() -> None:
     one.answer(offset=0)
     assert one.machine.accumulator.buffered_bytes == 0
     assert not one.ended
+
+
+def test_what_has_a_number_is_sent_although_the_transaction_is_aborted() -> None:
+    """It had no room in a request. Without it, a number would be missing at the broker in the next transaction."""
+    transaction = Transaction()
+    transaction.partitions |= {("t", 0), ("t", 1)}
+    one = OneProducer(transaction, max_request_size=100, max_in_flight=1)
+    one.append(b"a")
+    one.append(b"b", 1)
+    one.run()
+    assert values(one) == [[b"a"]]
+    one.append(b"c")
+    one.machine.fail(ABORTED, is_unsent)
+    one.answer(offset=0)
+    assert [batch[1:] for batch in one.batches_of()] == [(1, 7, 0, 0, [b"b"])]
+    one.answer(offset=0)
+    assert not one.sent
 
 
 def test_a_transaction_has_a_partition_before_anything_is_sent_to_it() -> None:

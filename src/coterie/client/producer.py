@@ -291,14 +291,14 @@ class Producer(Generic[K, V]):
     async def commit_transaction(self) -> None:
         """Returns once the commit is decided, and everything sent is there for readers of committed records: at once, or a
         moment later where several brokers have the partitions. Raises KafkaError; where the state is then ABORTABLE_ERROR,
-        abort. A call that is cancelled goes on; the next one waits for its result."""
+        abort. A call that is cancelled once the records have their results goes on; the next one waits for its result."""
         manager = self._manager()
         await self.flush()
         await manager.end(committed=True)
 
     async def abort_transaction(self) -> None:
         """Readers of committed records see nothing of the transaction; records that were not sent yet fail with
-        INVALID_TXN_STATE. Raises KafkaError."""
+        INVALID_TXN_STATE, or with the error for which it is aborted. Raises KafkaError."""
         manager = self._manager()
         manager.require_end(committed=False)
         self._sender.abort_unsent()

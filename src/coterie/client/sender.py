@@ -89,11 +89,12 @@ class Sender:
             backoff=backoff_of(settings),
             codec=CODEC_BY_NAME[settings.compression_type],
         )
+        self._transaction = None if transactions is None else _Transaction(transactions)
         self.machine = ProducerMachine(
             self.config,
             lambda topic, partition: cluster.leader(topic, partition),
             batch_closed,
-            None if transactions is None else _Transaction(transactions),
+            self._transaction,
         )
         self.accumulator = self.machine.accumulator
         self.ends: dict[ProducerBatch, BatchEnd] = {}  # of the batches without an end
@@ -287,8 +288,10 @@ class Sender:
     # -- ending -------------------------------------------------------------------------------------------------------
 
     def abort_unsent(self) -> None:
-        """Fails what was not sent yet: the transaction is aborted. What was sent before is repeated until it has a result."""
-        for effect in self.machine.fail(ABORTED, is_unsent):
+        """Fails what was not sent yet, with the transaction's failure where it has one: the transaction is aborted. What was
+        sent before is repeated until it has a result."""
+        failure = None if self._transaction is None else self._transaction.failure
+        for effect in self.machine.fail(failure or ABORTED, is_unsent):
             self._carry_out(effect)
 
     async def flush(self) -> None:

@@ -33,5 +33,5 @@ class OpenedTransaction(Protocol):
 
 
 def is_unsent(batch: ProducerBatch) -> bool:
-    """Whether no broker can have the batch."""
-    return not batch.was_sent
+    """Whether no broker can have the batch, nor misses it: what has a number is sent, so that none is missing."""
+    return batch.sequence < 0
