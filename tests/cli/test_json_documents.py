@@ -120,7 +120,7 @@ def world() -> Iterator[LocalBroker]:
             with BlockingConsumer(server | {"group.id": group}) as consumer:
                 consumer.assign([("orders", 0)])
                 consumer.commit({("orders", 0): 1})
-        transactional = server | {"transactional.id": "t"}
+        transactional = server | {"transactional.id": "t", "transaction.timeout.ms": 600_000}
         with (
             BlockingConsumer(crew | {"group.instance.id": "anna"}) as member,
             BlockingProducer(transactional) as producer,

@@ -205,6 +205,7 @@ def test_transactions_commits_and_iteration(coterie_broker: LocalBroker) -> None
             producer.send("t", b"committed")
         with contextlib.suppress(ZeroDivisionError), producer.transaction():
             producer.send("t", b"aborted")
+            producer.flush()
             raise ZeroDivisionError
         with producer.transaction():
             producer.send("t", b"too")

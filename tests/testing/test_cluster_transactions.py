@@ -155,6 +155,7 @@ def test_offsets_are_committed_with_their_transaction(cluster: LocalBroker, vers
             rounds += 1
             if rounds % 3 == 2:
                 before = cluster.committed(GROUP)
+                producer.flush()
                 producer.abort_transaction()
                 for partition in polled:
                     consumer.seek(partition, before.get((partition.topic, partition.partition), 0))
