@@ -25,6 +25,7 @@ from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.coordinator.transactions.state import BUMPS_FROM, TopicPartition, Transaction, decode_transaction
 from coterie.coordinator.transactions.state_log import load_by_chunks
 from coterie.coordinator.transactions.steps import TXN_OFFSET_COMMIT_V2_FROM, Claim, offsets_claim
+from coterie.coordinator.transactions.verification import for_offsets, for_produce
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, UnreadableFile
 from coterie.records.encoding import encode_batch
@@ -133,18 +134,32 @@ class TransactionCoordinator:
         """The producer id and epoch of the next transaction. Raises Refusal."""
         return self.machine.end_with_bump(transactional_id, claim, committed, self._clock.now_ms())
 
-    def check_produce(self, transactional_id: str, claim: Claim, partition: TopicPartition) -> None:
+    def check_ongoing(self, transactional_id: str, claim: Claim, partition: TopicPartition) -> None:
         """Raises Refusal where the producer has no ongoing transaction with the partition."""
         self.machine.verify(transactional_id, claim, partition)
+
+    def verify_records(self, transactional_id: str, claim: Claim, partition: TopicPartition, *, adds: bool) -> None:
+        """The same before records are written, with a producer's errors; with ``adds`` they add their partition. Raises
+        Refusal."""
+        try:
+            self._add_or_check(transactional_id, claim, partition, adds)
+        except Refusal as refusal:
+            raise Refusal(for_produce(refusal.code, claim, adds=adds), refusal.message) from refusal
 
     def verify_offsets(self, request: TxnOffsetCommitRequest, version: int) -> None:
         """The offsets of a newer version add the group's partition to the transaction; for the others Refusal is raised
         where the producer has no ongoing transaction with it."""
         claim, partition = offsets_claim(request, version), self._offsets_partition(request.group_id)
-        if version >= TXN_OFFSET_COMMIT_V2_FROM:
-            self.add_partitions(request.transactional_id, claim, [partition], transaction_version=BUMPS_FROM)
+        try:
+            self._add_or_check(request.transactional_id, claim, partition, version >= TXN_OFFSET_COMMIT_V2_FROM)
+        except Refusal as refusal:
+            raise Refusal(for_offsets(refusal.code, claim), refusal.message) from refusal
+
+    def _add_or_check(self, transactional_id: str, claim: Claim, partition: TopicPartition, adds: bool) -> None:
+        if adds:
+            self.add_partitions(transactional_id, claim, [partition], transaction_version=BUMPS_FROM)
         else:
-            self.machine.verify(request.transactional_id, claim, partition)
+            self.check_ongoing(transactional_id, claim, partition)
 
     def transaction(self, transactional_id: str) -> Transaction:
         """Raises Refusal for one that does not exist."""

@@ -20,6 +20,7 @@ from coterie.coordinator.shard import Shard
 from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.state import BUMPS_FROM, TopicPartition, Transaction, decode_transaction
 from coterie.coordinator.transactions.steps import END_TXN_V2_FROM, TXN_OFFSET_COMMIT_V2_FROM, Claim, offsets_claim
+from coterie.coordinator.transactions.verification import for_offsets
 from coterie.laboratory.scenario_requests import RequestActor, plain
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
@@ -140,13 +141,14 @@ class ScenarioTransactions:
 
 def verify_or_add(machine: TransactionMachine, request: TxnOffsetCommitRequest, version: int, now_ms: int) -> None:
     """As the broker does it before a TxnOffsetCommit. Raises Refusal."""
-    claim = offsets_claim(request, version)
-    if version >= TXN_OFFSET_COMMIT_V2_FROM:
-        machine.add_partitions(
-            request.transactional_id, claim, [OFFSETS_PARTITION], now_ms, transaction_version=BUMPS_FROM
-        )
-    else:
-        machine.verify(request.transactional_id, claim, OFFSETS_PARTITION)
+    claim, name = offsets_claim(request, version), request.transactional_id
+    try:
+        if version >= TXN_OFFSET_COMMIT_V2_FROM:
+            machine.add_partitions(name, claim, [OFFSETS_PARTITION], now_ms, transaction_version=BUMPS_FROM)
+        else:
+            machine.verify(name, claim, OFFSETS_PARTITION)
+    except Refusal as refusal:
+        raise Refusal(for_offsets(refusal.code, claim), refusal.message) from refusal
 
 
 def _who(actor: RequestActor, options: dict[str, str]) -> tuple[str, Claim]:

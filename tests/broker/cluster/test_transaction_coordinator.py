@@ -14,12 +14,17 @@ from coterie.broker.cluster.transaction_coordinator import ClusterTransactions
 from coterie.broker.cluster_view import ClusterView, LiveBroker
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import TRANSACTIONS_TOPIC
-from coterie.coordinator.transactions.replicated import EndTransaction, InitProducer, TransactionAnswer
+from coterie.coordinator.transactions.replicated import (
+    AddToTransaction,
+    EndTransaction,
+    InitProducer,
+    TransactionAnswer,
+)
 from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.coordinator.transactions.steps import Claim
 from coterie.records.encoding import encode_batch
 from coterie.replication.states import PartitionState
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from tests.awaiting import quiet
 from tests.broker.test_replicated_writes import ME, OTHER, announced, fetched, follow, lead
@@ -102,6 +107,47 @@ def story_of(log: Transaction | None, story: Callable[[Coordinating], Any]) -> N
     run(whole)
 
 
+NAMES = {
+    ErrorCode.NOT_COORDINATOR: """shouldRespondWithNotCoordinatorOnInitPidWhenNotCoordinator,
+        shouldRespondWithNotCoordinatorOnAddPartitionsWhenNotCoordinator,
+        shouldRespondWithNotCoordinatorOnEndTxnWhenIsNotCoordinatorForId,
+        shouldReturnNotCoordinatorErrorIfTransactionIdPartitionNotOwned""",
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: """shouldRespondWithCoordinatorLoadInProgressOnInitPidWhenCoordinatorLoading,
+        shouldRespondWithCoordinatorLoadInProgressOnAddPartitionsWhenCoordinatorLoading,
+        shouldRespondWithCoordinatorLoadInProgressOnEndTxnWhenCoordinatorIsLoading,
+        testDescribeTransactionsWhileCoordinatorLoading, testListTransactionsWithCoordinatorLoadingInProgress""",
+}
+
+
+@pytest.mark.parametrize("code", NAMES)
+def test_who_is_not_the_coordinator_and_who_is_not_yet(code: ErrorCode) -> None:
+    async def story(one: Coordinating) -> None:
+        is_loading = code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        if is_loading:
+            one.lead()
+        for command in (
+            InitProducer(ID, 60_000),
+            AddToTransaction(ID, Claim(7, 1), frozenset({DATA})),
+            EndTransaction(ID, Claim(7, 1), committed=True),
+            EndTransaction(ID, Claim(7, 1), committed=True, bumps_epoch=True),
+        ):
+            assert [answer.code for answer in one.submit(command)] == [code]
+        with pytest.raises(Refusal) as refused:
+            one.coordinator.transaction(ID)
+        assert refused.value.code == code
+        with pytest.raises(Refusal) as refused:
+            one.coordinator.check_ongoing(ID, Claim(7, 1), DATA)
+        assert refused.value.code == code
+        if is_loading:
+            with pytest.raises(Refusal) as refused:
+                one.coordinator.every_transaction()
+            assert refused.value.code == code
+        else:
+            assert one.coordinator.every_transaction() == []
+
+    story_of(None, story)
+
+
 def test_a_new_coordinator_waits_until_its_log_is_replicated() -> None:
     """Otherwise the markers of a decision might be out that the next leader has never seen; Apache Kafka does not wait."""
 
@@ -157,7 +203,8 @@ def test_a_producer_is_answered_once_the_replicas_have_the_state() -> None:
 
 
 def test_a_coordinator_that_resigns_says_so() -> None:
-    """shouldAbortAppendToLogOnEndTxnWhenNotCoordinatorError: and its markers are the next one's."""
+    """shouldAbortAppendToLogOnEndTxnWhenNotCoordinatorError, shouldRemoveTransactionsForPartitionOnEmigration: and its markers
+    are the next one's."""
 
     async def story(one: Coordinating) -> None:
         leader = one.lead()
@@ -168,7 +215,10 @@ def test_a_coordinator_that_resigns_says_so() -> None:
         follow(one.broker, one.partition)
         one.coordinator.role_changed(one.partition)
         assert [a.code for a in answers] == [ErrorCode.NOT_COORDINATOR]
+        assert one.coordinator.every_transaction() == []
         answered(WriteTxnMarkersResponse())
+        one.coordinator.write_markers()
+        assert len(one.peers.sent) == 1
         assert one.submit(InitProducer(ID, 60_000))[0].code == ErrorCode.NOT_COORDINATOR
 
     story_of(PREPARED, story)

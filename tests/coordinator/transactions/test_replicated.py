@@ -82,6 +82,7 @@ def opened(*partitions: TopicPartition, version: int = 2) -> tuple[Shard, Claim]
 
 
 def test_a_state_is_in_force_once_it_is_kept() -> None:
+    """testCompleteTransitionWhenAppendSucceeded."""
     shard = Shard()
     shard.submit(InitProducer(ID, TIMEOUT_MS))
     assert (shard.answers, shard.states.by_id) == ([], {})
@@ -98,10 +99,13 @@ def test_a_state_is_in_force_once_it_is_kept() -> None:
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
         (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
 def test_append_fail_to_coordinator_error(error: ErrorCode, expected: ErrorCode) -> None:
-    """testAppendFailToCoordinatorNotAvailableError, testAppendFailToNotCoordinatorError: and the state before stays."""
+    """testAppendFailToCoordinatorNotAvailableError, testAppendFailToNotCoordinatorError, testAppendFailToUnknownError: and the
+    state before stays."""
     shard, claim = opened()
     shard.submit(EndTransaction(ID, claim, committed=True, bumps_epoch=True))
     shard.keep(error)
@@ -110,11 +114,13 @@ def test_append_fail_to_coordinator_error(error: ErrorCode, expected: ErrorCode)
 
 
 def test_should_respond_with_concurrent_transactions_while_a_state_is_pending() -> None:
-    """shouldRespondWithConcurrentTransactionsOnAddPartitionsWhenStateIsPrepareCommit and its like."""
+    """shouldNotBumpEpochWithPendingTransaction. A request that adds partitions may be of the epoch to come."""
     shard, claim = opened()
     shard.submit(EndTransaction(ID, claim, committed=True))
     for request in (
         AddToTransaction(ID, claim, frozenset({A})),
+        AddToTransaction(ID, Claim(claim.producer_id, claim.epoch + 1), frozenset({A})),
+        InitProducer(ID, TIMEOUT_MS, (claim.producer_id, 10)),
         EndTransaction(ID, claim, committed=True),
         InitProducer(ID, TIMEOUT_MS),
     ):
@@ -131,7 +137,6 @@ def test_should_respond_with_concurrent_transactions_while_a_state_is_pending() 
 
 @pytest.mark.parametrize("bumps_epoch", [False, True])
 def test_the_markers_follow_the_decision_and_the_completion_follows_the_markers(*, bumps_epoch: bool) -> None:
-    """shouldAppendPrepareCommitToLogOnEndTxnWhenStatusIsOngoingAndResultIsCommit."""
     shard, claim = opened(version=2 if bumps_epoch else 0)
     shard.submit(EndTransaction(ID, claim, committed=True, bumps_epoch=bumps_epoch))
     assert shard.marked == []
@@ -144,25 +149,18 @@ def test_the_markers_follow_the_decision_and_the_completion_follows_the_markers(
 
 
 def test_should_retry_append_to_log_on_end_txn_when_coordinator_not_available_error() -> None:
-    """shouldRetryAppendToLogOnEndTxnWhenCoordinatorNotAvailableError: the completion, with the next round of upkeep."""
+    """shouldRetryAppendToLogOnEndTxnWhenCoordinatorNotAvailableError: the completion, with the next round of upkeep. Until then
+    the transaction is at no end: testPendingStateNotResetOnRetryAppend."""
     shard, claim = opened()
     shard.request(EndTransaction(ID, claim, committed=True, bumps_epoch=True))
     shard.written()
     shard.keep(ErrorCode.NOT_ENOUGH_REPLICAS)
     assert (shard.status, shard.waiting) == (Status.PREPARE_COMMIT, [])
+    shard.submit(AddToTransaction(ID, Claim(claim.producer_id, claim.epoch + 1), frozenset({A}), 2))
+    assert shard.answer().code == ErrorCode.CONCURRENT_TRANSACTIONS
     shard.act(shard.states.tick(shard.now_ms))
     shard.keep()
     assert (shard.status, shard.answers, shard.marked) == (Status.COMPLETE_COMMIT, [], [])
-
-
-def test_should_abort_expired_transactions_in_ongoing_state_and_bump_epoch() -> None:
-    """shouldAbortExpiredTransactionsInOngoingStateAndBumpEpoch."""
-    shard, claim = opened()
-    shard.act(shard.states.tick(TIMEOUT_MS))
-    assert shard.waiting == []
-    shard.act(shard.states.tick(TIMEOUT_MS + 1))
-    shard.keep()
-    assert [(t.status, t.epoch) for t in shard.marked] == [(Status.PREPARE_ABORT, claim.epoch + 1)]
 
 
 def test_should_not_abort_expired_transactions_that_have_a_pending_state_transition() -> None:
@@ -171,20 +169,6 @@ def test_should_not_abort_expired_transactions_that_have_a_pending_state_transit
     shard.submit(EndTransaction(ID, claim, committed=True, bumps_epoch=True))
     shard.act(shard.states.tick(TIMEOUT_MS + 1))
     assert [t.status for t in shard.waiting] == [Status.PREPARE_COMMIT]
-
-
-def test_should_abort_transaction_on_handle_init_pid_when_existing_transaction_in_ongoing_state() -> None:
-    """shouldAbortTransactionOnHandleInitPidWhenExistingTransactionInOngoingState: the producer tries again meanwhile."""
-    shard, claim = opened()
-    assert shard.request(InitProducer(ID, TIMEOUT_MS)).code == ErrorCode.CONCURRENT_TRANSACTIONS
-    shard.submit(InitProducer(ID, TIMEOUT_MS))
-    assert shard.answer().code == ErrorCode.CONCURRENT_TRANSACTIONS
-    shard.written()
-    shard.keep()
-    taken = shard.request(InitProducer(ID, TIMEOUT_MS))
-    assert (taken.code, taken.producer_id, taken.epoch > claim.epoch) == (NONE, claim.producer_id, True)
-    shard.submit(AddToTransaction(ID, claim, frozenset({A})))
-    assert shard.answer().code == ErrorCode.PRODUCER_FENCED
 
 
 def test_should_complete_what_was_decided_before_the_load() -> None:

@@ -120,37 +120,3 @@ def _codes_of(response: AddPartitionsToTxnResponse) -> dict[tuple[str, TopicPart
         for topic in one.topic_results
         for row in topic.results_by_partition
     }
-
-
-_LATER = frozenset(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.OPERATION_NOT_ATTEMPTED,  # beside a partition that the coordinator does not know yet
-    }
-)
-
-
-def as_of_claim(code: ErrorCode, claim: Claim) -> ErrorCode:
-    """The error in the form that the producer's version of Produce or TxnOffsetCommit allows."""
-    if code == ErrorCode.PRODUCER_FENCED and not claim.returns_fenced:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    if code == ErrorCode.TRANSACTION_ABORTABLE and not claim.returns_abortable:
-        return ErrorCode.INVALID_TXN_STATE
-    return code
-
-
-def for_produce(code: ErrorCode, claim: Claim, *, adds: bool) -> ErrorCode:
-    """As Kafka's ReplicaManager: the producer sends the records again while the coordinator is away, or a transaction of its
-    comes to its end. Producers before version 2 of transactions know the latter error of coordinators only."""
-    if code in _LATER or (code == ErrorCode.CONCURRENT_TRANSACTIONS and not adds):
-        return ErrorCode.NOT_ENOUGH_REPLICAS
-    return as_of_claim(code, claim)
-
-
-def for_offsets(code: ErrorCode, claim: Claim) -> ErrorCode:
-    """As Kafka's group coordinator: the group's own coordinator is here, and the producer need not look it up."""
-    if code in _LATER or code == ErrorCode.CONCURRENT_TRANSACTIONS:
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    return as_of_claim(code, claim)

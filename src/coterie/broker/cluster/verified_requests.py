@@ -9,8 +9,6 @@ from coterie.broker.cluster.transaction_verification import (
     Codes,
     PartOfTransaction,
     TransactionVerification,
-    for_offsets,
-    for_produce,
 )
 from coterie.broker.pending import Pending
 from coterie.broker.topic import OFFSETS_TOPIC, Partition, Topic
@@ -25,7 +23,7 @@ from coterie.coordinator.transactions.steps import (
     Claim,
     offsets_claim,
 )
-from coterie.coordinator.transactions.verification import guard_of, is_open
+from coterie.coordinator.transactions.verification import for_offsets, for_produce, guard_of, is_open
 from coterie.records.batch import HEADER_BYTES, begins_transactional, read_header
 from coterie.wire import topic_names
 from coterie.wire.declaration import Message

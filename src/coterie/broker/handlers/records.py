@@ -14,7 +14,6 @@ from coterie.broker.pending import Pending
 from coterie.broker.replica_effects import AppendToken
 from coterie.broker.services import RecordServices
 from coterie.broker.topic import INTERNAL_TOPICS, JOURNAL_CLIENT_ID, Partition
-from coterie.coordinator.transactions.state import BUMPS_FROM
 from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODUCE_V2_FROM, Claim
 from coterie.journal import TOPIC as JOURNAL_TOPIC
 from coterie.log.appended import Appended
@@ -232,10 +231,7 @@ class _Produce:
         assert transactional_id is not None, "records of a transaction came without its id"
         abortable = self.version >= PRODUCE_ABORTABLE_FROM
         claim = Claim(header.producer_id, header.producer_epoch, returns_fenced=False, returns_abortable=abortable)
-        if self.version >= PRODUCE_V2_FROM:
-            transactions.add_partitions(transactional_id, claim, [partition], transaction_version=BUMPS_FROM)
-        else:
-            transactions.check_produce(transactional_id, claim, partition)
+        transactions.verify_records(transactional_id, claim, partition, adds=self.version >= PRODUCE_V2_FROM)
 
 
 def _refused(index: int, refusal: Refusal, log: PartitionLog | None) -> PartitionProduceResponse:

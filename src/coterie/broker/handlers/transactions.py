@@ -119,7 +119,7 @@ def _add_partitions(
         transactions, transaction_version = broker.transactions, BUMPS_FROM if from_broker else 0
         if asked.verify_only:
             verifying = replace(claim, returns_abortable=True)
-            codes = {p: _code_of(partial(transactions.check_produce, name, verifying, p)) for p in wanted}
+            codes = {p: _code_of(partial(transactions.check_ongoing, name, verifying, p)) for p in wanted}
         else:
             add = partial(transactions.add_partitions, transaction_version=transaction_version)
             codes = dict.fromkeys(wanted, _code_of(lambda: add(name, claim, wanted)))

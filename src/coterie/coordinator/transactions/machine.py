@@ -24,6 +24,7 @@ from coterie.coordinator.transactions.steps import (
     claimed_producer,
     complete,
     init_producer,
+    is_next_producer,
     prepare_end,
     timed_out,
 )
@@ -98,14 +99,20 @@ class TransactionMachine:
         transaction_version: int = 0,
     ) -> None:
         """``transaction_version``: 2 where the records themselves, or the offsets, add their partition. Raises Refusal."""
-        known = self._of(transactional_id, claim, now_ms)
+        if not transactional_id:
+            raise Refusal(ErrorCode.INVALID_REQUEST)
+        before = self._get(transactional_id)
+        if before is None or not is_next_producer(before, claim):
+            check_producer(before, claim)
+        known = check_producer(self._known(transactional_id, now_ms), claim)
         wanted = frozenset(partitions)
         if known.status != Status.ONGOING or not wanted <= known.partitions:
             self._keep(add_partitions(known, wanted, transaction_version, now_ms))
 
     def verify(self, transactional_id: str, claim: Claim, partition: TopicPartition) -> None:
         """Whether the producer's transaction is ongoing and has the partition (KIP-890). Raises Refusal: 49 for an unknown
-        producer, 47 for a fenced one, 48 or 120 outside a transaction that has the partition."""
+        producer, 47 for a fenced one, 51 while its transaction comes to its end, 48 or 120 outside a transaction that has the
+        partition."""
         if not transactional_id:
             raise Refusal(ErrorCode.INVALID_REQUEST)
         check_ongoing(self._get(transactional_id), claim, partition)
@@ -122,7 +129,10 @@ class TransactionMachine:
 
     def end(self, transactional_id: str, claim: Claim, committed: bool, now_ms: int) -> None:
         """Raises Refusal."""
-        known = self._of(transactional_id, claim, now_ms)
+        if not transactional_id:
+            raise Refusal(ErrorCode.INVALID_REQUEST)
+        check_producer(self._get(transactional_id), claim)
+        known = check_producer(self._known(transactional_id, now_ms), claim)
         prepared = prepare_end(known, committed, now_ms)
         if prepared is not known:
             self._end(prepared, now_ms)
@@ -177,12 +187,6 @@ class TransactionMachine:
             if known.status in PREPARED:
                 raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
         return known
-
-    def _of(self, transactional_id: str, claim: Claim, now_ms: int) -> Transaction:
-        if not transactional_id:
-            raise Refusal(ErrorCode.INVALID_REQUEST)
-        check_producer(self._get(transactional_id), claim)
-        return check_producer(self._known(transactional_id, now_ms), claim)
 
     def _keep(self, transaction: Transaction) -> None:
         self._log.keep(transaction)

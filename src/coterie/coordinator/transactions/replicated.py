@@ -33,6 +33,8 @@ _STORE_ERRORS = {
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 
 
@@ -136,7 +138,9 @@ class ReplicatedTransactions:
             case InitProducer():
                 return self._init(command, token, now_ms)
             case AddToTransaction(transactional_id, claim, partitions, version):
-                known = self._of(transactional_id, claim)
+                known = self._settled(transactional_id)
+                if known is None or not steps.is_next_producer(known, claim):
+                    known = check_producer(known, claim)
                 if known.status == Status.ONGOING and partitions <= known.partitions:
                     return None, TransactionAnswer(token)
                 return steps.add_partitions(known, partitions, version, now_ms), TransactionAnswer(token)
@@ -161,7 +165,8 @@ class ReplicatedTransactions:
     def _end(self, command: EndTransaction, token: object, now_ms: int) -> tuple[Transaction | None, TransactionAnswer]:
         """The producer is answered once the decision is kept; its markers follow."""
         if not command.bumps_epoch:
-            known = self._of(command.transactional_id, command.claim)
+            known = check_producer(self.by_id.get(command.transactional_id), command.claim)
+            self._settled(command.transactional_id)
             prepared = steps.prepare_end(known, command.committed, now_ms)
             return (None if prepared is known else prepared), TransactionAnswer(token)
         is_retry(self.by_id.get(command.transactional_id), command.claim)
@@ -175,11 +180,6 @@ class ReplicatedTransactions:
     def check_ongoing(self, transactional_id: str, claim: Claim, partition: TopicPartition) -> None:
         """Raises Refusal where the producer has no ongoing transaction with the partition."""
         steps.check_ongoing(self.by_id.get(transactional_id), claim, partition)
-
-    def _of(self, transactional_id: str, claim: Claim) -> Transaction:
-        known = check_producer(self.by_id.get(transactional_id), claim)
-        self._settled(transactional_id)
-        return known
 
     def _settled(self, transactional_id: str) -> Transaction | None:
         """Raises Refusal while a state of the transactional id is being kept."""

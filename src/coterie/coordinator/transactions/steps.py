@@ -46,9 +46,17 @@ def check_producer(transaction: Transaction | None, claim: Claim) -> Transaction
     return transaction
 
 
+def is_next_producer(transaction: Transaction, claim: Claim) -> bool:
+    """Whether the claim is of the transaction after a prepared one. Where that one used up the epochs of its producer id, the
+    producer has the next id before the state has it."""
+    return transaction.status in PREPARED and transaction.next_producer() == (claim.producer_id, claim.epoch)
+
+
 def check_ongoing(transaction: Transaction | None, claim: Claim, partition: TopicPartition) -> None:
     """Whether the producer's transaction is ongoing and has the partition (KIP-890). Raises Refusal."""
     known = check_producer(transaction, claim)
+    if known.status in PREPARED:
+        raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
     if known.status != Status.ONGOING or partition not in known.partitions:
         code = ErrorCode.TRANSACTION_ABORTABLE if claim.returns_abortable else ErrorCode.INVALID_TXN_STATE
         raise Refusal(code, "the partition was not added to the transaction")
@@ -99,13 +107,14 @@ def complete(prepared: Transaction, now_ms: int) -> Transaction:
 
 
 def fence(transaction: Transaction, now_ms: int) -> Transaction:
-    """Aborts an open transaction of version 0 or 1 under the next epoch, so that its producer can do no more."""
+    """Aborts an open transaction of version 0 or 1 under the next epoch, so that its producer can do no more: below level 2
+    of transaction.version it cannot go on by InitProducerId either."""
     epoch = min(transaction.epoch + 1, MAX_EPOCH + 1)
     return moved(
         transaction,
         now_ms,
         epoch=epoch,
-        last_epoch=transaction.epoch,
+        last_epoch=-1,
         status=Status.PREPARE_ABORT,
         client_transaction_version=0,
     )

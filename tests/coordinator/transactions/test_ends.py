@@ -1,0 +1,193 @@
+"""EndTxn in every state of a transaction, by the names of Kafka's TransactionCoordinatorTest."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from coterie.coordinator.transactions.replicated import AddToTransaction, EndTransaction, TransactionAnswer
+from coterie.coordinator.transactions.state import Status, Transaction
+from coterie.coordinator.transactions.steps import MAX_EPOCH, Claim
+from coterie.wire.errors import ErrorCode
+from tests.coordinator.transactions.coordinators import (
+    BOTH,
+    EPOCH,
+    ID,
+    NEW,
+    NONE,
+    NOW_MS,
+    PRODUCER,
+    A,
+    Coordinator,
+    Replicated,
+    knowing,
+    known,
+)
+
+FENCED, CONCURRENT, INVALID = (
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.INVALID_TXN_STATE,
+)
+EMPTY, ONGOING = Status.EMPTY, Status.ONGOING
+PREPARE_COMMIT, PREPARE_ABORT = Status.PREPARE_COMMIT, Status.PREPARE_ABORT
+COMPLETE_COMMIT, COMPLETE_ABORT = Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT
+COMMIT, ABORT = True, False
+
+
+class End(NamedTuple):
+    """``shift``: of the claimed epoch against that of the state. ``kept``: the first state that is appended, if any."""
+
+    name: str
+    version: int
+    status: Status
+    shift: int
+    committed: bool
+    code: ErrorCode
+    kept: Status | None = None
+
+
+ENDS = [
+    End("shouldReplyWithProducerFencedOnEndTxnWhenEpochIsNotSameAsTransaction", 0, ONGOING, -1, COMMIT, FENCED),
+    End("shouldReplyWithProducerFencedOnEndTxnWhenEpochIsNotSameAsTransaction", 2, ONGOING, -1, COMMIT, FENCED),
+    End("testEndTxnWhenStatusIsCompleteCommitAndResultIsCommitInV1", 0, COMPLETE_COMMIT, 0, COMMIT, NONE),
+    End("testEndTxnWhenStatusIsCompleteCommitAndResultIsCommitInV1", 0, COMPLETE_COMMIT, -1, COMMIT, FENCED),
+    End("testEndTxnWhenStatusIsCompleteCommitAndResultIsCommitInV2", 2, COMPLETE_COMMIT, 0, COMMIT, INVALID),
+    End("testEndTxnWhenStatusIsCompleteCommitAndResultIsCommitInV2", 2, COMPLETE_COMMIT, -1, COMMIT, NONE),
+    End("testEndTxnWhenStatusIsCompleteAbortAndResultIsAbortInV1", 0, COMPLETE_ABORT, 0, ABORT, NONE),
+    End("testEndTxnWhenStatusIsCompleteAbortAndResultIsAbortInV1", 0, COMPLETE_ABORT, -1, ABORT, FENCED),
+    End(
+        "shouldReturnOkOnEndTxnWhenStatusIsCompleteAbortAndResultIsAbortInV2",
+        *(2, COMPLETE_ABORT, 0, ABORT, NONE, PREPARE_ABORT),
+    ),
+    End("shouldReturnOkOnEndTxnWhenStatusIsCompleteAbortAndResultIsAbortInV2", 2, COMPLETE_ABORT, -1, ABORT, NONE),
+    End(
+        "shouldReturnInvalidTxnRequestOnEndTxnRequestWhenStatusIsCompleteAbortAndResultIsNotAbort",
+        *(0, COMPLETE_ABORT, 0, COMMIT, INVALID),
+    ),
+    End(
+        "shouldReturnInvalidTxnRequestOnEndTxnRequestWhenStatusIsCompleteAbortAndResultIsNotAbort",
+        *(2, COMPLETE_ABORT, -1, COMMIT, INVALID),
+    ),
+    End(
+        "shouldReturnInvalidTxnRequestOnEndTxnRequestWhenStatusIsCompleteCommitAndResultIsNotCommit",
+        *(0, COMPLETE_COMMIT, 0, ABORT, INVALID),
+    ),
+    End("testEndTxnRequestWhenStatusIsCompleteCommitAndResultIsAbortInV1", 0, COMPLETE_COMMIT, 0, ABORT, INVALID),
+    End("testEndTxnRequestWhenStatusIsCompleteCommitAndResultIsAbortInV1", 0, COMPLETE_COMMIT, -1, ABORT, FENCED),
+    End(
+        "testEndTxnRequestWhenStatusIsCompleteCommitAndResultIsAbortInV2",
+        *(2, COMPLETE_COMMIT, 0, ABORT, NONE, PREPARE_ABORT),
+    ),
+    End("testEndTxnRequestWhenStatusIsCompleteCommitAndResultIsAbortInV2", 2, COMPLETE_COMMIT, -1, ABORT, INVALID),
+    End(
+        "shouldReturnConcurrentTransactionsOnEndTxnRequestWhenStatusIsPrepareCommit",
+        *(0, PREPARE_COMMIT, 0, COMMIT, CONCURRENT),
+    ),
+    End(
+        "shouldReturnConcurrentTransactionsOnEndTxnRequestWhenStatusIsPrepareCommit",
+        *(2, PREPARE_COMMIT, -1, COMMIT, CONCURRENT),
+    ),
+    End("TestEndTxnRequestWhenEmptyTransactionStateForAbortInV1", 0, EMPTY, 0, ABORT, INVALID),
+    End("TestEndTxnRequestWhenEmptyTransactionStateForAbortInV2", 2, EMPTY, 0, ABORT, NONE, PREPARE_ABORT),
+    End("TestEndTxnRequestWhenEmptyTransactionStateForAbortInV2", 2, EMPTY, -1, ABORT, FENCED),
+    End("TestEndTxnRequestWhenEmptyTransactionStateForCommitInV2", 2, EMPTY, 0, COMMIT, INVALID),
+    End("TestEndTxnRequestWhenEmptyTransactionStateForCommitInV2", 2, EMPTY, -1, COMMIT, FENCED),
+    End("shouldReturnInvalidTxnRequestOnEndTxnV2IfNotEndTxnV2Retry", 2, PREPARE_COMMIT, 0, COMMIT, FENCED),
+    End("shouldReturnInvalidTxnRequestOnEndTxnV2IfNotEndTxnV2Retry", 2, COMPLETE_COMMIT, 0, COMMIT, INVALID),
+    End("shouldReturnInvalidEpochOnEndTxnWhenEpochIsLarger", 0, COMPLETE_COMMIT, 1, COMMIT, FENCED),
+    End("shouldReturnInvalidEpochOnEndTxnWhenEpochIsLarger", 2, COMPLETE_COMMIT, 1, COMMIT, FENCED),
+    End("shouldReturnInvalidEpochOnEndTxnWhenEpochIsSmaller", 0, COMPLETE_COMMIT, -1, COMMIT, FENCED),
+    End("shouldReturnInvalidEpochOnEndTxnWhenEpochIsSmaller", 2, COMPLETE_COMMIT, -2, COMMIT, FENCED),
+    End(
+        "shouldAppendPrepareCommitToLogOnEndTxnWhenStatusIsOngoingAndResultIsCommit",
+        *(0, ONGOING, 0, COMMIT, NONE, PREPARE_COMMIT),
+    ),
+    End(
+        "shouldAppendPrepareCommitToLogOnEndTxnWhenStatusIsOngoingAndResultIsCommit",
+        *(2, ONGOING, 0, COMMIT, NONE, PREPARE_COMMIT),
+    ),
+    End(
+        "shouldAppendPrepareAbortToLogOnEndTxnWhenStatusIsOngoingAndResultIsAbort",
+        *(0, ONGOING, 0, ABORT, NONE, PREPARE_ABORT),
+    ),
+    End(
+        "shouldAppendPrepareAbortToLogOnEndTxnWhenStatusIsOngoingAndResultIsAbort",
+        *(2, ONGOING, 0, ABORT, NONE, PREPARE_ABORT),
+    ),
+]
+
+
+def ended(
+    coordinator: Coordinator, version: int, epoch: int, committed: bool, producer_id: int = PRODUCER
+) -> TransactionAnswer:
+    claim = Claim(producer_id, epoch)
+    return coordinator.request(EndTransaction(ID, claim, committed, bumps_epoch=version == 2))
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("row", ENDS, ids=lambda row: f"{row.name}{row.shift:+}")
+def test_end(kind: type[Coordinator], row: End) -> None:
+    coordinator = knowing(kind, before := known(row.status, version=row.version, last_epoch=EPOCH - 1))
+    assert ended(coordinator, row.version, EPOCH + row.shift, row.committed).code == row.code
+    assert [state.status for state in coordinator.kept[:1]] == ([] if row.kept is None else [row.kept])
+    if row.kept is not None:
+        prepared = coordinator.kept[0]
+        assert (prepared.producer_id, prepared.epoch) == (PRODUCER, EPOCH + (row.version == 2))
+        assert prepared.started_ms == (before.started_ms if row.status == ONGOING else NOW_MS)
+
+
+@pytest.mark.parametrize(("version", "shift"), [(0, 0), (2, -1)])
+def test_should_return_invalid_txn_request_when_status_is_prepare_abort(version: int, shift: int) -> None:
+    """shouldReturnInvalidTxnRequestOnEndTxnRequestWhenStatusIsPrepareAbort: a broker alone first tries to write the markers."""
+    coordinator = knowing(Replicated, known(PREPARE_ABORT, version=version))
+    assert ended(coordinator, version, EPOCH + shift, COMMIT).code == INVALID
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize(
+    ("transaction", "name", "expected"),
+    [
+        pytest.param(
+            *(None, ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+            id="shouldReplyWithInvalidPidMappingOnEndTxnWhenTxnIdDoesntExist",
+        ),
+        pytest.param(
+            *(known(ONGOING, 0), ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+            id="shouldReplyWithInvalidPidMappingOnEndTxnWhenPidDoesntMatchMapped",
+        ),
+        pytest.param(
+            *(None, "", ErrorCode.INVALID_REQUEST),
+            id="shouldRespondWithInvalidRequestOnEndTxnWhenTransactionalIdIsEmpty",
+        ),
+    ],
+)
+def test_end_of_an_unknown_producer(
+    kind: type[Coordinator], version: int, transaction: Transaction | None, name: str, expected: ErrorCode
+) -> None:
+    command = EndTransaction(name, Claim(0, 0), COMMIT, bumps_epoch=version == 2)
+    assert knowing(kind, transaction).request(command).code == expected
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_should_return_ok_on_retry_after_epoch_overflow(kind: type[Coordinator]) -> None:
+    """shouldReturnOkOnEndTxnV2IfEndTxnV2RetryEpochOverflow, shouldGenerateNewProducerIdIfEpochsExhaustedV2,
+    shouldReturnConcurrentTxnOnAddPartitionsIfEndTxnV2EpochOverflowAndNotComplete."""
+    coordinator = knowing(kind, known(ONGOING, MAX_EPOCH, version=2), level=2)
+    first = ended(coordinator, 2, MAX_EPOCH, COMMIT)
+    assert (first.code, first.producer_id, first.epoch) == (NONE, NEW, 0)
+    prepared = coordinator.by_id[ID]
+    assert (prepared.status, prepared.producer_id, prepared.epoch) == (PREPARE_COMMIT, PRODUCER, MAX_EPOCH + 1)
+    assert ended(coordinator, 2, MAX_EPOCH, COMMIT).code == CONCURRENT
+    adding = AddToTransaction(ID, Claim(NEW, 0), frozenset({A}), 2)
+    assert coordinator.request(adding).code == CONCURRENT
+    assert coordinator.request(AddToTransaction(ID, Claim(NEW, 1), frozenset({A}), 2)).code == (
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    )
+    coordinator.mark()
+    again = ended(coordinator, 2, MAX_EPOCH, COMMIT)
+    assert (again.code, again.producer_id, again.epoch) == (NONE, NEW, 0)
+    assert coordinator.request(adding).code == NONE
+    assert coordinator.by_id[ID].status == ONGOING
