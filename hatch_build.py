@@ -1,6 +1,6 @@
-"""Builds the compiled parts where there is a C compiler (CC, else the one that built Python): `records/_unfold.pyx` in every
-build, and with COTERIE_COMPILED=1 the compiled edition (`compiled_edition.py`) in a wheel. Without a compiler, or with
-COTERIE_PURE=1, the package is pure Python and does the same more slowly."""
+"""Builds the compiled parts where there is a C compiler (CC, else the one that built Python): `records/_unfold.pyx` and
+`records/_rows.pyx` in every build, and with COTERIE_COMPILED=1 the compiled edition (`compiled_edition.py`) in a wheel. Without
+a compiler, or with COTERIE_PURE=1, the package is pure Python and does the same more slowly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCE = "src/coterie/records/_unfold.pyx"
+SOURCES = ("src/coterie/records/_unfold.pyx", "src/coterie/records/_rows.pyx")
 EDITION = "build/compiled"
 EDITION_REQUIRES = ["mypy>=2.4,<3", "setuptools>=65"]
 
@@ -29,16 +29,17 @@ class CompiledPart(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name != "wheel" or os.environ.get("COTERIE_PURE") == "1":
             return
-        source = Path(self.root) / SOURCE
-        built = source.with_name("_unfold" + str(sysconfig.get_config_var("EXT_SUFFIX")))
+        suffix = str(sysconfig.get_config_var("EXT_SUFFIX"))
+        built = [Path(source).with_suffix(suffix) for source in SOURCES]
         try:
-            compile_extension(source, built)
+            for source, extension in zip(SOURCES, built, strict=True):
+                compile_extension(Path(self.root) / source, Path(self.root) / extension)
         except (ImportError, OSError, subprocess.CalledProcessError) as error:
-            self.app.display_warning(f"without the compiled part, which could not be built: {error}")
+            self.app.display_warning(f"without the compiled parts, which could not be built: {error}")
             return
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
-        build_data["artifacts"].append(f"src/coterie/records/{built.name}")
+        build_data["artifacts"] += [extension.as_posix() for extension in built]
         if version == "standard" and self._wants_edition():
             self._add_edition(build_data)
 
@@ -59,12 +60,13 @@ class CompiledPart(BuildHookInterface):
 
 
 def compile_extension(source: Path, built: Path) -> None:
-    """Raises ImportError without Cython, OSError or CalledProcessError without a working compiler."""
+    """Raises ImportError without Cython, OSError or CalledProcessError without a working compiler. A process that has the
+    former extension open keeps it."""
     from Cython.Compiler.Main import CompilationOptions, compile_single
 
     with tempfile.TemporaryDirectory() as folder:
-        c_file = str(Path(folder) / "_unfold.c")
-        found = compile_single(str(source), CompilationOptions(output_file=c_file), "coterie.records._unfold")
+        c_file = str(Path(folder) / f"{source.stem}.c")
+        found = compile_single(str(source), CompilationOptions(output_file=c_file), f"coterie.records.{source.stem}")
         if found.num_errors:
             raise OSError("Cython found errors")
         made = Path(folder) / built.name
@@ -73,4 +75,6 @@ def compile_extension(source: Path, built: Path) -> None:
         include = sysconfig.get_path("include")
         command = [*compiler, "-O3", "-fPIC", *shared, "-w", f"-I{include}", c_file, "-o", str(made)]
         subprocess.run(command, check=True, capture_output=True)
-        shutil.copy(made, built)
+        arriving = built.with_name(f"{built.name}.new")
+        shutil.copy(made, arriving)
+        arriving.replace(built)

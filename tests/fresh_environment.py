@@ -86,8 +86,11 @@ class FreshEnvironment:
         return self.run(self.folder / "bin" / "coterie", *arguments, text=text)
 
     def is_compiled(self) -> bool:
-        """Whether the compiled part was installed and can be imported."""
-        return self.run(self.python, "-c", "from coterie.records.compiled import COMPILED; print(COMPILED)") == "True\n"
+        """Whether the compiled parts were installed and can be imported."""
+        flags = "COMPILED, ROWS_COMPILED"
+        printed = self.run(self.python, "-c", f"from coterie.records.compiled import {flags}; print({flags})")
+        assert printed in ("True True\n", "False False\n"), printed
+        return printed == "True True\n"
 
     def produce_and_consume(self) -> list[str]:
         """The values consumed from a broker of the environment, to which its own client has produced "one" and "two"."""

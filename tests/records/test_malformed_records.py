@@ -60,20 +60,18 @@ def by_columns(data: bytes, with_headers: bool) -> list[Any]:
 
 def by_numpy(data: bytes, header: BatchHeader) -> list[Any]:
     """The decoder with numpy, however few the records are."""
-    many, decoding.MANY = decoding.MANY, 1
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "ROWS_COMPILED", False)
+        patch.setattr(decoding, "MANY", 1)
         return decode_records(data, 0, header)
-    finally:
-        decoding.MANY = many
 
 
 def one_by_one(data: bytes, header: BatchHeader) -> list[Any]:
     """The Python decoder alone, whatever the number of records."""
-    numpys, decoding._numpys = decoding._numpys, lambda: None  # type: ignore[assignment]
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled, "ROWS_COMPILED", False)
+        patch.setattr(decoding, "_numpys", lambda: None)
         return decode_records(data, 0, header)
-    finally:
-        decoding._numpys = numpys
 
 
 def check_all(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,21 @@
-"""Records many at a time: the same as one by one, whatever their lengths."""
+"""Records by the compiled part, and many at a time: the same as one by one, whatever their lengths."""
 
 from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coterie.records import compiled
 from coterie.records import decoding as module
-from coterie.records.batch import BatchError, BatchRecord, batches, payload, read_header
+from coterie.records.batch import HEADER_BYTES, BatchError, BatchRecord, batches, payload, read_header
 from coterie.records.decoding import decode_records
 from coterie.records.encoding import encode_batch
+from coterie.records.fields import decode_headers
 
 sizes = st.lists(st.one_of(st.integers(0, 3), st.just(100), st.integers(0, 300)), min_size=1, max_size=200)
 
@@ -26,16 +32,22 @@ def test_the_same_as_one_by_one(lengths: list[int], keys: list[bytes | None], wi
         )
         for n, size in enumerate(lengths)
     ]
-    # As in a batch with many records: the numpy way is what `decode_records` takes from MANY on.
+    # As in a batch with many records: without the compiled part `decode_records` takes numpy from MANY on.
     data = encode_batch(items * (1 if len(items) >= module.MANY else module.MANY), base_offset=5)
     ((at, header),) = batches(data)
     assert header.record_count >= module.MANY
-    unfolded = decode_records(data, at, header)
-    assert unfolded == module._decode_each(payload(data, at, header), header, False, BatchRecord)
-    assert all(type(r) is BatchRecord for r in unfolded)
+    one_by_one = module._decode_each(payload(data, at, header), header, False, BatchRecord)
+    for is_compiled in {False, compiled.ROWS_COMPILED}:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(compiled, "ROWS_COMPILED", is_compiled)
+            unfolded = decode_records(data, at, header)
+        assert unfolded == one_by_one
+        assert list(map(hash, unfolded)) == list(map(hash, one_by_one))
+        assert all(type(r) is BatchRecord for r in unfolded)
 
 
 def test_without_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "ROWS_COMPILED", False)
     monkeypatch.setattr(module, "_numpys", lambda: None)
     data = encode_batch([(1, b"k", b"v", ())] * 100)
     assert [r.offset for r in decode_records(data, 0, read_header(data))] == list(range(100))
@@ -52,3 +64,37 @@ def test_damaged_batches_are_told(cut: int) -> None:
         except BatchError:
             continue
         assert len(records) == 100
+
+
+@pytest.mark.skipif(not compiled.ROWS_COMPILED, reason="the compiled part was not built")
+def test_the_compiled_part_trusts_no_caller() -> None:
+    data = encode_batch([(1, b"k", b"v", ())] * 3)
+    end = len(data)
+
+    def rows(at: int = HEADER_BYTES, end: int = end, count: int = 3, make: type[Any] = BatchRecord) -> list[Any]:
+        return compiled.rows(data, at, end, count, 0, 0, None, make, decode_headers, (), ())
+
+    assert [row.value for row in rows()] == [b"v"] * 3
+    for at, last, count in ((-1, end, 3), (HEADER_BYTES, end + 1, 3), (end, HEADER_BYTES, 0), (HEADER_BYTES, end, -1)):
+        with pytest.raises(ValueError, match=r"within the data|claims -1 records"):
+            rows(at, last, count)
+    for count in (2, 4, end):
+        with pytest.raises(ValueError, match=r"its batch|bytes after the last|claims \d+ records"):
+            rows(count=count)
+    with pytest.raises(TypeError, match="NamedTuple"):
+        rows(make=list)
+
+
+@pytest.mark.skipif(not compiled.ROWS_COMPILED, reason="the compiled part was not built")
+def test_the_compiled_part_keeps_nothing() -> None:
+    """Also where the last record, or its headers, cannot be read."""
+    headers = encode_batch([(n, b"k", b"v", [("h", b"x")]) for n in range(20)])
+    damaged = headers[:-1] + b"\x7f"
+    leading = (object(),)
+    before = sys.getrefcount(leading[0])
+    for data in (headers, damaged, headers[:-1]):
+        header = read_header(data)
+        with contextlib.suppress(BatchError):
+            module.decode_rows(data, 0, header, tuple, leading)
+    after = sys.getrefcount(leading[0])
+    assert after == before

@@ -22,8 +22,7 @@ from coterie.fuzzing.small_files import small_file_targets
 from coterie.fuzzing.target import Target
 from coterie.journal import JournalLine
 from coterie.records import batch as batches
-from coterie.records import compression, markers
-from coterie.records.compiled import COMPILED
+from coterie.records import compiled, compression, markers
 from coterie.records.decoding import decode_keys_and_values, decode_records
 from coterie.records.fields import BatchError
 from coterie.records.legacy import readable, to_batch
@@ -57,6 +56,14 @@ def _records(data: bytes) -> object:
     return decode_records(data, 0, _first_batch(data))
 
 
+def _records_interpreted(data: bytes) -> object:
+    before, compiled.ROWS_COMPILED = compiled.ROWS_COMPILED, False
+    try:
+        return _records(data)
+    finally:
+        compiled.ROWS_COMPILED = before
+
+
 def _keys_and_values(data: bytes) -> object:
     return decode_keys_and_values(data, 0, _first_batch(data))
 
@@ -80,11 +87,11 @@ def _fetched(data: bytes) -> object:
     return [decode_records(piece, at, header) for piece in pieces for at, header in batches.batches(piece)]
 
 
-def _columns(compiled: bool) -> Callable[[bytes], object]:
+def _columns(is_compiled: bool) -> Callable[[bytes], object]:
     def decode_them(data: bytes) -> object:
         from coterie.records import columnar
 
-        before, columnar.COMPILED = columnar.COMPILED, compiled
+        before, columnar.COMPILED = columnar.COMPILED, is_compiled
         try:
             return columnar.decode_columns(data, with_headers=len(data) % 2 == 0)
         finally:
@@ -98,8 +105,14 @@ def _plain_batch(rng: random.Random) -> bytes:
 
 
 def _record_targets() -> Iterator[Target]:
+    yield Target("records", "a batch into records", _records, _UNREADABLE, malformed_batch, "records")
     yield Target(
-        "records", "a batch into records, with numpy from 32 on", _records, _UNREADABLE, malformed_batch, "records"
+        "records-interpreted",
+        "the same without the compiled part, with numpy from 32 on",
+        _records_interpreted,
+        _UNREADABLE,
+        malformed_batch,
+        "records",
     )
     yield Target(
         "records-pairs", "a batch into keys and values", _keys_and_values, _UNREADABLE, malformed_batch, "records"
@@ -122,7 +135,7 @@ def _record_targets() -> Iterator[Target]:
             malformed_batch,
             "records",
         )
-    if is_installed("pyarrow") and COMPILED:
+    if is_installed("pyarrow") and compiled.COMPILED:
         yield Target(
             "records-compiled",
             "batches into columns, compiled",

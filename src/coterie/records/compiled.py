@@ -1,4 +1,4 @@
-"""The compiled part, where it was built here (`_unfold`); one of an older source counts as not built."""
+"""The compiled parts, where they were built here (`_unfold`, `_rows`); one of an older source counts as not built."""
 
 from __future__ import annotations
 
@@ -9,3 +9,10 @@ try:
     COMPILED = True
 except ImportError:
     COMPILED = False
+
+try:
+    from coterie.records._rows import rows as rows
+
+    ROWS_COMPILED = True
+except ImportError:
+    ROWS_COMPILED = False

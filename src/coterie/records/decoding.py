@@ -1,6 +1,7 @@
 """The records of a batch, unfolded.
 
-Speed: record by record, or many at once where numpy is installed (`unfolding`). Errors are those of Kafka's DefaultRecord.
+Speed: by the compiled part where it was built (`_rows`); else record by record, or many at once where numpy is installed
+(`unfolding`). Errors are those of Kafka's DefaultRecord.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from functools import cache
 from itertools import repeat
 from typing import Any, TypeVar
 
-from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchHeader, BatchRecord, payload
+from coterie.records import compiled, compression
+from coterie.records.batch import HEADER_BYTES, TIMESTAMP_TYPE_BIT, BatchHeader, BatchRecord, payload
 from coterie.records.fields import BatchError, decode_headers, skip_headers
 from coterie.wire.primitives import java_long, read_varint, read_varlong
 
@@ -38,9 +40,11 @@ def decode_rows(
     `BatchRecord`, and ``after``. Made in one step, because a second object for each record would cost as much again."""
     if not header.record_count:
         return []
-    body = payload(data, position, header)
     append_time = bool(header.attributes & TIMESTAMP_TYPE_BIT)
     try:
+        if compiled.ROWS_COMPILED:
+            return _compiled_rows(data, position, header, append_time, make, before, after)
+        body = payload(data, position, header)
         if header.record_count >= MANY:
             unfold = _numpys()
             if unfold is not None:
@@ -50,8 +54,40 @@ def decode_rows(
 
                 return unfold(body, header.record_count, header.base_offset, times, make, decode_headers, before, after)
         return _decode_each(body, header, append_time, make, before, after)
+    except compression.CompressionError:
+        raise
     except (IndexError, ValueError) as error:
         raise BatchError(f"a record of the batch at offset {header.base_offset} cannot be read: {error}") from error
+
+
+def _compiled_rows(
+    data: bytes,
+    position: int,
+    header: BatchHeader,
+    append_time: bool,
+    make: type[R],
+    before: tuple[Any, ...],
+    after: tuple[Any, ...],
+) -> list[R]:
+    """What is not compressed is read where it is."""
+    if header.codec == compression.NONE:
+        at, end = position + HEADER_BYTES, min(position + header.size, len(data))
+    else:
+        data = payload(data, position, header)
+        at, end = 0, len(data)
+    return compiled.rows(
+        data,
+        at,
+        end,
+        header.record_count,
+        header.base_offset,
+        header.base_timestamp,
+        header.max_timestamp if append_time else None,
+        make,
+        decode_headers,
+        before,
+        after,
+    )
 
 
 @cache

@@ -1,0 +1,100 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The compiled twin of `unfolding`: a batch's records as instances of a NamedTuple class, in one pass over the bytes.
+
+Optional: `decoding` does the same with numpy or in Python where this was not built. A row is filled in place, as CPython's own
+constructor of a tuple's subclass does it, without a plain tuple before.
+"""
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
+
+include "cursor.pxi"
+
+cdef extern from *:
+    """
+    static PyObject* new_row(PyObject* cls, Py_ssize_t width) {
+        PyObject* row = PyType_GenericAlloc((PyTypeObject*)cls, width);
+    #if PY_VERSION_HEX >= 0x030E0000
+        if (row) ((PyTupleObject*)row)->ob_hash = -1;  /* not computed yet */
+    #endif
+        return row;
+    }
+    """
+    object new_row(object cls, Py_ssize_t width)
+
+
+cdef inline int put(object row, Py_ssize_t index, object value) except -1:
+    Py_INCREF(value)
+    PyTuple_SET_ITEM(row, index, value)
+    return 0
+
+
+cdef inline object blob(Cursor* c):
+    """A length and so many bytes; None where it is negative."""
+    cdef int64_t size
+    if not skip(c, &size):
+        raise ValueError("a key or value runs past the end of its record")
+    if size < 0:
+        return None
+    return PyBytes_FromStringAndSize(<const char*>c.at - size, size)
+
+
+def rows(
+    bytes data not None,
+    int64_t at,
+    int64_t end,
+    int64_t count,
+    int64_t base_offset,
+    int64_t base_timestamp,
+    append_time,
+    type make not None,
+    headers_of,
+    before,
+    after,
+):
+    """``make((*before, offset, timestamp, key, value, headers, *after))`` for each of ``count`` records between ``at`` and
+    ``end``; ``append_time``: the timestamp of all, or None; ``headers_of`` reads those between two positions. Raises
+    ValueError, and what ``headers_of`` raises."""
+    cdef const uint8_t* start = <const uint8_t*><const char*>data
+    cdef Cursor whole, c
+    cdef int64_t index, size, delta, last_delta = 0
+    cdef tuple leading = tuple(before), trailing = tuple(after)
+    cdef Py_ssize_t first = len(leading), behind = first + 5, width = behind + len(trailing), field
+    cdef object row, timestamp = append_time
+    cdef list made = []
+    if not issubclass(make, tuple):
+        raise TypeError("the class of the rows must be a NamedTuple")
+    if not 0 <= at <= end <= len(data):
+        raise ValueError("the records do not lie within the data")
+    if not 0 <= count <= end - at:
+        raise ValueError(f"the batch claims {count} records")
+    whole.at = start + at
+    whole.end = start + end
+    for index in range(count):
+        if not varint(&whole, &size) or size < 1 or size > whole.end - whole.at:
+            raise ValueError("the length of a record does not fit its batch")
+        c.at = whole.at + 1
+        c.end = whole.at + size
+        whole.at = c.end
+        if not varlong(&c, &delta):
+            raise ValueError("a timestamp runs past the end of its record")
+        if append_time is None and (delta != last_delta or timestamp is None):
+            timestamp = java_sum(base_timestamp, delta)
+            last_delta = delta
+        if not varint(&c, &delta):
+            raise ValueError("an offset runs past the end of its record")
+        row = new_row(make, width)
+        for field in range(first):
+            put(row, field, leading[field])
+        put(row, first, java_sum(base_offset, delta))
+        put(row, first + 1, timestamp)
+        put(row, first + 2, blob(&c))
+        put(row, first + 3, blob(&c))
+        put(row, first + 4, () if c.at + 1 == c.end and c.at[0] == 0 else headers_of(data, c.at - start, c.end - start))
+        for field in range(behind, width):
+            put(row, field, trailing[field - behind])
+        made.append(row)
+    if whole.at != whole.end:
+        raise ValueError("there are bytes after the last record")
+    return made
