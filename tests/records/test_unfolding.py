@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
 from typing import Any
 
@@ -75,14 +76,16 @@ def test_the_compiled_part_trusts_no_caller() -> None:
         return compiled.rows(data, at, end, count, 0, 0, None, make, decode_headers, (), ())
 
     assert [row.value for row in rows()] == [b"v"] * 3
+    assert not any(map(gc.is_tracked, rows())), "each walk of the garbage collector costs as much as the records"
     for at, last, count in ((-1, end, 3), (HEADER_BYTES, end + 1, 3), (end, HEADER_BYTES, 0), (HEADER_BYTES, end, -1)):
         with pytest.raises(ValueError, match=r"within the data|claims -1 records"):
             rows(at, last, count)
     for count in (2, 4, end):
         with pytest.raises(ValueError, match=r"its batch|bytes after the last|claims \d+ records"):
             rows(count=count)
-    with pytest.raises(TypeError, match="NamedTuple"):
-        rows(make=list)
+    for make in (list, type("Changeable", (tuple,), {})):
+        with pytest.raises(TypeError, match="NamedTuple"):
+            rows(make=make)
 
 
 @pytest.mark.skipif(not compiled.ROWS_COMPILED, reason="the compiled part was not built")

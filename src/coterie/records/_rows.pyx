@@ -2,7 +2,8 @@
 """The compiled twin of `unfolding`: a batch's records as instances of a NamedTuple class, in one pass over the bytes.
 
 Optional: `decoding` does the same with numpy or in Python where this was not built. A row is filled in place, as CPython's own
-constructor of a tuple's subclass does it, without a plain tuple before.
+constructor of a tuple's subclass does it, without a plain tuple before. The cyclic garbage collector does not look at it: it
+holds nothing that could refer to it, and walking over the rows costs as much as making them.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -22,6 +23,9 @@ cdef extern from *:
     }
     """
     object new_row(object cls, Py_ssize_t width)
+
+cdef extern from "Python.h":
+    void PyObject_GC_UnTrack(void* row)
 
 
 cdef inline int put(object row, Py_ssize_t index, object value) except -1:
@@ -54,8 +58,8 @@ def rows(
     after,
 ):
     """``make((*before, offset, timestamp, key, value, headers, *after))`` for each of ``count`` records between ``at`` and
-    ``end``; ``append_time``: the timestamp of all, or None; ``headers_of`` reads those between two positions. Raises
-    ValueError, and what ``headers_of`` raises."""
+    ``end``; ``append_time``: the timestamp of all, or None; ``headers_of`` reads those between two positions. ``before`` and
+    ``after`` must not refer to the rows. Raises ValueError, and what ``headers_of`` raises."""
     cdef const uint8_t* start = <const uint8_t*><const char*>data
     cdef Cursor whole, c
     cdef int64_t index, size, delta, last_delta = 0
@@ -63,8 +67,8 @@ def rows(
     cdef Py_ssize_t first = len(leading), behind = first + 5, width = behind + len(trailing), field
     cdef object row, timestamp = append_time
     cdef list made = []
-    if not issubclass(make, tuple):
-        raise TypeError("the class of the rows must be a NamedTuple")
+    if not issubclass(make, tuple) or make.__dictoffset__:
+        raise TypeError("the class of the rows must be a NamedTuple without a __dict__")
     if not 0 <= at <= end <= len(data):
         raise ValueError("the records do not lie within the data")
     if not 0 <= count <= end - at:
@@ -94,6 +98,7 @@ def rows(
         put(row, first + 4, () if c.at + 1 == c.end and c.at[0] == 0 else headers_of(data, c.at - start, c.end - start))
         for field in range(behind, width):
             put(row, field, trailing[field - behind])
+        PyObject_GC_UnTrack(<void*>row)
         made.append(row)
     if whole.at != whole.end:
         raise ValueError("there are bytes after the last record")
