@@ -139,6 +139,20 @@ class ClusterMetadata:
         self._seen[topic][1][partition] = epoch
         return True
 
+    def leaders_received(
+        self, leaders: Mapping[tuple[str, int], tuple[int, int]], addresses: Mapping[int, Address]
+    ) -> None:
+        """Node id and epoch of leaders that a response other than metadata names (KIP-951): kept where the partition is known,
+        under an older epoch, and the broker's address too (Kafka's Metadata.updatePartitionLeadership)."""
+        for (topic, partition), (node_id, epoch) in leaders.items():
+            info, address = self._topics.get(topic), addresses.get(node_id) or self._brokers.get(node_id)
+            if info is None or address is None or partition not in info.leaders:
+                continue
+            if epoch > self.leader_epoch(topic, partition):
+                self._brokers[node_id] = address
+                info.leaders[partition] = node_id
+                self._seen.setdefault(topic, (info.topic_id, {}))[1][partition] = epoch
+
     def coordinator_received(self, key: str, kind: int, response: FindCoordinatorResponse) -> CoordinatorLookup:
         """Keeps the coordinator and its address, unless the response is an error."""
         answer = response.coordinators[0] if response.coordinators else response

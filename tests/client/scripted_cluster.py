@@ -124,6 +124,9 @@ class ScriptedCluster(Cluster):
         know(self.known, key, kind, NODE)
         return NODE
 
+    async def any_connection(self) -> Any:
+        return _Connection(self)
+
     def open_connection(self, node_id: int, purpose: str) -> Any:
         return _Connection(self)
 

@@ -54,10 +54,15 @@ class OneProducer:
         self.now_ms = 0.0
         self.leaders: dict[tuple[str, int], int] = {("t", 0): 1, ("t", 1): 1, ("u", 0): 2}
         self.forgotten: list[str] = []
-        self.closed: list[str] = []
+        self.epochs: dict[tuple[str, int], int] = {}
+        self.closed: list[tuple[str, int]] = []
         self.transaction = transaction
         self.machine = ProducerMachine(
-            ProducingConfig(**given), lambda *p: self.leaders.get(p), self.closed.append, transaction
+            ProducingConfig(**given),
+            lambda *p: self.leaders.get(p),
+            lambda *p: self.closed.append(p),
+            transaction,
+            lambda *p: self.epochs.get(p, -1),
         )
         self.sent: list[SendProduce] = []
         self.asked: list[Effect] = []

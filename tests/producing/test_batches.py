@@ -22,7 +22,7 @@ def test_full() -> None:
         one.append(value)
     one.run()
     assert values(one) == [[b"a", b"b"]]
-    assert one.closed == ["t"]
+    assert one.closed == [("t", 0)]
 
 
 def test_linger() -> None:
@@ -123,6 +123,8 @@ def test_mute_partition() -> None:
     one = OneProducer(**PLAIN)
     one.send(b"a", b"b")
     assert [values(one, n) for n in range(len(one.sent))] == [[[b"a"]]]
+    one.answer(offset=0)
+    assert values(one) == [[b"b"]]
 
 
 def test_expired_batches() -> None:

@@ -254,10 +254,11 @@ class Producer(Generic[K, V]):
                 self._partition_by_key[key, count] = number
         return number
 
-    def _batch_closed(self, topic: str) -> None:
+    def _batch_closed(self, topic: str, partition: int) -> None:
         """No key: the next batch goes to the next partition, so that partitions fill evenly."""
-        if topic in self._sticky:
-            self._sticky[topic] += 1
+        sticky = self._sticky.get(topic)
+        if sticky is not None and sticky % self._counts.get(topic, 1) == partition:
+            self._sticky[topic] = sticky + 1
         if time.monotonic() >= self._refresh_due_s:
             self._refresh_counts()
 

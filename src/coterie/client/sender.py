@@ -8,7 +8,7 @@ import contextlib
 import functools
 import random
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from coterie.client.errors import KafkaError, check
 from coterie.client.retrying import backoff_of
 from coterie.client.transactions import TransactionManager
 from coterie.client.types import TopicPartition
+from coterie.producing.accumulator import BatchClosed
 from coterie.producing.batch import Acknowledged, ProduceFailure, ProducerBatch, ProducerIdAndEpoch
 from coterie.producing.config import ProducingConfig
 from coterie.producing.effects import (
@@ -32,6 +33,7 @@ from coterie.producing.effects import (
 )
 from coterie.producing.machine import ProducerMachine
 from coterie.producing.opened_transaction import ABORTED, is_unsent
+from coterie.producing.requests import new_leaders
 from coterie.producing.transaction_requests import PRODUCE_OF_VERSION_1
 from coterie.records.compression import CODEC_BY_NAME
 from coterie.wire import topic_names
@@ -64,7 +66,7 @@ class _Transaction:
 
 
 class Sender:
-    """``batch_closed(topic)`` is called when a batch takes no more records."""
+    """``batch_closed`` as `Accumulator` calls it."""
 
     def __init__(
         self,
@@ -72,7 +74,7 @@ class Sender:
         acks: int,
         idempotent: bool,
         transactions: TransactionManager | None,
-        batch_closed: Callable[[str], None],
+        batch_closed: BatchClosed,
     ) -> None:
         self._cluster, self._settings, self._transactions = cluster, cluster.settings, transactions
         settings = self._settings
@@ -95,6 +97,7 @@ class Sender:
             lambda topic, partition: cluster.leader(topic, partition),
             batch_closed,
             self._transaction,
+            lambda topic, partition: cluster.leader_epoch(topic, partition),
         )
         self.accumulator = self.machine.accumulator
         self.ends: dict[ProducerBatch, BatchEnd] = {}  # of the batches without an end
@@ -241,6 +244,7 @@ class Sender:
         except Exception as error:
             self._failed(token, error)
         else:
+            self._cluster.known.leaders_received(*new_leaders(response))
             self._run(self.machine.produced, token, response, _now_ms(), _jitter())
 
     def _failed(self, token: int, error: Exception) -> None:

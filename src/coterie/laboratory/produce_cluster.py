@@ -50,6 +50,7 @@ class ProduceCluster:
         self.fs = MemoryFileSystem()
         self.config = LogConfig(segment_bytes=SEGMENT_BYTES, max_message_bytes=MAX_MESSAGE_BYTES)
         self.leaders: dict[TopicPartition, int] = {(TOPIC, n): NODES[n % len(NODES)] for n in range(partitions)}
+        self.epochs = dict.fromkeys(self.leaders, 0)
         self.logs = {partition: self._opened(partition) for partition in self.leaders}
         self.up = dict.fromkeys(NODES, True)
         self.on_crash: list[Callable[[int], None]] = []
@@ -66,6 +67,7 @@ class ProduceCluster:
 
     def move_leader(self, partition: TopicPartition) -> None:
         self.leaders[partition] = self.world.random.choice(NODES)
+        self.epochs[partition] += 1
 
     def crash(self, node_id: int) -> None:
         """The process ends, in order or not; then half of a write may be on the disk. All logs are opened again: after an

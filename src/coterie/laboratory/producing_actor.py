@@ -19,7 +19,8 @@ from coterie.producing.effects import (
     LookUpLeaders,
     SendProduce,
 )
-from coterie.producing.machine import LeaderOf, ProducerMachine
+from coterie.producing.leaders import EpochOf, LeaderOf
+from coterie.producing.machine import ProducerMachine
 from coterie.wire.errors import ErrorCode
 
 LOST = ProduceFailure.of_code(ErrorCode.NETWORK_EXCEPTION)
@@ -58,10 +59,10 @@ class ProducingActor(ABC):
 
     # -- the machine --------------------------------------------------------------------------------------------------
 
-    def _begin(self, leader_of: LeaderOf) -> None:
+    def _begin(self, leader_of: LeaderOf, epoch_of: EpochOf) -> None:
         self._life += 1
         self._armed_ms = -1.0
-        self.machine = ProducerMachine(self.config, leader_of)
+        self.machine = ProducerMachine(self.config, leader_of, epoch_of=epoch_of)
 
     def _after(self, delay_ms: int, action: Callable[[], None]) -> None:
         """An input of this life, later."""

@@ -47,6 +47,7 @@ class SendingActor(ProducingActor):
         self.is_appending = False
         self.splits = 0
         self._leaders: dict[TopicPartition, int] = {}
+        self._epochs: dict[TopicPartition, int] = {}
         self._connections: dict[int, _Connection] = {}
         cluster.on_crash.append(self._broker_crashed)
         self._restart()
@@ -54,7 +55,7 @@ class SendingActor(ProducingActor):
     def _restart(self) -> None:
         self._leaders.clear()
         self._connections.clear()
-        self._begin(lambda *partition: self._leaders.get(partition))
+        self._begin(lambda *partition: self._leaders.get(partition), lambda *partition: self._epochs.get(partition, -1))
 
     # -- its life -----------------------------------------------------------------------------------------------------
 
@@ -149,6 +150,7 @@ class SendingActor(ProducingActor):
     def _leaders_received(self, is_received: bool) -> None:
         if is_received:
             self._leaders |= self.cluster.metadata()
+            self._epochs |= self.cluster.epochs
         self.machine.leaders_looked_up({} if is_received else {TOPIC: LOST}, self.world.now_ms, self._jitter())
 
     def _producer_id_received(self, is_received: bool) -> None:

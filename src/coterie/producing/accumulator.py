@@ -8,13 +8,13 @@ from coterie.producing.batch import Item, ProducerBatch, TopicPartition
 from coterie.producing.config import ProducingConfig
 from coterie.producing.partition_queue import PartitionQueue
 
-BatchClosed = Callable[[str], None]
+BatchClosed = Callable[[str, int], None]
 FOREVER_MS = float("inf")
 
 
 class Accumulator:
-    """``batch_closed(topic)`` is called when a batch takes no more records: the next record without key may go to another
-    partition (KIP-480). ``busy`` are the partitions with something to send or in flight, the longest unserved first;
+    """``batch_closed(topic, partition)`` is called when a batch takes no more records: the next record without key may go to
+    another partition (KIP-480). ``busy`` are the partitions with something to send or in flight, the longest unserved first;
     ``buffered_bytes`` counts against buffer.memory. ``due_ms``: when a batch is due, may be retried, or expires, as far as
     known; ``is_changed``: something may be due already."""
 
@@ -44,6 +44,8 @@ class Accumulator:
             self.busy[partition] = queue
             if now_ms + self._first_due_ms < self.due_ms:
                 self.due_ms = now_ms + self._first_due_ms
+            if size >= self._batch_size:
+                self.close(queue)
         items = batch.items
         items.append(item)
         batch.size += size
@@ -59,7 +61,7 @@ class Accumulator:
         if queue.open is not None:
             queue.open, queue.is_ready = None, False
             self.is_changed = True
-            self._batch_closed(queue.partition[0])
+            self._batch_closed(*queue.partition)
 
     def flush(self) -> None:
         """No batch waits for linger.ms."""

@@ -56,7 +56,8 @@ BatchResult = Acknowledged | ProduceFailure
 
 class ProducerBatch:
     """Records of one partition that are sent together. ``sequence`` -1: not numbered (yet). ``is_refused``: the broker refused
-    its number, and has appended nothing of the partition since.
+    its number, and has appended nothing of the partition since. ``leader_epoch``: the newest to whose leader it was sent;
+    ``is_leader_old``: no newer one was known when it was looked up, so it is looked up again before the next attempt.
 
     A batch that is split has pieces, which are sent in its stead; ``whole`` is the batch that was appended to, and
     ``first_index`` the number of the piece's first record in it. The results of all pieces are in ``whole.results``."""
@@ -68,9 +69,11 @@ class ProducerBatch:
         "first_index",
         "is_done",
         "is_in_flight",
+        "is_leader_old",
         "is_refused",
         "items",
         "last_failure",
+        "leader_epoch",
         "ordinal",
         "partition",
         "producer",
@@ -95,7 +98,8 @@ class ProducerBatch:
         self.retry_at_ms = float("-inf")
         self.last_failure: ProduceFailure | None = None
         self.ordinal = 0
-        self.was_sent = self.is_in_flight = self.is_refused = self.is_done = False
+        self.was_sent = self.is_in_flight = self.is_refused = self.is_done = self.is_leader_old = False
+        self.leader_epoch = -1
         self.whole: ProducerBatch = self
         self.first_index = 0
         self.unfinished = 1

@@ -25,11 +25,10 @@ from coterie.producing.effects import (
     AddPartitions,
     BatchEnded,
     Effect,
-    ForgetLeaders,
     GetProducerId,
-    LookUpLeaders,
     SendProduce,
 )
+from coterie.producing.leaders import EpochOf, LeaderOf, Leaders
 from coterie.producing.opened_transaction import OpenedTransaction, is_unsent
 from coterie.producing.partition_queue import PartitionQueue
 from coterie.producing.remedies import BatchRemedy, remedy_of
@@ -39,33 +38,31 @@ from coterie.producing.sequences import NO_PRODUCER, CurrentProducer
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.produce import ProduceResponse
 
-LeaderOf = Callable[[str, int], int | None]
 _UNNAMED = ProduceFailure(ErrorCode.NETWORK_EXCEPTION, "the response does not name the partition", True)
 ReadyBatch = tuple[PartitionQueue, ProducerBatch]  # a partition and the batch of it that goes next
 
 
 class ProducerMachine:
-    """``leader_of`` returns the node id of a partition's leader, None or -1 where it is not known. Inputs return nothing;
-    `next` returns what follows. ``jitter`` between -1 and 1 is the driver's random number for pauses."""
+    """``leader_of`` and ``epoch_of``: as `Leaders` has them. Inputs return nothing; `next` returns what follows. ``jitter``
+    between -1 and 1 is the driver's random number for pauses."""
 
     def __init__(
         self,
         config: ProducingConfig,
         leader_of: LeaderOf,
-        batch_closed: BatchClosed = lambda topic: None,
+        batch_closed: BatchClosed = lambda topic, partition: None,
         transaction: OpenedTransaction | None = None,
+        epoch_of: EpochOf = lambda topic, partition: -1,
     ) -> None:
         self.config = config
         self.accumulator = Accumulator(config, batch_closed)
         self.append = self.accumulator.append  # the driver checks buffer.memory before
         self.identity = CurrentProducer()
-        self._leader_of, self._transaction = leader_of, transaction
+        self._leaders, self._transaction = Leaders(leader_of, epoch_of, config.backoff), transaction
         self._requests: dict[int, tuple[int, list[ProducerBatch]]] = {}
         self._in_flight: dict[int, int] = {}  # requests by node id
         self._tokens = 0
-        self._leaders, self._producer_id = (RepeatedRequest(Retries(config.backoff, None)) for _ in range(2))
-        self._leaderless: set[str] = set()
-        self._stale: set[str] = set()
+        self._producer_id = RepeatedRequest(Retries(config.backoff, None))
         self._adding: frozenset[TopicPartition] = frozenset()
         self._effects: list[Effect] = []
 
@@ -110,17 +107,17 @@ class ProducerMachine:
     def leaders_looked_up(self, errors: Mapping[str, ProduceFailure], now_ms: float, jitter: float) -> None:
         """After `LookUpLeaders`: ``leader_of`` returns what is known now. ``errors``: by topic without leaders."""
         self.accumulator.is_changed = True
-        topics, self._leaderless = self._leaderless, set()
-        is_waiting = False
-        for queue in list(self.accumulator.busy.values()):
-            topic = queue.partition[0]
-            if topic in topics and queue.batches and not self._has_leader(queue):
-                self._note(queue, errors.get(topic) or ProduceFailure.of_code(ErrorCode.LEADER_NOT_AVAILABLE))
+        topics, is_waiting = self._leaders.looked_up(), False
+        for queue in [queue for queue in self.accumulator.busy.values() if queue.partition[0] in topics]:
+            if queue.batches and self._leaders.of(queue.partition) is None:
+                failure = errors.get(queue.partition[0])
+                self._note(queue, failure or ProduceFailure.of_code(ErrorCode.LEADER_NOT_AVAILABLE))
                 is_waiting = is_waiting or bool(queue.batches)
-        if is_waiting:
-            self._leaders.failed(now_ms, jitter)
-        else:
-            self._leaders.succeeded()
+            for batch in queue.batches:
+                if now_ms < batch.retry_at_ms:
+                    batch.is_leader_old = not self._leaders.have_changed(batch)
+                    batch.retry_at_ms = batch.retry_at_ms if batch.is_leader_old else now_ms
+        self._leaders.look_up_ended(is_waiting, now_ms, jitter)
 
     def identified(self, producer: ProducerIdAndEpoch, now_ms: float) -> None:
         """After `GetProducerId`."""
@@ -164,9 +161,10 @@ class ProducerMachine:
             return self._taken()
         if now_ms >= accumulator.due_ms:
             self._expire(now_ms)
-        if self._stale:
-            self._effects += map(ForgetLeaders, sorted(self._stale))
-            self._stale.clear()
+        if self._transaction is not None and self._effects:
+            return self._taken()  # a batch at its end may have failed the transaction: then nothing else is sent
+        if forgotten := self._leaders.forgotten():
+            self._effects += forgotten
             accumulator.is_changed = True
         elif not accumulator.busy:
             accumulator.is_changed, accumulator.due_ms = False, FOREVER_MS
@@ -176,7 +174,9 @@ class ProducerMachine:
             for repeated in (self._leaders, self._producer_id):
                 if now_ms < repeated.retry_at_ms < due_ms:
                     due_ms = repeated.retry_at_ms
-            accumulator.is_changed, accumulator.due_ms = False, due_ms
+            forgotten = self._leaders.forgotten()
+            self._effects += forgotten
+            accumulator.is_changed, accumulator.due_ms = bool(forgotten), due_ms
         return self._taken()
 
     def _expire(self, now_ms: float) -> None:
@@ -211,9 +211,7 @@ class ProducerMachine:
                 has_more = self._send(node_id, queues) or has_more
             if not has_more:
                 break
-        if self._leaderless and self._leaders.is_due(now_ms):
-            self._leaders.is_out = True
-            self._effects.append(LookUpLeaders(frozenset(self._leaderless)))
+        self._effects += self._leaders.look_up(now_ms)
 
     def _ready(self, now_ms: float) -> tuple[dict[int, list[ReadyBatch]], list[TopicPartition]]:
         """What may be sent, by leader, and the partitions that the transaction lacks. Where a batch is due, its leader gets
@@ -228,10 +226,13 @@ class ProducerMachine:
             if batch is None:
                 continue
             is_due = queue.is_due(batch, now_ms, config.linger_ms)
-            leader = self._leader_of(*queue.partition)
-            if leader is None or leader < 0:
-                if is_due and not self._leaders.is_out:
-                    self._leaderless.add(queue.partition[0])
+            leader = self._leaders.of(queue.partition)
+            if batch.is_leader_old:
+                batch.is_leader_old = False
+                self._leaders.doubt(queue.partition[0])
+            elif leader is None:
+                if is_due:
+                    self._leaders.miss(queue.partition[0])
             elif transaction is not None and not transaction.has(queue.partition):
                 if is_due:
                     unadded.append(queue.partition)
@@ -264,6 +265,7 @@ class ProducerMachine:
         for queue, batch in ready[: len(batches)]:
             has_more = has_more or len(queue.batches) > 1
             batch.is_in_flight = batch.was_sent = True
+            batch.leader_epoch = max(batch.leader_epoch, self._leaders.epoch_of(*batch.partition))
             queue.in_flight += 1
             self.accumulator.served(queue)
         self._tokens += 1
@@ -314,7 +316,7 @@ class ProducerMachine:
             self._acknowledged(queue, batch, result)
         elif not batch.is_done:
             if result.is_retriable:
-                self._stale.add(batch.partition[0])  # its leader may have moved
+                self._leaders.attempt_failed(batch, result)
             self._attempt_failed(queue, batch, result, log_start_offset, now_ms, jitter)
         self._renew_refused(queue)
         self.accumulator.settled(queue)
@@ -341,7 +343,8 @@ class ProducerMachine:
             case BatchRemedy.KEEP_AS_REFUSED:
                 batch.is_refused = True
         batch.last_failure = failure
-        batch.retry_at_ms = now_ms + self.config.backoff.pause_ms(batch.failures, jitter)
+        pause_ms = 0 if self._leaders.have_changed(batch) else self.config.backoff.pause_ms(batch.failures, jitter)
+        batch.retry_at_ms = now_ms + pause_ms
         batch.failures += 1
 
     def _acknowledged(self, queue: PartitionQueue, batch: ProducerBatch, result: Acknowledged) -> None:
@@ -384,10 +387,6 @@ class ProducerMachine:
     def _timed_out(self, queue: PartitionQueue, batch: ProducerBatch) -> ProduceFailure:
         """The failure of a batch that expires without another one."""
         text = f"not acknowledged within delivery.timeout.ms={self.config.delivery_timeout_ms:g}"
-        if not batch.is_in_flight and not self._has_leader(queue):
+        if not batch.is_in_flight and self._leaders.of(queue.partition) is None:
             return ProduceFailure.of_code(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {batch.partition[0]}; {text}")
         return ProduceFailure.of_code(ErrorCode.REQUEST_TIMED_OUT, text)
-
-    def _has_leader(self, queue: PartitionQueue) -> bool:
-        leader = self._leader_of(*queue.partition)
-        return leader is not None and leader >= 0

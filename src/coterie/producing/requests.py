@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from coterie.cluster_metadata import Address
 from coterie.producing.batch import Acknowledged, BatchResult, ProduceFailure, ProducerBatch, TopicPartition
 from coterie.producing.config import ProducingConfig
 from coterie.records.batch import TRANSACTIONAL_BIT
@@ -62,3 +63,14 @@ def _result(partition: PartitionProduceResponse) -> BatchResult:
     error = error_of(code)
     record_errors = {e.batch_index: e.batch_index_error_message for e in partition.record_errors}
     return ProduceFailure(error, partition.error_message, error.retriable, None, record_errors)
+
+
+def new_leaders(response: ProduceResponse) -> tuple[dict[TopicPartition, tuple[int, int]], dict[int, Address]]:
+    """The leaders that brokers name in place of themselves, with their epochs, and the addresses of brokers (KIP-951)."""
+    leaders = {
+        (topic.name, partition.index): (partition.current_leader.leader_id, partition.current_leader.leader_epoch)
+        for topic in response.responses
+        for partition in topic.partition_responses
+        if partition.current_leader.leader_epoch >= 0
+    }
+    return leaders, {node.node_id: (node.host, node.port) for node in response.node_endpoints}

@@ -53,7 +53,7 @@ class ProducingClient(ProducingActor):
         self.alive = self._is_appending = True
         self._known = ClusterMetadata()
         self._connections: dict[int, LaboratoryConnection] = {}
-        self._begin(self._known.leader)
+        self._begin(self._known.leader, self._known.leader_epoch)
         self._append_later()
 
     def crash(self) -> None:
