@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from coterie.backoff import Backoff
@@ -41,6 +42,7 @@ class Transaction:
         self.producer = (7, 0)
         self.partitions: set[tuple[str, int]] = set()
         self.failure: ProduceFailure | None = None
+        self.fails_with_a_batch = False
 
     def has(self, partition: tuple[str, int]) -> bool:
         return partition in self.partitions
@@ -95,6 +97,9 @@ class OneProducer:
                 self.forgotten.append(effect.topic)
             case BatchEnded():
                 self.ended.append(effect.batch)
+                result = effect.batch.results[0][1]
+                if self.transaction and self.transaction.fails_with_a_batch and isinstance(result, ProduceFailure):
+                    self.transaction.failure = result
 
     def send(self, *values: bytes, partition: int = 0) -> None:
         """Each value in a batch of its own."""
@@ -114,15 +119,17 @@ class OneProducer:
         number: int = 0,
         log_start_offset: int = -1,
         message: str | None = None,
-        record_errors: dict[int, str] | None = None,
+        record_errors: Mapping[int, str | None] | None = None,
+        codes: Mapping[int, ErrorCode] | None = None,
     ) -> None:
-        """Of all partitions of a request, by default of the oldest."""
+        """Of all partitions of a request, by default of the oldest; ``codes``: of some partitions."""
         effect = self.sent.pop(number)
         response = ProduceResponse()
         for topic in effect.request.topic_data:
             of_topic = TopicProduceResponse(topic.name)
             for data in topic.partition_data:
-                result = PartitionProduceResponse(data.index, code, offset, log_start_offset=log_start_offset)
+                result = PartitionProduceResponse(data.index, (codes or {}).get(data.index, code), offset)
+                result.log_start_offset = log_start_offset
                 result.error_message = message
                 result.record_errors = [BatchIndexAndErrorMessage(i, m) for i, m in (record_errors or {}).items()]
                 of_topic.partition_responses.append(result)

@@ -111,15 +111,16 @@ def test_an_error_that_names_no_other_leader_is_looked_into_after_the_pause(code
 
 
 def test_leaders_of_responses() -> None:
-    """testWhenProduceResponseReturnsWithALeaderShipChangeErrorAndNewLeaderInformation: kept where they are newer, and the
-    broker's address is there."""
+    """testWhenProduceResponseReturnsWithALeaderShipChangeErrorAndNewLeaderInformation, MetadataTest's
+    testTopicMetadataOnUpdatePartitionLeadership: kept where they are newer, and the broker's address is there."""
     known = ClusterMetadata()
     partitions = [
-        MetadataResponsePartition(partition_index=n, leader_id=0, leader_epoch=100 * (n + 1)) for n in range(4)
+        MetadataResponsePartition(partition_index=n, leader_id=0, leader_epoch=100 * (n + 1)) for n in range(5)
     ]
+    brokers = [MetadataResponseBroker(0, "old", 1), MetadataResponseBroker(1, "known", 1)]
     topics = [MetadataResponseTopic(name="t", partitions=partitions)]
-    known.metadata_received(MetadataResponse(brokers=[MetadataResponseBroker(0, "old", 1)], topics=topics), 0)
-    named = {0: (9990, 101), 1: (9991, 200), 2: (9999, 301), 5: (9990, 1)}
+    known.metadata_received(MetadataResponse(brokers=brokers, topics=topics), 0)
+    named = {0: (9990, 101), 1: (9991, 200), 2: (9999, 301), 4: (1, 501), 5: (9990, 1)}
     responses = [
         PartitionProduceResponse(index, MOVED, current_leader=LeaderIdAndEpoch(*leader))
         for index, leader in named.items()
@@ -128,7 +129,7 @@ def test_leaders_of_responses() -> None:
     endpoints = [NodeEndpoint(9990, "newhost9990", 9990), NodeEndpoint(9991, "newhost9991", 9991)]
     response = ProduceResponse([TopicProduceResponse("t", partition_responses=responses)], node_endpoints=endpoints)
     known.leaders_received(*new_leaders(response))
-    assert [known.leader("t", index) for index in range(6)] == [9990, 0, 0, 0, None, None]
-    assert [known.leader_epoch("t", index) for index in range(4)] == [101, 200, 300, 400]
+    assert [known.leader("t", index) for index in range(6)] == [9990, 0, 0, 0, 1, None]
+    assert [known.leader_epoch("t", index) for index in range(5)] == [101, 200, 300, 400, 501]
     assert known.address(9990) == ("newhost9990", 9990)
-    assert known.node_ids() == [0, 9990]
+    assert known.node_ids() == [0, 1, 9990]

@@ -128,11 +128,12 @@ def test_a_refused_batch_behind_one_that_is_given_up_goes_on() -> None:
 def test_correct_handling_of_duplicate_sequence_error() -> None:
     """SenderTest.testCorrectHandlingOfDuplicateSequenceError: it is in the log, the offset is not known."""
     one = with_window()
-    one.send(b"a")
+    one.send(b"a", b"b")
+    one.answer(offset=1_000, number=1)
     one.answer(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
-    one.send(b"b")
-    assert one.results() == [-1]
-    assert one.numbers() == [(0, 2, [b"b"])]
+    one.send(b"c")
+    assert one.results() == [1_000, -1]
+    assert one.numbers() == [(0, 3, [b"c"])]
 
 
 def test_epoch_bump_on_out_of_order_sequence_for_next_batch() -> None:
@@ -380,6 +381,11 @@ def test_initializing_retries_with_a_pause() -> None:
     one.machine.not_identified(ProduceFailure.of_code(ErrorCode.CLUSTER_AUTHORIZATION_FAILED), one.now_ms, 0.0)
     one.run()
     assert one.results() == ["CLUSTER_AUTHORIZATION_FAILED"]
+    one.identifies = True
+    one.wait(PAUSE_MS)
+    one.send(b"b")
+    one.answer(offset=0)
+    assert one.results()[1:] == [0]
 
 
 @given(st.lists(st.integers(1, SEQUENCES - 1), max_size=6))

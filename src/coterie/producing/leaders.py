@@ -32,8 +32,8 @@ class Leaders:
         return None if leader is None or leader < 0 else leader
 
     def have_changed(self, batch: ProducerBatch) -> bool:
-        """Whether the batch's last attempt went to a leader of an older epoch (KIP-951)."""
-        return 0 <= batch.leader_epoch < self.epoch_of(*batch.partition)
+        """Whether the batch's last attempt went to a leader of an older epoch, or of an unknown one (KIP-951)."""
+        return batch.was_sent and batch.leader_epoch < self.epoch_of(*batch.partition)
 
     # -- what is wrong --------------------------------------------------------------------------------------------------
 
