@@ -92,3 +92,26 @@ def test_without_a_policy_an_offset_out_of_range_holds_up_its_partition_alone(co
             assert values[2:] == [b"a"]
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("api", ["Metadata", "FindCoordinator", "OffsetFetch", "ListOffsets"])
+def test_assign_asks_again_where_a_connection_is_lost(coterie_broker: LocalBroker, api: str) -> None:
+    """Kafka's consumer does not ask at all here: its next poll does, and asks again."""
+    coterie_broker.create_topic("t")
+    settings = {
+        "bootstrap.servers": coterie_broker.bootstrap_servers,
+        "group.id": "g",
+        "auto.offset.reset": "earliest",
+        "retry.backoff.ms": 10,
+    }
+
+    async def story() -> None:
+        async with asyncio.timeout(20), Consumer(settings) as consumer:
+            with coterie_broker.hold(api) as held:
+                assigned = asyncio.create_task(consumer.assign([("t", 0)]))
+                await asyncio.to_thread(coterie_broker.until_held, held)
+                coterie_broker.drop_connections()
+                await assigned
+            assert consumer.position(("t", 0)) == 0
+
+    asyncio.run(story())

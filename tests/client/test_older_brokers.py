@@ -10,7 +10,9 @@ from pkgutil import iter_modules
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from coterie.cli import main
 from coterie.client import Admin, Consumer, KafkaError, Producer
 from coterie.client.api_history import FIRST_KAFKA
 from coterie.client.handshake import VersionTable
@@ -174,6 +176,15 @@ def test_what_the_broker_cannot_do_names_the_kafka_that_can(old: LocalBroker, wo
     with pytest.raises(KafkaError, match=sentence) as refused:
         asyncio.run(_within(work(settings(old))))
     assert refused.value.code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+
+
+def test_a_reassignment_of_several_partitions_is_refused_in_one_sentence(old: LocalBroker) -> None:
+    old.create_topic("t", 2)
+    line = ["topics", "reassign", "t", "--brokers", "0", "-b", old.bootstrap_servers]
+    result = CliRunner().invoke(main, line)
+    assert result.exit_code == 1
+    api = "the broker does not serve AlterPartitionReassignments, which Apache Kafka has from 2.4 on"
+    assert result.output == f"Error: UNSUPPORTED_VERSION: {api}\n"
 
 
 def test_every_api_that_kafka_011_lacks_is_in_the_history() -> None:

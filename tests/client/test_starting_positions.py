@@ -48,9 +48,6 @@ class Reader:
         self.machine.assign([T0])
         self.starts = StartingPositions(cast(Any, self), cast(Any, self), cast(Any, self), committed is not None)
 
-    async def topics(self, _: Iterable[str]) -> None:
-        self.cluster.metadata(self.known)
-
     async def refresh(self, _: Iterable[str]) -> None:
         self.cluster.metadata(self.known)
 
@@ -117,7 +114,7 @@ def test_a_position_is_left_alone() -> None:
             assert not reader.starts.due()
             await reader.starts.find()
             assert (reader.timestamps, reader.offset()) == ([], 5)
-        await reader.topics("t")
+        await reader.refresh("t")
         assert reader.fetched()
 
     asyncio.run(story())

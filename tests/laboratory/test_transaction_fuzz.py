@@ -123,6 +123,11 @@ def test_with_every_mend_no_rule_is_broken() -> None:
     assert complaint() == ""
 
 
+def test_a_response_to_a_former_life_of_a_producer_is_dropped() -> None:
+    """The request of the first life arrived in the second, whose machine took the response for one to its own."""
+    run_transaction_seed(97, 0.5)
+
+
 @pytest.mark.parametrize(
     ("where", "name", "instead", "rule"),
     [

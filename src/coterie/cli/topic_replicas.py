@@ -164,20 +164,25 @@ async def _move(
 
 
 async def _begin(bootstrap_server: str, plan: Mapping[TopicPartition, Sequence[int]], *, dry_run: bool) -> Moves:
-    """The replicas of now, the plan as far as it has begun, and a sentence for each partition that the controller rejects."""
+    """The replicas of now, the plan as far as it has begun, and a sentence for each partition that the controller rejects.
+    Raises KafkaError where the request failed as a whole."""
     from coterie.client import Admin, KafkaError
 
     async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
         now = await _replicas(admin, sorted({topic for topic, _ in plan}))
         if dry_run:
             return now, plan, []
-        rejected: dict[TopicPartition, str] = {}
+        rejected: dict[TopicPartition, KafkaError] = {}
         for partition, future in admin.each.alter_partition_reassignments(plan).items():
             try:
                 await future
             except KafkaError as error:
-                rejected[partition] = f"{partition.topic}-{partition.partition}: {error}"
-    return now, {tp: replicas for tp, replicas in plan.items() if tp not in rejected}, list(rejected.values())
+                rejected[partition] = error
+    errors = list(rejected.values())
+    if len(errors) > 1 and all(error is errors[0] for error in errors):  # the request's error, not a partition's
+        raise errors[0]
+    texts = [f"{topic}-{number}: {error}" for (topic, number), error in rejected.items()]
+    return now, {tp: replicas for tp, replicas in plan.items() if tp not in rejected}, texts
 
 
 def _show_plan(moves: Moves, as_json: bool) -> None:

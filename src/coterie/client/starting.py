@@ -41,7 +41,6 @@ class StartingPositions:
         """Raises KafkaError; then everything is looked up again with the next call."""
         machine = self._fetcher.machine
         new = machine.initializing()
-        await self._cluster.topics({t for t, _ in new})
         committed = await self._committer.committed(new) if self._in_group and new else {}
         starts = {tp: at for tp, at in committed.items() if at.offset >= 0}
         lost = machine.resets_due()

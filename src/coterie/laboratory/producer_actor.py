@@ -223,11 +223,11 @@ class ProducerActor:
         """``received`` is called once in this life: with the response, or with None where there was none. ``highest`` as in
         `SendTransactional`."""
         world, faults = self.world, self.world.faults
-        is_over = False
+        life, is_over = self._life, False
 
         def once(response: Message | None) -> None:
             nonlocal is_over
-            if not is_over:
+            if not is_over and self._life == life:  # the broker may answer in the next one
                 is_over = True
                 received(response)
 

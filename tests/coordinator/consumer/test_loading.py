@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from coterie.assignors.blobs import encode_subscription
+from coterie.coordinator.commands import Command
 from coterie.coordinator.consumer import events as c
 from coterie.coordinator.consumer.replay import replay_consumer
 from coterie.coordinator.consumer.state import (
+    ClassicMetadata,
     ConsumerGroup,
     ConsumerMember,
     ConsumerMemberState,
@@ -32,6 +36,7 @@ from coterie.wire.messages.consumer_group_records import (
     ConsumerGroupPartitionMetadataValue,
     OwnedPartitions,
 )
+from coterie.wire.messages.heartbeat import HeartbeatRequest
 
 FOO, BAR = b"foo".ljust(16), b"bar".ljust(16)
 TOPICS = TopicsImage({"foo": TopicImage("foo", FOO, 2)}, 1, 1)
@@ -198,7 +203,9 @@ class Broker:
         self.response: Any = None
 
     def heartbeat(self, epoch: int, owned: list[TopicPartitions] | None, **fields: Any) -> Any:
-        request = ConsumerGroupHeartbeatRequest("g", "a", epoch, topic_partitions=owned, **fields)
+        return self.send(ConsumerGroupHeartbeatRequest("g", "a", epoch, topic_partitions=owned, **fields))
+
+    def send(self, request: Command) -> Any:
         decision = self.shard.submit(request, Context(1_000, "token", api_version=1, topics=TOPICS))
         drive(
             self.shard,
@@ -228,3 +235,13 @@ def test_a_member_in_a_state_of_a_newer_kafka_is_fenced_until_it_owns_nothing() 
     joined = broker.heartbeat(0, [], rebalance_timeout_ms=1_000, subscribed_topic_names=["foo"])
     assert not joined.error_code
     assert [(t.topic_id, t.partitions) for t in joined.assignment.topic_partitions] == [(FOO, [0, 1])]
+
+
+def test_a_classic_member_whose_target_is_not_in_the_log_joins_again() -> None:
+    """A damaged batch that was taken out, or another's log. Kafka's broker fails with an exception there."""
+    broker = Broker()
+    classic = ClassicMetadata(45_000, (("range", encode_subscription(["foo"])),))
+    subscription = replace(SUBSCRIPTION, classic=classic)
+    events = c.GroupEpochStored(10, 7), c.TargetEpochStored(10, 0), c.SubscriptionStored("a", subscription)
+    loaded(*events, c.CurrentStored("a", UNRELEASED), shard=broker.shard).loaded(0)
+    assert broker.send(HeartbeatRequest("g", 10, "a")).error_code == ErrorCode.REBALANCE_IN_PROGRESS

@@ -206,7 +206,7 @@ def _must_join(group: ConsumerGroup, member: ConsumerMember, ctx: Context) -> li
 
 
 def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    target = group.target[member.member_id]
+    target = target_of(group, member.member_id, member.subscription.instance_id)
     return any(partition in group.owners for partition in target if partition not in member.current.assigned)
 
 
