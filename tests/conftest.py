@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import importlib
 import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -12,6 +18,10 @@ settings.register_profile("coterie", deadline=None)
 settings.load_profile("coterie")
 
 pytest_plugins = ["tests.asyncio_complaints"]
+
+# The suite starts hundreds of processes; without bytecode each of them would compile the package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -61,6 +71,31 @@ def pytest_xdist_auto_num_workers() -> int:
     timeouts and sockets."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores + 1, MOST_WORKERS)
+
+
+def worker_share(files: Sequence[Path], worker: int, workers: int) -> list[Path]:
+    """The test files that one of the workers imports first; the shares are about equally large."""
+    return sorted(files, key=lambda path: path.stat().st_size)[worker::workers]
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """A worker of a whole run first imports a share of the test files. The import rewrites and compiles them, the greatest
+    part of a collection; the other workers, which collect the same files, then read the bytecode."""
+    config = session.config
+    worker = getattr(config, "workerinput", None)
+    if worker is None or config.args != config.getini("testpaths"):
+        return
+    files = list((config.rootpath / "tests").rglob("test_*.py"))
+    for path in worker_share(files, int(worker["workerid"].removeprefix("gw")), worker["workercount"]):
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # the collection reports it
+            importlib.import_module(".".join(path.relative_to(config.rootpath).with_suffix("").parts))
+
+
+def pytest_collection_finish() -> None:
+    """The imports and the collection leave half a million objects, which live to the end: they are left out of all later
+    garbage collections, which come after each file at least (tests/asyncio_complaints.py)."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,0 +1,28 @@
+"""What tests/conftest.py does so that the suite takes little time."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import worker_share
+
+
+def test_processes_of_a_test_keep_their_bytecode() -> None:
+    command = [sys.executable, "-c", "import sys; print(sys.dont_write_bytecode)"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"
+    assert not sys.dont_write_bytecode
+
+
+def test_objects_of_the_collection_are_not_collected_again() -> None:
+    assert gc.get_freeze_count() > len(gc.get_objects())
+
+
+def test_each_file_is_in_the_share_of_one_worker() -> None:
+    files = list(Path(__file__).parent.rglob("test_*.py"))
+    shares = [worker_share(files, number, 3) for number in range(3)]
+    assert sorted(path for share in shares for path in share) == sorted(files)
+    sizes = [sum(path.stat().st_size for path in share) for share in shares]
+    assert max(sizes) < 1.1 * min(sizes)
