@@ -12,6 +12,7 @@ from coterie.bench.measurement import ProcessorMeter
 from coterie.bench.rebalance import one_more_ms, rebalance_ms, settled_crew
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import check
+from coterie.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from coterie.wire.messages.list_groups import ListGroupsRequest
 from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -19,7 +20,7 @@ CONNECTIONS = 100  # that send requests to many groups
 PARTITIONS_OF_TOPIC = 1_000  # Apache Kafka refuses a topic of more than 10,000
 WARM_UP_MEMBERS = 200  # no size of an axis: their group is there until their sessions end
 WARM_UP_BYTES = 200  # no size either: a topic is named by it
-LEADERS_WITHIN_S = 120.0
+PARTITIONS_WITHIN_S = 120.0
 REPEATS = 3  # of requests that are long by themselves
 
 Address = tuple[str, int]
@@ -94,7 +95,7 @@ def _partitions(address: Address, size: int, seconds: float, meter: ProcessorMet
     for name in names:
         load.create_topic(address, min(size, PARTITIONS_OF_TOPIC), name)
     broker = BrokerSocket(*address)
-    _wait_for_leaders(broker, names, size)
+    _wait_for_partitions(broker, names, size)
     meter.end("partition_created", size)
     meter.begin()
     for _ in range(REPEATS):
@@ -103,17 +104,29 @@ def _partitions(address: Address, size: int, seconds: float, meter: ProcessorMet
     broker.close()
 
 
-def _wait_for_leaders(broker: BrokerSocket, topics: list[str], partitions: int) -> None:
-    end_s = time.perf_counter() + LEADERS_WITHIN_S
-    while (led := _led(broker, topics)) < partitions:
-        assert time.perf_counter() < end_s, f"{led} of {partitions} partitions have a leader"
-        time.sleep(0.5)
+def _wait_for_partitions(broker: BrokerSocket, topics: list[str], partitions: int) -> None:
+    """Until each has a leader, and a log: Apache Kafka's controller reports leaders whose broker has no file left to open."""
+    end_s = time.perf_counter() + PARTITIONS_WITHIN_S
+    for count, have in ((_led, "a leader"), (_stored, "a log")):
+        while (ready := count(broker, topics)) < partitions:
+            assert time.perf_counter() < end_s, f"{ready} of {partitions} partitions have {have}"
+            time.sleep(0.5)
 
 
 def _led(broker: BrokerSocket, topics: list[str]) -> int:
     """How many of the topics' partitions have a leader."""
     described = broker.request(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in topics])).topics
     return sum(not partition.error_code for topic in described for partition in topic.partitions)
+
+
+def _stored(broker: BrokerSocket, topics: list[str]) -> int:
+    """How many of the topics' partitions have a log. Raises KafkaError where a log directory is offline."""
+    created = set(topics)
+    stored = 0
+    for directory in broker.request(DescribeLogDirsRequest(topics=None)).results:
+        check(directory.error_code)
+        stored += sum(len(topic.partitions) for topic in directory.topics if topic.name in created)
+    return stored
 
 
 def _bytes(address: Address, size: int, seconds: float, meter: ProcessorMeter) -> None:

@@ -117,9 +117,17 @@ def markdown(results: Mapping[str, Any], folder: str) -> str:
     for axis in dict.fromkeys(point.axis for point in points):
         mine = [point for point in points if point.axis == axis]
         parts += [f"## {axis.capitalize()}\n", f"{AXIS_TEXTS[axis].load}\n"]
-        parts += [f"![{name}]({folder}/{name}.svg)\n" for name in pictures(mine)]
+        parts += [
+            f"![{MEASURES[measure][0]}, over {axis}]({folder}/{picture_name(axis, measure)}.svg)\n"
+            for measure in _measures(mine, axis)
+        ]
         parts += [_table(mine), *(_end(end) for end in ends if end.axis == axis)]
     return "\n".join(parts).rstrip() + "\n"
+
+
+def picture_name(axis: str, measure: str) -> str:
+    """The file name of a curve's picture, without its ending."""
+    return f"{axis}-{measure}".replace("_", "-")
 
 
 def pictures(points: Sequence[CostPoint]) -> dict[str, str]:
@@ -135,7 +143,7 @@ def pictures(points: Sequence[CostPoint]) -> dict[str, str]:
             ]
             sizes = sorted({point.size for point in points if point.axis == axis})
             title, noun = f"{heading}, over {axis}", AXIS_TEXTS[axis].noun
-            drawn[f"{axis}-{measure}".replace("_", "-")] = growth_chart(curves, title, unit, sizes, brokers, noun)
+            drawn[picture_name(axis, measure)] = growth_chart(curves, title, unit, sizes, brokers, noun)
     return drawn
 
 
