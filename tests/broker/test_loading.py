@@ -119,7 +119,7 @@ def test_nothing_is_compacted_before_the_groups_are_loaded() -> None:
             await loaded.wait()
 
         settings = BrokerSettings({"log.cleaner.backoff.ms": "1"})
-        cleaning = asyncio.create_task(Cleaner(topics, Clock(), settings).run(until_loaded()))  # type: ignore[arg-type]
+        cleaning = asyncio.create_task(Cleaner(topics, Clock(), settings).run(until_loaded))  # type: ignore[arg-type]
         await quiet()
         LoopClock().jump(1)
         await quiet()
@@ -135,8 +135,6 @@ def test_nothing_is_compacted_without_the_cleaner() -> None:
     async def story() -> None:
         settings = BrokerSettings({"log.cleaner.backoff.ms": "1", "log.cleaner.enable": "false"})
         topics = SimpleNamespace(every_log=lambda: pytest.fail("the cleaner looks for logs"))
-        loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        loaded.set_result(None)
-        await Cleaner(topics, Clock(), settings).run(loaded)  # type: ignore[arg-type]
+        await Cleaner(topics, Clock(), settings).run(quiet)  # type: ignore[arg-type]
 
     run(story)

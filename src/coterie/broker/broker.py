@@ -241,7 +241,7 @@ class Broker(BrokerNode):
         self._periodic_tasks = [self.loop.create_task(_repeat(ms, what)) for ms, what in every]
         self.load_transactions()
         self.cleaner = Cleaner(self.topics, self.clock, self.settings)
-        self._periodic_tasks.append(self.loop.create_task(self.cleaner.run(self.groups.loaded())))
+        self._periodic_tasks.append(self.loop.create_task(self.cleaner.run(self.groups.loaded)))
 
     def _close_idle(self) -> None:
         if self.max_idle_ms < 0:

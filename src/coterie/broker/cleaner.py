@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from coterie.broker.clock import Clock
 from coterie.broker.settings import BrokerSettings
@@ -26,9 +26,9 @@ class Cleaner:
     def __init__(self, topics: Topics, clock: Clock, settings: BrokerSettings) -> None:
         self._topics, self._clock, self._settings = topics, clock, settings
 
-    async def run(self, groups_loaded: Awaitable[None]) -> None:
+    async def run(self, groups_loaded: Callable[[], Awaitable[None]]) -> None:
         """Runs until it is cancelled; returns at once without log.cleaner.enable."""
-        await groups_loaded
+        await groups_loaded()
         if not self._settings.current.log_cleaner_enable:
             return
         while True:
