@@ -20,6 +20,7 @@ CONNECTIONS = 100  # that send requests to many groups
 PARTITIONS_OF_TOPIC = 1_000  # Apache Kafka refuses a topic of more than 10,000
 WARM_UP_MEMBERS = 200  # no size of an axis: their group is there until their sessions end
 WARM_UP_BYTES = 200  # no size either: a topic is named by it
+WARM_UP_PARTITIONS = range(2, 10)  # below the first size
 PARTITIONS_WITHIN_S = 120.0
 REPEATS = 3  # of requests that are long by themselves
 
@@ -53,6 +54,16 @@ def _warm_up_bytes(address: Address, seconds: float) -> None:
 
 def _warm_up_members(address: Address, seconds: float) -> None:
     rebalance_ms(address, WARM_UP_MEMBERS)
+
+
+def _warm_up_partitions(address: Address, seconds: float) -> None:
+    for size in WARM_UP_PARTITIONS:
+        _partitions(address, size, seconds, ProcessorMeter(os.getpid()))
+    broker, ends_s = BrokerSocket(*address), time.perf_counter() + seconds
+    while time.perf_counter() < ends_s:
+        _led(broker, [])
+        _stored(broker, [])
+    broker.close()
 
 
 def _connections(address: Address, size: int, seconds: float, meter: ProcessorMeter) -> None:
@@ -143,6 +154,6 @@ AXES: dict[str, Axis] = {
     "connections": Axis(TENFOLD[:5], _connections, _warm_up),
     "members": Axis(TENFOLD[1:5], _members, _warm_up_members, delay_ms=3_000),
     "groups": Axis(TENFOLD[1:6], _groups, _warm_up),
-    "partitions": Axis(TENFOLD[1:6], _partitions, _warm_up),
+    "partitions": Axis(TENFOLD[1:6], _partitions, _warm_up_partitions),
     "bytes": Axis(TENFOLD[1:], _bytes, _warm_up_bytes),
 }

@@ -40,6 +40,8 @@ class ClientCalls:
     """The calls of one connection, ``by_version`` of the API. Most of its requests are alike but for their bodies: a call is
     kept for the next request whose header ends with ``client``; its body begins at ``body_at``."""
 
+    __slots__ = ("body_at", "by_version", "client", "client_id", "host", "local_address", "port", "software")
+
     def __init__(self) -> None:
         self.host, self.port = "", 0
         self.local_address: tuple[str, int] = ("", 0)

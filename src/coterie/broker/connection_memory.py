@@ -11,6 +11,8 @@ from coterie.broker.memory import AnswerMemory, RequestMemory
 class ConnectionMemory:
     """``reserved_bytes`` of a request, 0 where there is none; ``lacking``: whether a request waits for memory."""
 
+    __slots__ = ("_answers", "_progress", "_progress_s", "_requests", "_unread_bytes", "lacking", "reserved_bytes")
+
     def __init__(self, requests: RequestMemory, answers: AnswerMemory) -> None:
         self._requests, self._answers = requests, answers
         self.reserved_bytes = 0
