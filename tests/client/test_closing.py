@@ -71,6 +71,8 @@ def test_every_close_with_records_flowing_ends(broker: LocalBroker, request: pyt
 
 @pytest.mark.parametrize("held", ["LeaveGroup", "OffsetCommit", "Fetch"])
 def test_a_close_keeps_its_deadline_whatever_the_broker_does(broker: LocalBroker, held: str) -> None:
+    """testCloseTimeoutDueToNoResponseForCloseFetchRequest"""
+
     async def story() -> None:
         consumer = member(broker, **QUICK)
         consumer.subscribe(["t"])
@@ -104,6 +106,8 @@ def test_a_close_does_not_wait_for_a_listener_without_end(broker: LocalBroker) -
 
 
 def test_a_close_that_is_cancelled_leaves_nothing_behind(broker: LocalBroker) -> None:
+    """testCloseInterrupt"""
+
     async def story() -> None:
         consumer = member(broker, **QUICK)
         consumer.subscribe(["t"])

@@ -548,10 +548,16 @@ def test_a_log_that_was_cut_behind_the_committed_offset(broker: LocalBroker, mon
 
 
 def test_without_an_offset_and_without_a_policy(broker: LocalBroker) -> None:
+    """testMissingOffsetNoResetPolicy"""
+
     async def story() -> None:
         async with member(broker, auto_offset_reset="none") as one:
-            with pytest.raises(KafkaError, match=r"t-0 has no offset to start from, and auto\.offset\.reset is none"):
+            sentence = r"t-0 has no offset to start from, and auto\.offset\.reset is none"
+            with pytest.raises(KafkaError, match=sentence):
                 await one.assign([T0])
+            for _ in range(2):
+                with pytest.raises(KafkaError, match=sentence):
+                    await one.poll(20_000)
 
     asyncio.run(story())
 

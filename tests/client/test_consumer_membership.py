@@ -128,6 +128,8 @@ def test_a_setting_of_the_other_protocol_is_refused(settings: dict[str, object],
 
 
 def test_a_pattern_for_the_broker_needs_the_protocol(broker: LocalBroker) -> None:
+    """testSubscribeToRe2jPatternNotSupportedForClassicConsumer"""
+
     async def story() -> None:
         async with member(broker, group_protocol="classic") as one:
             with pytest.raises(ConfigError, match=r"needs group\.protocol=consumer"):
@@ -201,8 +203,8 @@ def test_a_pattern_that_the_broker_matches(broker: LocalBroker) -> None:
             broker.create_topic("v", 2)
             broker.jump(10_000)  # a pattern is not resolved again sooner
             await polled(one, lambda: len(one.assignment()) == 8, "the new topic is assigned")
-            one.subscribe(["v"])
-            await polled(one, lambda: {t for t, _ in one.assignment()} == {"v"}, "the pattern is given up")
+            one.subscribe(SubscriptionPattern("v"))
+            await polled(one, lambda: {t for t, _ in one.assignment()} == {"v"}, "the pattern is replaced")
 
     asyncio.run(story())
 

@@ -83,12 +83,16 @@ def test_enforce_rebalance(broker: LocalBroker) -> None:
 
 
 def test_enforce_rebalance_needs_a_subscription(broker: LocalBroker) -> None:
-    """Kafka's consumer raises IllegalStateException."""
+    """testEnforceRebalanceWithManualAssignment"""
 
     async def story() -> None:
         async with member(broker) as one:
             with pytest.raises(ConfigError, match="call subscribe first"):
                 one.enforce_rebalance()
+            await one.assign([("t", 0)])
+            with pytest.raises(ConfigError, match="call subscribe first"):
+                one.enforce_rebalance()
+            await one.unsubscribe()
             one.subscribe(["t"])
             one.enforce_rebalance("before the first poll, and so without effect")
             with pytest.raises(TypeError, match="reason must be a str"):

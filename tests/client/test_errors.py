@@ -146,6 +146,21 @@ async def _commit(settings: dict[str, Any]) -> None:
         await consumer.commit({("t", 0): 1})
 
 
+async def _beginning_offsets(settings: dict[str, Any]) -> None:
+    async with Consumer(settings) as consumer:
+        await consumer.beginning_offsets([("t", 0)])
+
+
+async def _end_offsets(settings: dict[str, Any]) -> None:
+    async with Consumer(settings) as consumer:
+        await consumer.end_offsets([("t", 0)])
+
+
+async def _offsets_for_times(settings: dict[str, Any]) -> None:
+    async with Consumer(settings) as consumer:
+        await consumer.offsets_for_times({("t", 0): 0})
+
+
 CALLS: list[Callable[[dict[str, Any]], Awaitable[None]]] = [
     _send,
     _poll,
@@ -154,6 +169,9 @@ CALLS: list[Callable[[dict[str, Any]], Awaitable[None]]] = [
     _topics,
     _init_transactions,
     _commit,
+    _beginning_offsets,
+    _end_offsets,
+    _offsets_for_times,
 ]
 
 
@@ -225,6 +243,9 @@ def test_a_client_without_the_certificate_that_the_broker_requires_gives_up(
 def test_a_refused_login_is_not_retried(
     coterie_broker: LocalBroker, call: Callable[[dict[str, Any]], Awaitable[None]]
 ) -> None:
+    """KafkaConsumerTest's testPollAuthenticationFailure, testBeginningOffsetsAuthenticationFailure,
+    testEndOffsetsAuthenticationFailure, testOffsetsForTimesAuthenticationFailure, testCommitSyncAuthenticationFailure,
+    testCommittedAuthenticationFailure"""
     sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "u", "sasl.password": "p"}
     settings = {"bootstrap.servers": coterie_broker.bootstrap_servers} | sasl
     asyncio.run(gives_up(call, settings))

@@ -154,7 +154,8 @@ def test_what_is_no_serializer_is_refused(wrong: Any) -> None:
 def test_a_record_that_does_not_deserialize_stops_its_partition_until_a_seek(
     coterie_broker: LocalBroker, max_records: int
 ) -> None:
-    """KafkaConsumerTest's testPollWithDeserializationError; other partitions are read on."""
+    """KafkaConsumerTest's testSecondPollWithDeserializationErrorThrowsRecordDeserializationException; other partitions are read
+    on."""
     coterie_broker.create_topic("t", 2)
     coterie_broker.produce("t", b"1", b"2", b"three", b"4", partition=0)
     coterie_broker.produce("t", b"5", partition=1)

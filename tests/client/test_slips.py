@@ -121,6 +121,13 @@ def test_a_closed_producer_refuses(coterie_broker: LocalBroker, method: str) -> 
 
 T0 = ("t", 0)
 CONSUMER_SLIPS: list[tuple[Callable[[Consumer], Any], type[Exception], str]] = [
+    (lambda c: c.subscribe(None), TypeError, "topics must be a list of str, not None"),
+    (lambda c: c.subscribe([None]), TypeError, "each of topics must be a str, not NoneType"),
+    (lambda c: c.subscribe(["  "]), ValueError, "a topic's name must not be empty or blank"),
+    (lambda c: c.subscribe(re.compile("")), ValueError, "the pattern must not be empty or blank"),
+    (lambda c: c.assign(None), TypeError, "partitions must be a list of tuples"),
+    (lambda c: c.assign([(None, 0)]), TypeError, "topic must be a str, not NoneType"),
+    (lambda c: c.assign([("  ", 0)]), ValueError, "a topic's name must not be empty or blank"),
     (lambda c: c.subscribe([b"t"]), TypeError, "each of topics must be a str, not bytes"),
     (lambda c: c.subscribe(7), TypeError, "topics must be a list of str, not 7"),
     (lambda c: c.subscribe(re.compile(b"t")), TypeError, "the pattern must be a str, not bytes"),
@@ -161,6 +168,9 @@ async def done(result: Any) -> Any:
 def test_a_consumer_refuses_what_cannot_be_and_goes_on(
     coterie_broker: LocalBroker, slip: Callable[[Consumer], Any], kind: type[Exception], sentence: str
 ) -> None:
+    """KafkaConsumerTest's testSubscriptionOnNullTopicCollection, testSubscriptionOnNullTopic, testSubscriptionOnEmptyTopic,
+    testSubscriptionOnNullPattern, testSubscriptionOnEmptyPattern, testSeekNegative, testAssignOnNullTopicPartition,
+    testAssignOnNullTopicInPartition, testAssignOnEmptyTopicInPartition"""
     coterie_broker.create_topic("t", 1)
     coterie_broker.produce("t", b"v")
     settings = {"bootstrap.servers": coterie_broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
@@ -238,11 +248,13 @@ CONSUMER_AFTER_CLOSE: list[Callable[[Any], Any]] = [
     lambda c: c.seek(T0, 0),
     lambda c: c.pause([]),
     lambda c: c.resume([]),
+    lambda c: c.group_metadata(),
 ]
 
 
 @pytest.mark.parametrize("call", CONSUMER_AFTER_CLOSE)
 def test_a_closed_consumer_refuses(coterie_broker: LocalBroker, call: Callable[[Any], Any]) -> None:
+    """KafkaConsumerTest's testInvalidGroupMetadata"""
     settings = {"bootstrap.servers": coterie_broker.bootstrap_servers, "group.id": "g"}
 
     async def story() -> None:

@@ -21,7 +21,7 @@ from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup
 from coterie.consuming.position import UNKNOWN, FetchState
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.list_offsets import ListOffsetsRequest
-from tests.awaiting import LoopClock, quiet
+from tests.awaiting import LoopClock, quiet, until
 from tests.consuming.cluster import NO_LEADER, T0, T1, SimulatedCluster
 
 NO_OFFSET = OffsetAndMetadata(-1)
@@ -52,7 +52,6 @@ class Reader:
         self.cluster.metadata(self.known)
 
     async def request(self, request: ListOffsetsRequest, node_id: int) -> Any:
-        assert self.starts.due()
         self.timestamps += [p.timestamp for topic in request.topics for p in topic.partitions]
         await self.responses.wait()
         return self.cluster.list_offsets(node_id, request)
@@ -132,7 +131,8 @@ def test_a_paused_partition_is_reset_and_not_fetched() -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(reader.starts.find())
             await quiet()
-            assert reader.starts.due()
+            assert reader.machine.resets_due() == [T0]
+            assert not reader.starts.due(), "one lookup is under way"
             assert not reader.fetched()
             reader.responses.set()
         assert not reader.starts.due()
@@ -216,6 +216,23 @@ def test_a_partition_that_is_assigned_meanwhile_is_not_reset() -> None:
         assert (reader.offset(T0), reader.offset(T1), reader.timestamps) == (10, UNKNOWN, [])
         await reader.starts.find()
         assert (reader.offset(T1), reader.timestamps) == (12, [])
+
+    asyncio.run(story())
+
+
+def test_a_partition_whose_leader_is_away_does_not_hold_its_neighbour_up() -> None:
+    """KafkaConsumerTest.testFetchProgressWithMissingPartitionPosition"""
+
+    async def story() -> None:
+        reader = Reader()
+        reader.machine.assign([T0, T1])
+        reader.cluster.errors[T1] += [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 3
+        async with asyncio.TaskGroup() as group:
+            group.create_task(reader.starts.find())
+            await until(lambda: reader.offset(T0) == START)
+            assert reader.offset(T1) == UNKNOWN
+            assert reader.fetched()
+        assert reader.offset(T1) == START
 
     asyncio.run(story())
 

@@ -127,8 +127,8 @@ FULL_RESPONSES: list[tuple[set[TopicPartition], set[TopicPartition], bool]] = [
 def test_a_response_in_full_names_what_was_requested_and_nothing_else(
     requested: set[TopicPartition], named: set[TopicPartition], is_readable: bool
 ) -> None:
-    """[testVerifyFullFetchResponsePartitions, testVerifyFullFetchResponsePartitionsWithTopicIds] After one that does not,
-    the next request is in full and names no session."""
+    """[testVerifyFullFetchResponsePartitions, testVerifyFullFetchResponsePartitionsWithTopicIds, KafkaConsumerTest's
+    fetchResponseWithUnexpectedPartitionIsIgnored] After one that does not, the next request is in full and names no session."""
     talk = Conversation()
     talk.request(dict.fromkeys(requested, (0, -1)))
     assert talk.respond(*named) == (E.NONE if is_readable else E.NETWORK_EXCEPTION)

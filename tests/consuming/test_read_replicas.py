@@ -52,13 +52,18 @@ def test_a_replica_that_the_metadata_lacks_is_looked_up_and_the_leader_asked_aga
 
 
 def test_after_metadata_max_age_the_leader_is_asked_again() -> None:
+    """SubscriptionStateTest.testPreferredReadReplicaLease"""
     driven = reading_from_follower(replica_max_age_ms=1_000)
-    driven.now_ms = 999
+    driven.now_ms = 1_000
     sent = driven.sent()
     assert sent.node_id == FOLLOWER
     driven.answer(sent, {T0: rows(0)})
-    driven.now_ms = 1_000
-    assert driven.sent().node_id == LEADER
+    driven.now_ms = 1_001
+    sent = driven.sent()
+    assert sent.node_id == LEADER
+    driven.answer(sent, {T0: rows(0, FOLLOWER)})
+    driven.now_ms = 2_001
+    assert driven.sent().node_id == FOLLOWER
 
 
 def test_a_replica_that_is_gone_from_the_metadata_is_not_asked() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.consuming.fetch_effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
-from coterie.consuming.position import FetchState
+from coterie.consuming.position import UNKNOWN, FetchState
 from coterie.wire.errors import ErrorCode
 from tests.consuming.cluster import NO_LEADER, T0, T1, U0
 from tests.consuming.driven import Driven
@@ -43,7 +43,8 @@ class Validating(Driven):
 
 def test_a_position_of_an_older_epoch_is_validated_before_it_is_fetched() -> None:
     """[testOffsetValidationAwaitsNodeApiVersion, testMaybeValidatePositionForCurrentLeader, testValidatePositionsSuccess,
-    testValidatePositionsAbortIfNoApiVersionsToCheckAgainstThenRecovers]"""
+    testValidatePositionsAbortIfNoApiVersionsToCheckAgainstThenRecovers, testMaybeCompleteValidation,
+    testCompleteValidationShouldClearAwaitingValidation]"""
     driven = Validating(read=5, end=6)
     sent = driven.validation()
     assert driven.state is FetchState.AWAIT_VALIDATION
@@ -86,17 +87,57 @@ def test_a_leader_is_asked_once() -> None:
     driven.validation()
 
 
-def test_a_position_without_an_epoch_is_not_validated() -> None:
-    """[testSeekUnvalidatedWithNoOffsetEpoch]"""
+@pytest.mark.parametrize("is_validating", [False, True])
+@pytest.mark.parametrize("epoch", [-1, 1])
+def test_a_seek_without_an_epoch_or_with_the_leaders_own_is_not_validated(epoch: int, is_validating: bool) -> None:
+    """[testSeekUnvalidatedWithNoOffsetEpoch, testSeekUnvalidatedWithNoEpochClearsAwaitingValidation,
+    testSeekValidatedShouldClearAwaitingValidation]"""
     driven = Validating(read=5, end=6)
-    driven.machine.seek(T0, 2)
+    if is_validating:
+        driven.validation()
+    driven.machine.seek(T0, 2, epoch)
+    assert driven.state is FetchState.FETCHING
     driven.sent()
+    driven.cluster.metadata(driven.known)
+    assert driven.effects() == []
+    assert (driven.state, driven.machine.positions[T0].offset) == (FetchState.FETCHING, 2)
 
 
-def test_a_position_of_the_leaders_own_epoch_is_not_validated() -> None:
-    driven = Driven({T0: 0}, validates=True)
-    driven.machine.seek(T0, 3, 0)
+def test_a_reset_ends_a_validation() -> None:
+    """[testOffsetResetWhileAwaitingValidation, testMaybeCompleteValidationAfterOffsetReset]"""
+    driven = Validating(read=5, end=6)
+    sent = driven.validation()
+    driven.machine.seek(T0, UNKNOWN)
+    assert not driven.ends(sent)
+    assert (driven.machine.initializing(), driven.machine.positions[T0].offset) == ([T0], UNKNOWN)
+
+
+def test_metadata_without_epochs_ends_a_validation() -> None:
+    """[testSeekUnvalidatedWithOffsetEpoch, testOffsetValidationSkippedForOldResponse] Nor is a response taken that comes after
+    it."""
+    driven = Validating(read=5, end=3)
+    sent = driven.validation()
+    driven.cluster.metadata(driven.known, version=8)
+    assert [type(effect) for effect in driven.effects()] == [SendFetch]
+    assert driven.state is FetchState.FETCHING
+    assert not driven.ends(sent)
+    assert driven.machine.positions[T0].offset == 5
+
+
+@pytest.mark.parametrize("epoch", [-1, 0])
+def test_a_reset_beside_a_broker_that_cannot_tell(epoch: int) -> None:
+    """[resetOffsetNoValidation]"""
+    driven = Validating(read=6, end=6)
+    driven.machine.positions[T0].state = FetchState.AWAIT_RESET
+    assert driven.effects() == []
+    assert driven.machine.resets_due() == [T0]
+    driven.machine.seek(T0, 4, epoch)
+    assert driven.machine.resets_due() == []
+    if epoch >= 0:
+        driven.machine.validation_unserved(driven.validation())
     driven.sent()
+    driven.cluster.metadata(driven.known)
+    assert driven.effects() == []
 
 
 def test_a_committed_offset_of_an_older_epoch_is_validated() -> None:

@@ -26,6 +26,17 @@ def text(value: Any, name: str) -> str:
     return value
 
 
+def _not_blank(name: str, what: str) -> str:
+    if not name.strip():
+        raise ValueError(f"{what} must not be empty or blank")
+    return name
+
+
+def pattern(value: Any) -> str:
+    """Raises TypeError, and ValueError for an empty one."""
+    return _not_blank(text(value, "the pattern"), "the pattern")
+
+
 def integer(value: Any, name: str) -> int:
     """Also one of numpy's. Raises TypeError."""
     if type(value) is int:
@@ -102,11 +113,19 @@ def names(given: Any, what: str) -> list[str]:
     return [text(name, f"each of {what}") for name in given]
 
 
+def subscribed_topics(given: Any) -> frozenset[str]:
+    """Raises TypeError, and ValueError for none at all or one without a name."""
+    topics = frozenset(_not_blank(name, "a topic's name") for name in names(given, "topics"))
+    if not topics:
+        raise ValueError("subscribe needs a topic; call unsubscribe to leave the group")
+    return topics
+
+
 def topic_partition(given: Any) -> TopicPartition:
     """Raises TypeError, ValueError."""
     if not isinstance(given, tuple) or len(given) != 2:
         raise TypeError(f"a partition is named by a tuple (topic, partition), not {given!r}")
-    return TopicPartition(text(given[0], "topic"), partition_number(given[1]))
+    return TopicPartition(_not_blank(text(given[0], "topic"), "a topic's name"), partition_number(given[1]))
 
 
 def partitions(given: Any) -> list[TopicPartition]:

@@ -42,7 +42,13 @@ class AutoCommit:
 
     def if_due(self) -> None:
         """Begins the commit that is due; a failed one is made up for by the next."""
-        token = self._schedule.poll(self._consumed, now_ms())
+        self._follow(self._schedule.poll(self._consumed, now_ms()))
+
+    def give_up(self) -> None:
+        """Begins a commit before another assignment replaces this one."""
+        self._follow(self._schedule.give_up(self._consumed))
+
+    def _follow(self, token: int | None) -> None:
         if token is not None:
             self._committer.follow_async(token, {}, _ignore)
 

@@ -43,6 +43,7 @@ class Callbacks:
     async def _revoke(self, effect: Revoke, membership: Membership) -> None:
         """Reported to the member once, when the callback has ended: not where it is cancelled and runs again."""
         partitions, failure = _named(effect.partitions), None
+        self._fetcher.machine.in_callback(partitions, begins=True)
         lost = effect.lost or membership.machine.lost  # the membership may have ended since
         try:
             if not lost:
@@ -80,12 +81,17 @@ class Callbacks:
     async def _assigned(self, effect: Assigned, membership: Membership) -> None:
         self.rebalanced_s = time.monotonic()
         self._fetcher.assign(effect.partitions)
+        added = _named(effect.added)
+        self._fetcher.machine.in_callback(added, begins=True)
         try:
             membership.on_assignment(effect)
-            await call(self.listener.on_partitions_assigned(_named(effect.added)))
+            await call(self.listener.on_partitions_assigned(added))
         except Exception:
             membership.listener_returned(effect, failed=True)
             raise
+        finally:
+            self._fetcher.machine.in_callback(added, begins=False)
+            self._fetcher.wake()
         membership.listener_returned(effect, failed=False)
 
 

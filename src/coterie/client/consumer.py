@@ -88,6 +88,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         self._starts = StartingPositions(self._cluster, self._fetcher, self._committer, self._group_id is not None)
         self._membership: Membership | None = None
         self._assigned_by_user = False
+        self._subscribed_by: type | None = None  # the kind of the subscription
         self._auto_commit = AutoCommit(self._committer, self.settings, self._group_id, self._consumed)
         self._callbacks = Callbacks(self._fetcher, self._auto_commit, self.settings.max_poll_interval_ms / 1000)
         self._loop = PollLoop(self._fetcher, self._starts, self._callbacks, self._auto_commit)
@@ -105,9 +106,11 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Joins the group at the next poll; a compiled pattern stands for all topics whose whole name it matches, now and
-        later, and so does a `SubscriptionPattern`, which the broker matches. Raises ConfigError without a group.id, after
-        `assign`, or for a SubscriptionPattern without group.protocol=consumer; TypeError; RuntimeError after `close`.
+        """Joins the group; a compiled pattern stands for all topics whose whole name it matches, now and later, and so does a
+        `SubscriptionPattern`, which the broker matches. Partitions of topics that are no longer subscribed to are not read any
+        more, and revoked by the next rebalance. Raises ConfigError without a group.id, after `assign` or a subscription of
+        another kind, or for a SubscriptionPattern without group.protocol=consumer; TypeError, ValueError; RuntimeError after
+        `close`.
 
         >>> group = {"group.id": "readers", "auto.offset.reset": "earliest"}
         >>> async with Consumer(settings | group) as reader:
@@ -127,9 +130,11 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         if isinstance(topics, str):
             raise ConfigError(f"subscribe takes a list of topics or a compiled pattern, not the string {topics!r}")
         if isinstance(topics, re.Pattern | SubscriptionPattern):
-            arguments.text(topics.pattern, "the pattern")
+            arguments.pattern(topics.pattern)
         else:
-            topics = arguments.names(topics, "topics")
+            topics = arguments.subscribed_topics(topics)
+        if self._membership is not None and type(topics) is not self._subscribed_by:
+            raise ConfigError("topics, a pattern and a SubscriptionPattern cannot be mixed; call unsubscribe first")
         membership = self._membership or make_membership(self._cluster, self._group_id, self._fetcher.arrived.set)
         if isinstance(topics, re.Pattern):
             membership.subscribe_pattern(topics)
@@ -138,6 +143,8 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         else:
             membership.subscribe(topics)
         self._membership = self._committer.membership = self._loop.membership = membership
+        self._subscribed_by = type(topics)
+        self._fetcher.subscribe(topics if isinstance(topics, frozenset) else None)
         self._callbacks.listener = listener or self._callbacks.listener
         self._auto_commit.restart()
 
@@ -151,16 +158,22 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         self._loop.require_open()
         await self._leave("the consumer unsubscribed", self._cluster.timeout_s)
         self._fetcher.assign(())
+        self._fetcher.subscribe(None)
         self._assigned_by_user = False
 
     async def assign(self, partitions: Iterable[PartitionLike]) -> None:
-        """Reads these partitions, without membership: from the committed offset, else by auto.offset.reset. Raises
-        KafkaError where that could not be looked up within request.timeout.ms; they are assigned all the same, and the
-        next poll looks again."""
+        """Reads these partitions, without membership: from the committed offset, else by auto.offset.reset. What was read of
+        the partitions assigned before is committed where that is automatic; none at all is as `unsubscribe`. Raises KafkaError
+        where the positions could not be looked up within request.timeout.ms; they are assigned all the same, and the next poll
+        looks again."""
         self._loop.require_open()
+        wanted = arguments.partitions(partitions)
+        if not wanted:
+            await self.unsubscribe()
+            return
         if self._membership is not None:
             raise ConfigError("subscribe and assign cannot be mixed; call unsubscribe first")
-        wanted = arguments.partitions(partitions)
+        self._auto_commit.give_up()
         self._assigned_by_user = True
         self._fetcher.assign(wanted)
         self._auto_commit.restart()
@@ -171,9 +184,11 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         return set(self._fetcher.positions)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """For `Producer.send_offsets_to_transaction`. Raises ConfigError without a group.id."""
+        """For `Producer.send_offsets_to_transaction`. Raises ConfigError without a group.id; RuntimeError after `close`."""
+        self._loop.require_open()
         if self._membership is None:
-            return ConsumerGroupMetadata(self._committer.group_id())
+            group_id, instance_id = self._committer.group_id(), self.settings.group_instance_id
+            return ConsumerGroupMetadata(group_id, group_instance_id=instance_id)
         machine = self._membership.machine
         return ConsumerGroupMetadata(
             machine.config.group_id, machine.generation, machine.member_id, machine.config.group_instance_id

@@ -11,6 +11,7 @@ from coterie.client.offsets import list_offsets
 from coterie.client.polling import PollLoop
 from coterie.client.settings import ClientSettings
 from coterie.client.types import ByPartition, PartitionLike, TopicPartition
+from coterie.consuming.position import UNKNOWN
 
 
 class ConsumerPositions:
@@ -27,10 +28,11 @@ class ConsumerPositions:
         return self._fetcher.positions[TopicPartition(*partition)].offset
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Records not read yet, by partition, as of the last fetch; never negative. With read_committed up to the first
-        open transaction."""
+        """Records not read yet, by partition, as of the last fetch or `end_offsets`; never negative. With read_committed up to
+        the first open transaction."""
         stable = self.settings.committed_only
-        ends = {tp: p.last_stable_offset if stable else p.high_watermark for tp, p in self._fetcher.positions.items()}
+        known = {tp: p for tp, p in self._fetcher.positions.items() if p.offset != UNKNOWN}
+        ends = {tp: p.last_stable_offset if stable else p.high_watermark for tp, p in known.items()}
         return {tp: max(end - self.position(tp), 0) for tp, end in ends.items() if end >= 0}
 
     def seek(self, partition: PartitionLike, offset: int) -> None:
@@ -111,7 +113,9 @@ class ConsumerPositions:
         >>> print((await consumer.end_offsets([("orders", 0)]))[TopicPartition("orders", 0)])
         3
         """
-        return await self._offsets(dict.fromkeys(arguments.partitions(partitions), -1))
+        ends = await self._offsets(dict.fromkeys(arguments.partitions(partitions), -1))
+        self._fetcher.machine.ends_seen(ends, committed_only=self.settings.committed_only)
+        return ends
 
     async def beginning_offsets(self, partitions: Iterable[PartitionLike]) -> dict[TopicPartition, int]:
         """The offset of the first record that each partition still has. Raises KafkaError."""

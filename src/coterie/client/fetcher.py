@@ -81,6 +81,11 @@ class Fetcher:
         self.machine.assign([TopicPartition(*partition) for partition in partitions])
         self.wake()
 
+    def subscribe(self, topics: frozenset[str] | None) -> None:
+        """Partitions of other topics are not read any more; None: all are."""
+        self.machine.subscribe(topics)
+        self.wake()
+
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         self.machine.drop(partitions)
 

@@ -32,8 +32,10 @@ OfListOffsets = SendListOffsets | RefreshMetadata
 OfOffsetFetch = SendOffsetFetch | LookUpCoordinator
 
 
-def list_offsets_steps(lookup: OffsetLookup) -> Generator[OfListOffsets | Pause, Any, dict[TopicPartition, int]]:
-    """Returns the offsets. Raises KafkaError."""
+def list_offsets_steps(
+    lookup: OffsetLookup, arrived: Callable[[dict[TopicPartition, int]], None] | None = None
+) -> Generator[OfListOffsets | Pause, Any, dict[TopicPartition, int]]:
+    """Returns the offsets; ``arrived`` is called with those of each response. Raises KafkaError."""
     errors: dict[ErrorCode, KafkaError] = {}  # the last one of each code that a request as a whole ended with
     while not lookup.is_done:
         for effect in lookup.next(now_ms()):
@@ -50,6 +52,8 @@ def list_offsets_steps(lookup: OffsetLookup) -> Generator[OfListOffsets | Pause,
                 lookup.failed(effect, code, now_ms(), _jitter())
             else:
                 lookup.answered(effect, response, now_ms(), _jitter())
+                if arrived is not None:
+                    arrived({tp: lookup.offsets[tp] for tp in effect.partitions if tp in lookup.offsets})
         due_ms = lookup.next_deadline_ms()
         if due_ms is not None:
             yield _until(due_ms)

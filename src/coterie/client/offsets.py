@@ -4,7 +4,7 @@ coordinator."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from coterie.client.admin_types import PartitionLag
@@ -39,11 +39,16 @@ NEW_TOPIC_S = 5.0  # in which every broker knows a topic that was just created
 
 
 async def list_offsets(
-    cluster: Cluster, timestamps: ByPartition[int], *, committed: bool = False, wait: bool = True
+    cluster: Cluster,
+    timestamps: ByPartition[int],
+    *,
+    committed: bool = False,
+    wait: bool = True,
+    arrived: Callable[[dict[TopicPartition, int]], None] | None = None,
 ) -> dict[TopicPartition, int]:
     """The offset for each timestamp (-1 end, -2 start); -1 where no record is that late. ``committed``: the end is where
     the first open transaction begins. ``wait``: what may pass is retried until request.timeout.ms, a topic that no broker
-    knows for NEW_TOPIC_S. Raises KafkaError."""
+    knows for NEW_TOPIC_S. ``arrived`` is called with the offsets of each response. Raises KafkaError."""
     wanted = {TopicPartition(*partition): timestamp for partition, timestamp in timestamps.items()}
     config = LookupConfig(
         timeout_ms=cluster.timeout_s * 1000 if wait else 0,
@@ -59,7 +64,7 @@ async def list_offsets(
             return await cluster.request(effect.request, effect.node_id)
         return await cluster.refresh(effect.topics)
 
-    return await run_steps(list_offsets_steps(lookup), carry_out)
+    return await run_steps(list_offsets_steps(lookup, arrived), carry_out)
 
 
 async def committed_offsets(

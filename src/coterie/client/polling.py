@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from coterie.client import arguments
 from coterie.client.auto_commit import AutoCommit
 from coterie.client.callbacks import Callbacks
-from coterie.client.errors import WakeupError
+from coterie.client.errors import ConfigError, WakeupError
 from coterie.client.fetcher import Fetcher
 from coterie.client.membership import Membership
 from coterie.client.starting import StartingPositions
@@ -28,7 +28,7 @@ class PollLoop:
         self.membership: Membership | None = None
         self.closed = False
         self._fetcher, self._starts, self._callbacks, self._auto_commit = fetcher, starts, callbacks, auto_commit
-        self._lookup: asyncio.Task[None] | None = None
+        self._lookups: set[asyncio.Task[None]] = set()
         self._running = self._woken = False
 
     def require_open(self) -> None:
@@ -41,6 +41,8 @@ class PollLoop:
         `Consumer.poll`."""
         deadline_s = time.monotonic() + arguments.milliseconds(timeout_ms) / 1000
         self.require_open()
+        if self.membership is None and not self._fetcher.positions:
+            raise ConfigError("poll needs a subscription or an assignment; call subscribe or assign first")
         if self._running:
             raise RuntimeError("two tasks use this consumer at once; give each its own")
         self._running = True
@@ -54,14 +56,17 @@ class PollLoop:
                     await self._callbacks.run(self.membership)
                     _raise_complaint(self.membership)
                 self._auto_commit.if_due()
-                await self._positions_known(deadline_s)
+                self._look_positions_up()
                 if self._fetcher.error is not None:
                     error, self._fetcher.error = self._fetcher.error, None
                     raise error
                 self._fetcher.raise_damage()
                 polled = take()
                 left_s = deadline_s - time.monotonic()
-                if polled or left_s <= 0:
+                if polled:
+                    return polled
+                if left_s <= 0:
+                    await asyncio.sleep(0)  # or polls in a row without a timeout would let nothing arrive
                     return polled
                 await self._something_came(left_s)
         finally:
@@ -95,23 +100,25 @@ class PollLoop:
             self._woken = False
             raise WakeupError
 
-    async def _positions_known(self, deadline_s: float) -> None:
-        """Looks missing positions up, no longer than until the deadline; the next poll waits for the same lookup."""
-        task = self._lookup
-        if task is None:
-            if not self._starts.due():
-                return
-            task = self._lookup = asyncio.create_task(self._starts.find())
-            task.add_done_callback(lambda t: t.cancelled() or t.exception())  # a close may come before the next poll
-        if not task.done():
-            await asyncio.wait({task}, timeout=max(deadline_s - time.monotonic(), 0))
-        if task.done():
-            self._lookup = None
+    def _look_positions_up(self) -> None:
+        """Begins the lookup of positions that are missing; meanwhile other partitions are read. Raises the error of one that
+        has ended."""
+        if self._starts.due():
+            task = asyncio.create_task(self._starts.find())
+            self._lookups.add(task)
+            task.add_done_callback(self._looked_up)
+        for task in [task for task in self._lookups if task.done()]:
+            self._lookups.discard(task)
             task.result()
 
+    def _looked_up(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            task.exception()  # a close may come before the next poll
+        self._fetcher.arrived.set()
+
     def cancel_lookup(self) -> None:
-        if self._lookup is not None:
-            self._lookup.cancel()
+        for task in self._lookups:
+            task.cancel()
 
 
 def _raise_complaint(membership: Membership) -> None:

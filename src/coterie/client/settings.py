@@ -333,6 +333,10 @@ def client_settings(given: Mapping[str, object]) -> ClientSettings:
             f"{', '.join(refused)} cannot be set with group.protocol={settings.group_protocol}: leave "
             f"{'it' if len(refused) == 1 else 'them'} out{_INSTEAD[settings.group_protocol]}"
         )
+    if settings.group_id is not None and not settings.group_id.strip():
+        raise ConfigError("group.id must not be empty or blank: leave it out to read without a group")
+    if settings.group_id is None and settings.enable_auto_commit and "enable.auto.commit" in names:
+        raise ConfigError("enable.auto.commit=true needs a group.id: leave it out to read without a group")
     return settings
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from coterie.client.cluster import Cluster
 from coterie.client.committer import Committer
@@ -10,6 +11,7 @@ from coterie.client.errors import KafkaError
 from coterie.client.fetcher import Fetcher
 from coterie.client.offsets import list_offsets
 from coterie.client.types import OffsetAndMetadata, TopicPartition
+from coterie.consuming.position import FetchState, Position
 from coterie.wire.errors import ErrorCode
 
 _RESET = {"earliest": -2, "latest": -1}
@@ -21,6 +23,7 @@ class StartingPositions:
     def __init__(self, cluster: Cluster, fetcher: Fetcher, committer: Committer, in_group: bool) -> None:
         self._cluster, self._fetcher, self._committer, self._in_group = cluster, fetcher, committer, in_group
         self._policy = cluster.settings.auto_offset_reset
+        self._under_way: dict[int, Position] = {}  # by id: of the positions that a lookup is under way for
         self._reset_at_s = float("-inf")  # by the loop's clock: not before, since the last reset failed
 
     async def find_within(self, timeout_s: float) -> None:
@@ -34,34 +37,54 @@ class StartingPositions:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
 
     def due(self) -> bool:
-        """Whether a partition has no position, or one that its log does not have."""
-        return bool(self._fetcher.machine.initializing() or self._fetcher.machine.resets_due())
+        """Whether a partition has no position, or one that its log does not have, and nothing is under way for it."""
+        return bool(self._due())
+
+    def _due(self) -> dict[TopicPartition, Position]:
+        machine = self._fetcher.machine
+        positions = {tp: machine.positions[tp] for tp in [*machine.initializing(), *machine.resets_due()]}
+        return {tp: position for tp, position in positions.items() if id(position) not in self._under_way}
 
     async def find(self) -> None:
-        """Raises KafkaError; then everything is looked up again with the next call."""
-        machine = self._fetcher.machine
-        new = machine.initializing()
+        """Each position is set with the response that has it. Raises KafkaError; then the others are looked up again with the
+        next call."""
+        due = self._due()
+        self._under_way |= {id(position): position for position in due.values()}
+        try:
+            await self._find(due)
+        finally:
+            for position in due.values():
+                del self._under_way[id(position)]
+
+    async def _find(self, due: dict[TopicPartition, Position]) -> None:
+        new = [tp for tp, position in due.items() if position.state is FetchState.INITIALIZING]
         committed = await self._committer.committed(new) if self._in_group and new else {}
         starts = {tp: at for tp, at in committed.items() if at.offset >= 0}
-        lost = machine.resets_due()
-        reset = await self._reset([tp for tp in new if tp not in starts] + lost)
-        starts.update({tp: OffsetAndMetadata(offset) for tp, offset in reset.items()})
-        still_due = {*machine.initializing(), *machine.resets_due()}
+        self._begin(due, starts)
+        await self._reset(due, [tp for tp in due if tp not in starts])
+
+    def _begin(
+        self, due: Mapping[TopicPartition, Position], starts: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
         for partition, start in starts.items():
-            if partition in still_due:  # else sought or revoked meanwhile: then that counts
+            if self._fetcher.machine.positions.get(partition) is due[partition]:  # else sought or revoked meanwhile
                 self._fetcher.seek(partition, start.offset, start.leader_epoch)
 
-    async def _reset(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    async def _reset(self, due: Mapping[TopicPartition, Position], partitions: list[TopicPartition]) -> None:
         if not partitions:
-            return {}
+            return
         if self._policy == "none":
             text = f"{_name(partitions[0])} has no offset to start from, and auto.offset.reset is none"
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
         loop, settings = asyncio.get_running_loop(), self._cluster.settings
         await asyncio.sleep(max(self._reset_at_s - loop.time(), 0))
         timestamps = dict.fromkeys(partitions, _RESET[self._policy])
+
+        def arrived(offsets: dict[TopicPartition, int]) -> None:
+            self._begin(due, {tp: OffsetAndMetadata(offset) for tp, offset in offsets.items()})
+
         try:
-            return await list_offsets(self._cluster, timestamps, committed=settings.committed_only)
+            await list_offsets(self._cluster, timestamps, committed=settings.committed_only, arrived=arrived)
         except KafkaError:
             self._reset_at_s = loop.time() + settings.retry_backoff_ms / 1000
             raise

@@ -3,7 +3,7 @@ SubscriptionState and FetchCollector)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from coterie.consuming.position import UNKNOWN_EPOCH, FetchState, Position, Stored, Unreadable
@@ -18,12 +18,26 @@ class AssignedPositions:
     def __init__(self) -> None:
         self.positions: dict[TopicPartition, Position] = {}
         self.records_taken = 0
+        self._topics: frozenset[str] | None = None  # subscribed to; None: any
 
     # -- what to read -------------------------------------------------------------------------------------------------
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Reads these and no others. A partition that stays keeps its position and what is buffered; a new one has neither."""
         self.positions = {tp: self.positions.get(tp) or Position(tp) for tp in partitions}
+        self.subscribe(self._topics)
+
+    def subscribe(self, topics: frozenset[str] | None) -> None:
+        """Partitions of other topics are not read until the rebalance that revokes them; None: there are none."""
+        self._topics = topics
+        for tp, position in self.positions.items():
+            position.unsubscribed = topics is not None and tp.topic not in topics
+
+    def in_callback(self, partitions: Iterable[TopicPartition], *, begins: bool) -> None:
+        """The listener is notified of these, or has returned: meanwhile they are not read."""
+        for partition in partitions:
+            if partition in self.positions:
+                self.positions[partition].in_callback = begins
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """Reads these no more."""
@@ -33,15 +47,22 @@ class AssignedPositions:
     def seek(self, partition: TopicPartition, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
         """UNKNOWN makes the position be looked up again. ``epoch``: the leader epoch of the record before the offset. What is
         buffered is dropped; a pause after an error stays."""
-        old = self.positions[partition]
-        new = Position(partition, paused=old.paused)
-        new.retries, new.retry_at_ms, new.leader_due = old.retries, old.retry_at_ms, old.leader_due
+        new = self.positions[partition].anew()
         new.start_at(offset, epoch)
         self.positions[partition] = new
 
+    def ends_seen(self, offsets: Mapping[TopicPartition, int], *, committed_only: bool) -> None:
+        """Where these logs end, or with ``committed_only`` where the first open transaction begins."""
+        for partition, offset in offsets.items():
+            position = self.positions.get(partition)
+            if position is not None and committed_only:
+                position.last_stable_offset = offset
+            elif position is not None:
+                position.high_watermark = offset
+
     def initializing(self) -> list[TopicPartition]:
-        """The partitions without a position."""
-        return [tp for tp, p in self.positions.items() if p.state is FetchState.INITIALIZING]
+        """The partitions without a position, unless the listener is being notified of them."""
+        return [tp for tp, p in self.positions.items() if p.state is FetchState.INITIALIZING and not p.in_callback]
 
     def resets_due(self) -> list[TopicPartition]:
         """The partitions whose offset the log does not have, once what was fetched before is handed out."""
@@ -60,7 +81,7 @@ class AssignedPositions:
         self.polled()
         polled: dict[TopicPartition, list[Record[Any, Any]]] = {}
         for where, position in self.positions.items():
-            if position.paused:
+            if position.is_held:
                 continue
             while limit > 0 and position.is_buffered():
                 try:
@@ -86,7 +107,7 @@ class AssignedPositions:
     ) -> Record[Any, Any] | None:
         """The next record of a partition, if it is decoded already and may be handed out."""
         position = self.positions.get(partition)
-        if position is None or position.paused or not position.is_unfolded():
+        if position is None or position.is_held or not position.is_unfolded():
             return None
         records = position.take(1)
         if deserialize is not None:
@@ -113,7 +134,7 @@ class AssignedPositions:
         self.polled()
         polled: dict[TopicPartition, tuple[int, list[Stored]]] = {}
         for where, position in self.positions.items():
-            if not position.paused and position.stored:
+            if not position.is_held and position.stored:
                 before = position.offset
                 polled[where] = (before, list(position.take_batches(limit_bytes)))
         self._last_comes_last(polled)
@@ -131,7 +152,7 @@ class AssignedPositions:
         waits."""
         for where, position in self.positions.items():
             damage = position.damage
-            if damage is None or position.paused:
+            if damage is None or position.is_held:
                 continue
             if not position.is_buffered() or position.offset >= damage.offset:
                 return where, damage

@@ -51,6 +51,11 @@ class AutoCommitSchedule:
             return None
         return self.commits.commit(offsets, now_ms, timeout_ms, CommitPurpose.REVOCATION)
 
+    def give_up(self, consumed: Consumed) -> int | None:
+        """Begins the asynchronous commit of positions that another assignment replaces without a rebalance."""
+        offsets = consumed()
+        return self.commits.commit_async(offsets) if self.interval_ms is not None and offsets else None
+
     def ended(self, result: CommitEnded, now_ms: float, jitter: float) -> None:
         """A commit has ended, whether of this schedule or not."""
         if result.token != self.token:

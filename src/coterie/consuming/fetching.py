@@ -107,7 +107,7 @@ class Fetching(AssignedPositions):
     def _reader(self, position: Position, leader: int, now_ms: float) -> int:
         """The replica that the leader named, for as long as that counts, else the leader (AbstractFetch.selectReadReplica)."""
         replica = position.read_replica
-        if replica is None or now_ms >= position.replica_until_ms or self._known.address(replica) is None:
+        if replica is None or now_ms > position.replica_until_ms or self._known.address(replica) is None:
             position.read_replica = None
             return leader
         return replica
@@ -139,8 +139,11 @@ class Fetching(AssignedPositions):
         """The metadata is new (OffsetFetcher.validatePositionsOnMetadataChange)."""
         self._checked_version = self._known.version
         for partition, position in self.positions.items():
-            if is_to_validate(position, self._known.leader_epoch(*partition)):
+            leader_epoch = self._known.leader_epoch(*partition)
+            if is_to_validate(position, leader_epoch):
                 self.positions[partition] = position.unvalidated()
+            elif position.state is FetchState.AWAIT_VALIDATION and leader_epoch == UNKNOWN_EPOCH:
+                position.state = FetchState.FETCHING  # a broker without epochs cannot tell
 
     def _validate(self, node_id: int, positions: dict[TopicPartition, Position]) -> SendValidation:
         epochs = {partition: self._known.leader_epoch(*partition) for partition in positions}

@@ -62,7 +62,8 @@ class Position:
     leader whose log is known to have it (KIP-320). ``retry_at_ms``: not fetched before, -inf where nothing failed;
     ``leader_due``: nor before the leader is looked up. ``refused``: the last fetch failed by an error that no retry mends;
     fetched again after the next poll. ``read_replica``: the broker that the leader named to read from, until
-    ``replica_until_ms`` (KIP-392)."""
+    ``replica_until_ms`` (KIP-392). ``paused`` by the user; ``unsubscribed``: its topic is not subscribed to any more;
+    ``in_callback``: the listener is being notified that it comes or goes."""
 
     partition: TopicPartition
     offset: int = UNKNOWN
@@ -80,6 +81,8 @@ class Position:
     high_watermark: int = -1
     last_stable_offset: int = -1
     paused: bool = False
+    unsubscribed: bool = False
+    in_callback: bool = False
     buffered_bytes: int = 0
     stored: deque[Stored] = field(default_factory=deque)
     _records: list[Record] = field(default_factory=list)
@@ -101,10 +104,21 @@ class Position:
             return self.stored[0].header.leader_epoch
         return self.offset_epoch
 
+    @property
+    def is_held(self) -> bool:
+        """Whether nothing of it is fetched and handed out for now."""
+        return self.paused or self.unsubscribed or self.in_callback
+
+    def anew(self) -> Position:
+        """Of the same partition: nothing is buffered, no response is awaited; a pause after an error stays."""
+        new = Position(self.partition, paused=self.paused, unsubscribed=self.unsubscribed, in_callback=self.in_callback)
+        new.retries, new.retry_at_ms, new.leader_due = self.retries, self.retry_at_ms, self.leader_due
+        return new
+
     def unvalidated(self) -> Position:
         """The same position, of which nothing is buffered and no response is awaited."""
-        new = Position(self.partition, paused=self.paused, refused=self.refused, validated_epoch=self.validated_epoch)
-        new.retries, new.retry_at_ms, new.leader_due = self.retries, self.retry_at_ms, self.leader_due
+        new = self.anew()
+        new.refused, new.validated_epoch = self.refused, self.validated_epoch
         new.high_watermark, new.last_stable_offset = self.high_watermark, self.last_stable_offset
         new.start_at(self.offset, self.known_epoch)
         new.state = FetchState.AWAIT_VALIDATION
@@ -116,7 +130,7 @@ class Position:
             return False
         if self.state is FetchState.AWAIT_VALIDATION:
             return True
-        return self.state is FetchState.FETCHING and not self.paused and self.buffered_bytes <= buffer_bytes
+        return self.state is FetchState.FETCHING and not self.is_held and self.buffered_bytes <= buffer_bytes
 
     def damaged(self, damage: Unreadable) -> None:
         """Not fetched any further; what is buffered before the damage is still handed out."""

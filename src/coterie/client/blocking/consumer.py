@@ -61,9 +61,11 @@ class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
     def subscribe(
         self, topics: Iterable[str] | re.Pattern[str] | SubscriptionPattern, listener: RebalanceListener | None = None
     ) -> None:
-        """Joins the group at the next poll; a compiled pattern stands for all topics whose whole name it matches, now and
-        later, and so does a `SubscriptionPattern`, which the broker matches. Raises ConfigError without a group.id, after
-        `assign`, or for a SubscriptionPattern without group.protocol=consumer; TypeError; RuntimeError after `close`."""
+        """Joins the group; a compiled pattern stands for all topics whose whole name it matches, now and later, and so does a
+        `SubscriptionPattern`, which the broker matches. Partitions of topics that are no longer subscribed to are not read any
+        more, and revoked by the next rebalance. Raises ConfigError without a group.id, after `assign` or a subscription of
+        another kind, or for a SubscriptionPattern without group.protocol=consumer; TypeError, ValueError; RuntimeError after
+        `close`."""
         self._call(self._client.subscribe, topics, listener)
 
     def subscription(self) -> set[str]:
@@ -76,9 +78,10 @@ class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
         self._await(self._client.unsubscribe)
 
     def assign(self, partitions: Iterable[PartitionLike]) -> None:
-        """Reads these partitions, without membership: from the committed offset, else by auto.offset.reset. Raises
-        KafkaError where that could not be looked up within request.timeout.ms; they are assigned all the same, and the
-        next poll looks again."""
+        """Reads these partitions, without membership: from the committed offset, else by auto.offset.reset. What was read of
+        the partitions assigned before is committed where that is automatic; none at all is as `unsubscribe`. Raises KafkaError
+        where the positions could not be looked up within request.timeout.ms; they are assigned all the same, and the next poll
+        looks again."""
         self._await(self._client.assign, partitions)
 
     def assignment(self) -> set[TopicPartition]:
@@ -86,7 +89,7 @@ class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
         return self._call(self._client.assignment)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """For `Producer.send_offsets_to_transaction`. Raises ConfigError without a group.id."""
+        """For `Producer.send_offsets_to_transaction`. Raises ConfigError without a group.id; RuntimeError after `close`."""
         return self._call(self._client.group_metadata)
 
     @property
@@ -150,8 +153,8 @@ class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
         return self._call(self._client.position, partition)
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Records not read yet, by partition, as of the last fetch; never negative. With read_committed up to the first
-        open transaction."""
+        """Records not read yet, by partition, as of the last fetch or `end_offsets`; never negative. With read_committed up to
+        the first open transaction."""
         return self._call(self._client.lag)
 
     def seek(self, partition: PartitionLike, offset: int) -> None:
