@@ -24,6 +24,7 @@ from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.list_transactions import ListTransactionsRequest
 from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from coterie.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from tests.awaiting import until_in_thread
 
 
 @pytest.fixture
@@ -149,8 +150,9 @@ def test_a_pattern_matches_whole_names(socket: BrokerSocket, pattern: str, match
     assert names(socket, ListTransactionsRequest(transactional_id_pattern=pattern)) == matched
 
 
-@pytest.mark.parametrize("pattern", ["[", "*", ".*(", "(?=a).*", "(a)\\1", "a*+", "x{1001}"])
+@pytest.mark.parametrize("pattern", ["[", "*", ".*(", "(ab(cd", "(?=a).*", "(a)\\1", "a*+", "x{1001}"])
 def test_what_re2_lacks_is_refused(socket: BrokerSocket, pattern: str) -> None:
+    """testListTransactionsFilteringWithInvalidPattern."""
     answer = socket.request(ListTransactionsRequest(transactional_id_pattern=pattern))
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
@@ -171,3 +173,23 @@ def test_an_admin_ends_a_hanging_transaction(socket: BrokerSocket) -> None:
     assert mark(producer_id, 2) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert mark(-1, 3) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert socket.request(WriteTxnMarkersRequest([WritableTxnMarker(1, 0, False, [], 0)])).markers == []
+
+
+def test_an_expired_transactional_id_is_removed() -> None:
+    """testDescribeTransactionsWithExpiringTransactionalId: also at the next load, as its tombstone is in the log."""
+    with LocalBroker({"transactional.id.expiration.ms": "1"}) as broker:
+        broker.create_topic("t", 2)
+        socket, transactions = BrokerSocket(broker.host, broker.port), broker.broker.transactions
+        begin(socket, "open", [0])
+        socket.request(InitProducerIdRequest("idle", 60_000))
+
+        def removed() -> bool:
+            broker._call(transactions.remove_expired)
+            return described(socket, "idle").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+        until_in_thread(removed, "the transactional id did not expire")
+        broker._call(transactions.by_id.clear)
+        broker._call(transactions.load)
+        assert described(socket, "idle").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        assert described(socket, "open").transaction_state == "Ongoing"
+        socket.close()

@@ -219,6 +219,10 @@ class BrokerNode:
                 current.transaction_abort_timed_out_transaction_cleanup_interval_ms,
                 self._abort_timed_out,
             ),
+            (
+                current.transaction_remove_expired_transaction_cleanup_interval_ms,
+                self._remove_expired_transactional_ids,
+            ),
             (FLUSH_CHECK_MS, self._flush_due),
         ]
 
@@ -227,6 +231,12 @@ class BrokerNode:
             self.transactions.abort_timed_out()
         elif self.transaction_requests is not None:
             self.transaction_requests.coordinator.tick()
+
+    def _remove_expired_transactional_ids(self) -> None:
+        if not self.topics.in_cluster:
+            self.transactions.remove_expired()
+        elif self.transaction_requests is not None:
+            self.transaction_requests.coordinator.remove_expired()
 
     def _retain(self) -> None:
         now_ms = self.clock.now_ms()

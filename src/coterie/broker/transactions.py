@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Protocol
 
 from coterie.broker.clock import Clock
@@ -17,13 +18,19 @@ from coterie.broker.features import TRANSACTION_VERSION, Features
 from coterie.broker.groups import GroupCoordinator
 from coterie.broker.replica_effects import ReplicaEffects
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
 from coterie.broker.topics import Topics
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.producer_ids import ProducerIds
-from coterie.coordinator.transactions.state import BUMPS_FROM, TopicPartition, Transaction, decode_transaction
-from coterie.coordinator.transactions.state_log import load_by_chunks
+from coterie.coordinator.transactions.state import (
+    BUMPS_FROM,
+    TopicPartition,
+    Transaction,
+    decode_transaction,
+    transactional_id_of,
+)
+from coterie.coordinator.transactions.state_log import load_by_chunks, tombstone_batches
 from coterie.coordinator.transactions.steps import TXN_OFFSET_COMMIT_V2_FROM, Claim, offsets_claim
 from coterie.coordinator.transactions.verification import for_offsets, for_produce
 from coterie.log.filesystem import FileSystem
@@ -75,6 +82,7 @@ class TransactionCoordinator:
         self._topics, self._groups, self._clock = topics, groups, clock
         self._producer_ids, self._features, self._effects = producer_ids, features, effects
         self.machine = TransactionMachine(self, settings.current.transaction_max_timeout_ms)
+        self._expiration_ms = settings.current.transactional_id_expiration_ms
         is_new = TRANSACTIONS_TOPIC not in topics.by_name and OFFSETS_TOPIC not in topics.by_name
         self.machine.loaded = is_new and not topics.in_cluster
         groups.transactions = self
@@ -100,7 +108,11 @@ class TransactionCoordinator:
 
     def _load(self, key: bytes | None, value: bytes | None) -> None:
         try:
-            if key is not None and value is not None:
+            if key is None:
+                return
+            if value is None:
+                self.by_id.pop(transactional_id_of(key), None)
+            else:
                 stored = decode_transaction(key, value)
                 self.by_id[stored.transactional_id] = stored
         except (WireError, ValueError) as error:
@@ -186,6 +198,21 @@ class TransactionCoordinator:
                 "aborted the transaction of %s: open for more than %d ms", aborted.transactional_id, aborted.timeout_ms
             )
 
+    def remove_expired(self) -> None:
+        """Every transaction.remove.expired.transaction.cleanup.interval.ms: the transactional ids that were not used for
+        transactional.id.expiration.ms."""
+        now_ms = self._clock.now_ms()
+        expired: dict[int, list[Transaction]] = {}
+        for transaction in self.machine.expired(now_ms, self._expiration_ms):
+            expired.setdefault(self._partition_of(transaction).index, []).append(transaction)
+        for index, transactions in expired.items():
+            partition = self._topics.transactions_topic().partitions[index]
+            max_bytes = min(partition.log.config.max_message_bytes, partition.log.config.segment_bytes)
+            for removed, batch in tombstone_batches(transactions, max_bytes, now_ms):
+                with suppress(Refusal):  # of a disk that fails: the next time, then
+                    self._append(partition, batch, now_ms)
+                    self.machine.remove(removed)
+
     # -- the machine's log ------------------------------------------------------------------------------------------
 
     def new_producer_id(self) -> int:
@@ -201,12 +228,17 @@ class TransactionCoordinator:
 
     def keep(self, transaction: Transaction) -> None:
         """Raises Refusal where the disk fails."""
-        topic = self._topics.transactions_topic()
-        partition = topic.partitions[partition_for(transaction.transactional_id, len(topic.partitions))]
         record = (transaction.updated_ms, transaction.key(), transaction.value(self.transaction_version()), ())
+        self._append(self._partition_of(transaction), encode_batch([record]), transaction.updated_ms)
+
+    def _partition_of(self, transaction: Transaction) -> Partition:
+        partitions = self._topics.transactions_topic().partitions
+        return partitions[partition_for(transaction.transactional_id, len(partitions))]
+
+    def _append(self, partition: Partition, batch: bytes, now_ms: int) -> None:
+        """Raises Refusal."""
         try:
-            now_ms = transaction.updated_ms
-            self._effects.append(partition, lambda log: log.append_own(encode_batch([record]), now_ms), now_ms)
+            self._effects.append(partition, lambda log: log.append_own(batch, now_ms), now_ms)
             partition.sync_if_due()
         except OSError as error:
             logger.error("%s cannot be written: %s", TRANSACTIONS_TOPIC, error)

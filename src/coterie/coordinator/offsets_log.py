@@ -71,6 +71,8 @@ class OffsetsLog:
         offset = self.log.log_start_offset
         while offset < self.log.end_offset:
             data, loaded = self.log.read(offset, LOAD_CHUNK_BYTES), 0
+            if not data:
+                return  # damage took what came before the end
             for position, header in batches(data):
                 if header.is_control:
                     committed = marker_of(data, position, header)

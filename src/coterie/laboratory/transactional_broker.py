@@ -14,6 +14,7 @@ from coterie.coordinator.stored import to_record
 from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.coordinator.transactions.state import TopicPartition, Transaction, decode_transaction
+from coterie.coordinator.transactions.state_log import load_by_chunks
 from coterie.coordinator.transactions.steps import END_TXN_V2_FROM, Claim
 from coterie.laboratory.broker_actor import Answer, BrokerActor, BrokerCommand, Died, Durability
 from coterie.laboratory.scenario_transactions import verify_or_add
@@ -21,8 +22,7 @@ from coterie.laboratory.transaction_checker import OFFSETS_PARTITION, Transactio
 from coterie.laboratory.world import World
 from coterie.log.config import LogConfig
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import TRANSACTIONAL_BIT, batches
-from coterie.records.decoding import decode_keys_and_values
+from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
@@ -66,16 +66,8 @@ class TransactionalBroker(BrokerActor):
         self._transaction_log = PartitionLog.open(self.fs, "__transaction_state-0", LogConfig(), clean=False)
         self._producer_ids = ProducerIds(self.fs)
         self.machine = TransactionMachine(self, MAX_TIMEOUT_MS)
-        offset = self._transaction_log.log_start_offset
-        while offset < self._transaction_log.end_offset:
-            data = self._transaction_log.read(offset, 1_000_000)
-            for position, header in batches(data):
-                for key, value, _ in decode_keys_and_values(data, position, header):
-                    assert key is not None
-                    assert value is not None
-                    stored = decode_transaction(key, value)
-                    self.machine.by_id[stored.transactional_id] = stored
-                offset = header.last_offset + 1
+        for _ in load_by_chunks(self._transaction_log, self._load_transaction):
+            pass
         self.checker.reloaded(self.machine.by_id)
         self.failing_appends = 0  # the disk works while it is loaded
         self.machine.complete_prepared(self.now_ms())
@@ -85,6 +77,12 @@ class TransactionalBroker(BrokerActor):
         self.machine.loaded = True
         self.checker.check(self.shard)
         self._upkeep_later(self.incarnation)
+
+    def _load_transaction(self, key: bytes | None, value: bytes | None) -> None:
+        assert key is not None
+        assert value is not None
+        stored = decode_transaction(key, value)
+        self.machine.by_id[stored.transactional_id] = stored
 
     def _upkeep_later(self, incarnation: int) -> None:
         def upkeep() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -12,8 +14,11 @@ from coterie.broker.broker import Broker
 from coterie.broker.cluster.peer_requests import PeerRequests
 from coterie.broker.cluster.transaction_coordinator import ClusterTransactions
 from coterie.broker.cluster_view import ClusterView, LiveBroker
+from coterie.broker.features import TRANSACTION_VERSION, FeatureUpdate, UpgradeType
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topic import TRANSACTIONS_TOPIC
+from coterie.broker.topic import TRANSACTIONS_TOPIC, Partition
+from coterie.coordinator.partitioning import partition_for
+from coterie.coordinator.transactions import state_log
 from coterie.coordinator.transactions.replicated import (
     AddToTransaction,
     EndTransaction,
@@ -25,7 +30,13 @@ from coterie.coordinator.transactions.steps import Claim
 from coterie.records.encoding import encode_batch
 from coterie.replication.states import PartitionState
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from coterie.wire.messages.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from tests.awaiting import quiet
 from tests.broker.test_replicated_writes import ME, OTHER, announced, fetched, follow, lead
 from tests.broker.test_server import FAST, run
@@ -76,10 +87,14 @@ class Coordinating:
         )
         self.coordinator.take_ids_from(Ids())
 
-    def lead(self) -> Any:
-        leader = lead(self.broker, self.partition, (ME, OTHER))
-        self.coordinator.role_changed(self.partition)
+    def lead(self, partition: Partition | None = None) -> Any:
+        leader = lead(self.broker, partition or self.partition, (ME, OTHER))
+        self.coordinator.role_changed(partition or self.partition)
         return leader
+
+    def follow(self) -> None:
+        follow(self.broker, self.partition)
+        self.coordinator.role_changed(self.partition)
 
     def submit(self, command: Any) -> list[TransactionAnswer]:
         answers: list[TransactionAnswer] = []
@@ -202,6 +217,130 @@ def test_a_producer_is_answered_once_the_replicas_have_the_state() -> None:
     story_of(None, story)
 
 
+WRITTEN = WriteTxnMarkersResponse(
+    markers=[
+        WritableTxnMarkerResult(
+            7, [WritableTxnMarkerTopicResult(DATA[0], [WritableTxnMarkerPartitionResult(DATA[1], 0)])]
+        )
+    ]
+)
+UNKNOWN_KEY = struct.pack(">h", 2**15 - 1) + PREPARED.key()[2:]
+
+
+def test_unknown_records_are_skipped() -> None:
+    """testIgnoreUnknownRecordType, testSuccessfulReimmigration: an election of the leader that it has already changes the epoch
+    of its markers alone."""
+
+    async def story(one: Coordinating) -> None:
+        records = [(5, UNKNOWN_KEY, UNKNOWN_KEY, ()), (5, UNKNOWN_KEY, None, ()), (5, PREPARED.key(), b"\x7f\xff", ())]
+        one.partition.log.append_own(encode_batch(records), 5)
+        leader = one.lead()
+        await quiet()
+        fetched(one.broker, leader)
+        assert one.coordinator.transaction(ID) == PREPARED
+        assert list(one.coordinator.every_transaction()) == [PREPARED]
+        ((_, message, answered),) = one.peers.sent
+        assert message.markers[0].coordinator_epoch == 1
+        assert one.partition.replica is not None
+        state = PartitionState(ME, 4, (ME, OTHER), 1, 1, (ME, OTHER))
+        one.broker.replica_effects.act(one.partition.replica.assume(state, 0))
+        leader = one.partition.replica.leading()
+        one.coordinator.role_changed(one.partition)
+        assert one.coordinator.transaction(ID) == PREPARED
+        answered(WRITTEN)
+        fetched(one.broker, leader)
+        one.submit(AddToTransaction(ID, Claim(7, 1), frozenset({DATA}), 2))
+        fetched(one.broker, leader)
+        answers = one.submit(EndTransaction(ID, Claim(7, 1), committed=True, bumps_epoch=True))
+        fetched(one.broker, leader)
+        assert [answer.code for answer in answers] == [ErrorCode.NONE]
+        assert one.peers.sent[-1][1].markers[0].coordinator_epoch == 4
+
+    story_of(PREPARED, story)
+
+
+def test_a_partition_that_moves_away_takes_its_own_transactional_ids() -> None:
+    """testDeletePartition."""
+
+    async def story(one: Coordinating) -> None:
+        second = one.broker.topics.announce(TRANSACTIONS_TOPIC, 2, b"", {}).partitions[1]
+        one.broker.topics.store(second)
+        leaders = [one.lead(), one.lead(second)]
+        await quiet()
+        assert [partition_for(name, 2) for name in ("b", "a")] == [0, 1]
+        for name in ("b", "a"):
+            one.submit(InitProducer(name, 60_000))
+        for leader in leaders:
+            fetched(one.broker, leader)
+        assert [one.coordinator.transaction(name).epoch for name in ("b", "a")] == [0, 0]
+        one.follow()
+        with pytest.raises(Refusal) as refused:
+            one.coordinator.transaction("b")
+        assert refused.value.code == ErrorCode.NOT_COORDINATOR
+        assert [transaction.transactional_id for transaction in one.coordinator.every_transaction()] == ["a"]
+
+    story_of(None, story)
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_a_partition_that_moves_away_while_it_loads(monkeypatch: pytest.MonkeyPatch, comes_back: bool) -> None:
+    """testDeleteLoadingPartition, testMakeFollowerLoadingPartition."""
+    monkeypatch.setattr(state_log, "LOAD_CHUNK_BYTES", 1)
+
+    async def story(one: Coordinating) -> None:
+        for n in range(3):
+            other = replace(PREPARED, transactional_id=f"other-{n}", status=Status.ONGOING)
+            one.partition.log.append_own(encode_batch([(5, other.key(), other.value(2), ())]), 5)
+        one.lead()
+        await asyncio.sleep(0)  # one chunk of four
+        one.follow()
+        if not comes_back:
+            await quiet()
+            assert one.submit(InitProducer(ID, 60_000))[0].code == ErrorCode.NOT_COORDINATOR
+            assert (one.coordinator.every_transaction(), one.peers.sent) == ([], [])
+            return
+        leader = one.lead()
+        await quiet()
+        fetched(one.broker, leader)
+        assert len(list(one.coordinator.every_transaction())) == 4
+
+    story_of(PREPARED, story)
+
+
+def test_an_expired_transactional_id_is_removed_once_the_replicas_have_its_tombstone() -> None:
+    async def story(one: Coordinating) -> None:
+        leader = one.lead()
+        await quiet()
+        fetched(one.broker, leader)
+        assert one.coordinator.transaction(ID).status == Status.COMPLETE_COMMIT
+        one.broker.settings.current = replace(one.broker.settings.current, transactional_id_expiration_ms=1)
+        one.coordinator.remove_expired()
+        assert one.coordinator.transaction(ID).status == Status.COMPLETE_COMMIT
+        assert one.submit(InitProducer(ID, 60_000))[0].code == ErrorCode.CONCURRENT_TRANSACTIONS
+        fetched(one.broker, leader)
+        with pytest.raises(Refusal) as refused:
+            one.coordinator.transaction(ID)
+        assert refused.value.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        answers = one.submit(InitProducer(ID, 60_000))
+        fetched(one.broker, leader)
+        assert [(a.code, a.epoch) for a in answers] == [(ErrorCode.NONE, 0)]
+
+    story_of(replace(PREPARED, status=Status.COMPLETE_COMMIT, partitions=frozenset()), story)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_the_finalized_level_of_transaction_version(level: int) -> None:
+    """testTransactionVersionInTransactionManager."""
+
+    async def story(one: Coordinating) -> None:
+        one.broker.features.update(
+            [FeatureUpdate(TRANSACTION_VERSION, level, UpgradeType.SAFE_DOWNGRADE)], validate_only=False
+        )
+        assert one.coordinator.transaction_version() == level
+
+    story_of(None, story)
+
+
 def test_a_coordinator_that_resigns_says_so() -> None:
     """shouldAbortAppendToLogOnEndTxnWhenNotCoordinatorError, shouldRemoveTransactionsForPartitionOnEmigration: and its markers
     are the next one's."""
@@ -212,8 +351,7 @@ def test_a_coordinator_that_resigns_says_so() -> None:
         fetched(one.broker, leader)
         ((_, _, answered),) = one.peers.sent
         answers = one.submit(InitProducer("other", 60_000))
-        follow(one.broker, one.partition)
-        one.coordinator.role_changed(one.partition)
+        one.follow()
         assert [a.code for a in answers] == [ErrorCode.NOT_COORDINATOR]
         assert one.coordinator.every_transaction() == []
         answered(WriteTxnMarkersResponse())
@@ -245,8 +383,7 @@ def test_nobody_is_answered_twice() -> None:
         await asyncio.sleep(0)
         await quiet()
         answers = one.submit(InitProducer(ID, 60_000))
-        follow(one.broker, one.partition)
-        one.coordinator.role_changed(one.partition)
+        one.follow()
         one.coordinator.role_changed(one.partition)
         assert [a.code for a in answers] == [ErrorCode.NOT_COORDINATOR]
 

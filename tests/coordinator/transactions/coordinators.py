@@ -12,6 +12,7 @@ from coterie.coordinator.transactions.replicated import (
     EndTransaction,
     InitProducer,
     KeepState,
+    RemoveStates,
     ReplicatedTransactions,
     TransactionAnswer,
     TransactionCommand,
@@ -25,7 +26,7 @@ from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 
 ID, A, B = "ledger", ("a", 0), ("b", 1)
 PRODUCER, EPOCH, NEW = 10, 1, 100  # NEW: the first producer id that is generated
-TIMEOUT_MS, MAX_TIMEOUT_MS, NOW_MS = 10_000, 60_000, 5_000_000
+TIMEOUT_MS, MAX_TIMEOUT_MS, NOW_MS, EXPIRATION_MS = 10_000, 60_000, 5_000_000, 1_000_000
 INIT_VERSION = 5
 NONE = ErrorCode.NONE
 
@@ -59,7 +60,8 @@ def known(
 
 
 class Coordinator(Protocol):
-    """``kept``: the states that were appended, in their order. ``error``: what appends fail with."""
+    """``kept``: the states that were appended, in their order. ``error``: what appends fail with. `expire` returns the
+    transactional ids with a tombstone in the log."""
 
     kept: list[Transaction]
     error: ErrorCode
@@ -70,6 +72,7 @@ class Coordinator(Protocol):
     def verify(self, claim: Claim, partition: TopicPartition) -> ErrorCode: ...
     def tick(self, now_ms: int) -> None: ...
     def mark(self) -> None: ...
+    def expire(self, now_ms: int) -> list[str]: ...
 
 
 class Alone:
@@ -132,6 +135,13 @@ class Alone:
         self.machine.complete_prepared(now_ms)
         self.machine.abort_timed_out(now_ms)
 
+    def expire(self, now_ms: int) -> list[str]:
+        expired = self.machine.expired(now_ms, EXPIRATION_MS)
+        if self.error:
+            return []
+        self.machine.remove(expired)
+        return [transaction.transactional_id for transaction in expired]
+
     def mark(self) -> None:
         self._marks = True
         self.machine.complete_prepared(NOW_MS)
@@ -161,7 +171,20 @@ class Replicated:
                     answers += self._act(self.machine.kept(state, self.error, NOW_MS))
                 case WriteMarkers(prepared):
                     self._unmarked.append(prepared)
+                case RemoveStates():
+                    raise AssertionError("only `remove_expired` calls for it")
         return answers
+
+    def expire(self, now_ms: int) -> list[str]:
+        names = []
+        for effect in self.machine.remove_expired(now_ms, EXPIRATION_MS):
+            assert isinstance(effect, RemoveStates)
+            for transaction in effect.expired:
+                busy = self.request(InitProducer(transaction.transactional_id, TIMEOUT_MS))
+                assert busy.code == ErrorCode.CONCURRENT_TRANSACTIONS
+                names += [] if self.error else [transaction.transactional_id]
+            self.machine.removed(effect.expired, self.error)
+        return names
 
     def verify(self, claim: Claim, partition: TopicPartition) -> ErrorCode:
         try:

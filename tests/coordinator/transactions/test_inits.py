@@ -142,6 +142,15 @@ def test_should_return_next_producer_id_when_transactional_id_is_null() -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
+def test_each_transactional_id_has_its_producer(kind: type[Coordinator]) -> None:
+    """testAddGetPids of TransactionStateManagerTest."""
+    coordinator = kind(0)
+    assert coordinator.by_id == {}
+    assert [init(coordinator, name=name) for name in ("one", "two")] == [(NEW, 0), (NEW + 1, 0)]
+    assert {name: state.producer_id for name, state in coordinator.by_id.items()} == {"one": NEW, "two": NEW + 1}
+
+
+@pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize(
     ("timeout_ms", "is_valid"),
     [(1, True), (-1, False), (0, False), (MAX_TIMEOUT_MS, True), (MAX_TIMEOUT_MS + 1, False)],

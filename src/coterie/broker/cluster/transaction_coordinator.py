@@ -23,6 +23,7 @@ from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.transactions.marker_queue import RETRY_MS, MarkerQueue, MarkerRequest, codes_of
 from coterie.coordinator.transactions.replicated import (
     KeepState,
+    RemoveStates,
     ReplicatedTransactions,
     TransactionAnswer,
     TransactionCommand,
@@ -30,7 +31,7 @@ from coterie.coordinator.transactions.replicated import (
     WriteMarkers,
 )
 from coterie.coordinator.transactions.state import BUMPS_FROM, Status, TopicPartition, Transaction
-from coterie.coordinator.transactions.state_log import load_by_chunks
+from coterie.coordinator.transactions.state_log import load_by_chunks, tombstone_batches
 from coterie.coordinator.transactions.steps import Claim
 from coterie.log.appended import Appended
 from coterie.log.partition_log import PartitionLog
@@ -211,6 +212,12 @@ class ClusterTransactions:
                     logger.info(text, aborted.transactional_id, aborted.timeout_ms)
             self._act(hosted, effects)
 
+    def remove_expired(self) -> None:
+        """Every transaction.remove.expired.transaction.cleanup.interval.ms."""
+        now_ms, expiration_ms = self._clock.now_ms(), self._settings.current.transactional_id_expiration_ms
+        for hosted in [h for h in self._hosted.values() if h.is_replicated]:
+            self._act(hosted, hosted.shard.remove_expired(now_ms, expiration_ms))
+
     # -- states ---------------------------------------------------------------------------------------------------------
 
     def _act(self, hosted: HostedTransactions, effects: Iterable[TransactionEffect]) -> None:
@@ -221,17 +228,37 @@ class ClusterTransactions:
                     token(effect)
                 case KeepState(state):
                     self._append(hosted, state)
+                case RemoveStates(expired):
+                    self._remove(hosted, expired)
                 case WriteMarkers(prepared):
                     self._markers.add(hosted.partition.index, hosted.epoch, prepared)
                     self.write_markers()
 
     def _append(self, hosted: HostedTransactions, state: Transaction) -> None:
-        partition, shard = hosted.partition, hosted.shard
+        shard = hosted.shard
         record = (state.updated_ms, state.key(), state.value(self.transaction_version()), ())
-        batch, now_ms = encode_batch([record]), self._clock.now_ms()
+
+        def kept(code: ErrorCode) -> None:
+            self._act(hosted, shard.kept(state, code, self._clock.now_ms()))
+
+        self._append_batch(hosted, encode_batch([record]), kept)
+
+    def _remove(self, hosted: HostedTransactions, expired: tuple[Transaction, ...]) -> None:
+        shard, config = hosted.shard, hosted.partition.log.config
+        max_bytes = min(config.max_message_bytes, config.segment_bytes)
+        for removed, batch in tombstone_batches(expired, max_bytes, self._clock.now_ms()):
+            self._append_batch(hosted, batch, partial(shard.removed, removed))
+
+    def _append_batch(self, hosted: HostedTransactions, batch: bytes, kept: Callable[[ErrorCode], None]) -> None:
+        """``kept`` gets the result, unless another load has begun before it."""
+        partition, shard, now_ms = hosted.partition, hosted.shard, self._clock.now_ms()
+
+        def ended(code: ErrorCode) -> None:
+            if hosted.shard is shard:
+                kept(code)
 
         def decided(error: ReplicaError | None) -> None:
-            self._kept(hosted, shard, state, ErrorCode.NONE if error is None else code_of(error))
+            ended(ErrorCode.NONE if error is None else code_of(error))
 
         def work(log: PartitionLog) -> Appended:
             appended = log.append_own(batch, now_ms)
@@ -241,19 +268,13 @@ class ClusterTransactions:
         try:
             _, effects = partition.append(work, AppendToken(decided), now_ms, acks_all=True)
         except Refusal as refusal:
-            self._kept(hosted, shard, state, refusal.code)
+            ended(refusal.code)
         except OSError as error:
             logger.error("%s-%d cannot be written: %s", TRANSACTIONS_TOPIC, partition.index, error)
-            self._kept(hosted, shard, state, ErrorCode.KAFKA_STORAGE_ERROR)
+            ended(ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             partition.appended()
             self._effects.appended(partition, effects)
-
-    def _kept(
-        self, hosted: HostedTransactions, shard: ReplicatedTransactions, state: Transaction, code: ErrorCode
-    ) -> None:
-        if hosted.shard is shard:
-            self._act(hosted, shard.kept(state, code, self._clock.now_ms()))
 
     # -- markers --------------------------------------------------------------------------------------------------------
 

@@ -196,6 +196,12 @@ class BrokerConfig:
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = _broker(
         INT, 10_000, "How often transactions beyond their timeout are looked for.", at_least(1)
     )
+    transactional_id_expiration_ms: int = _broker(
+        INT, 604_800_000, "How long a transactional id is kept without a request of its producer.", at_least(1)
+    )
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = _broker(
+        INT, 3_600_000, "How often expired transactional ids are looked for.", at_least(1)
+    )
     producer_id_expiration_ms: int = _broker(
         INT, 86_400_000, "How long the sequence of a silent producer is remembered.", at_least(1), update=_CLUSTER_WIDE
     )

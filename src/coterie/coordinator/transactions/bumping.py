@@ -73,6 +73,7 @@ def fenced(
 ) -> Transaction:
     """An open transaction is aborted, whichever its producer's version, as the finalized level of transaction.version
     demands. Raises Refusal where there is no producer id to go on with."""
+    assert transaction.status == Status.ONGOING, "only an open transaction is aborted by the coordinator"
     if transaction_version >= BUMPS_FROM:
         return bumped(transaction, Status.PREPARE_ABORT, new_producer_id, now_ms)
     return fence(transaction, now_ms)

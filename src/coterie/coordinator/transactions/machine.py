@@ -23,6 +23,7 @@ from coterie.coordinator.transactions.steps import (
     check_producer,
     claimed_producer,
     complete,
+    has_expired,
     init_producer,
     is_next_producer,
     prepare_end,
@@ -156,6 +157,15 @@ class TransactionMachine:
                 self._end(self._fenced(transaction, now_ms), now_ms)
                 aborted.append(transaction)
         return aborted
+
+    def expired(self, now_ms: int, expiration_ms: int) -> list[Transaction]:
+        """Every transaction.remove.expired.transaction.cleanup.interval.ms: to be removed from the log, then by `remove`."""
+        return [t for t in self.by_id.values() if has_expired(t, now_ms, expiration_ms)]
+
+    def remove(self, expired: Iterable[Transaction]) -> None:
+        """Their tombstones are in the log."""
+        for transaction in expired:
+            del self.by_id[transaction.transactional_id]
 
     def complete_prepared(self, now_ms: int) -> None:
         """Writes the markers of transactions that were prepared before a crash or a failure of the disk."""

@@ -8,7 +8,7 @@ producer receive CONCURRENT_TRANSACTIONS.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -94,12 +94,19 @@ class WriteMarkers:
     prepared: Transaction
 
 
-TransactionEffect = TransactionAnswer | KeepState | WriteMarkers
+@dataclass(frozen=True, slots=True)
+class RemoveStates:
+    """Append tombstones with acks=all, then call `ReplicatedTransactions.removed` for each batch."""
+
+    expired: tuple[Transaction, ...]
+
+
+TransactionEffect = TransactionAnswer | KeepState | WriteMarkers | RemoveStates
 
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A state that is being kept, and the answer that waits for it, if any."""
+    """A state that is being kept or removed, and the answer that waits for it, if any."""
 
     state: Transaction
     answer: TransactionAnswer | None
@@ -236,6 +243,27 @@ class ReplicatedTransactions:
                 level = self._transaction_version()
                 effects += self._keep(fenced(transaction, level, self._new_producer_id, now_ms), None)
         return effects
+
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> list[TransactionEffect]:
+        """Every transaction.remove.expired.transaction.cleanup.interval.ms: removes the transactional ids that were not used
+        for ``expiration_ms``. Meanwhile their requests receive CONCURRENT_TRANSACTIONS."""
+        expired = tuple(
+            t
+            for name, t in self.by_id.items()
+            if name not in self._pending and steps.has_expired(t, now_ms, expiration_ms)
+        )
+        self._pending |= {t.transactional_id: _Pending(t, None) for t in expired}
+        return [RemoveStates(expired)] if expired else []
+
+    def removed(self, expired: Iterable[Transaction], error: ErrorCode) -> None:
+        """All replicas in sync have the tombstones; with an ``error`` the states stay until the next round."""
+        for transaction in expired:
+            pending = self._pending.get(transaction.transactional_id)
+            if pending is None or pending.state is not transaction:
+                continue  # of a load before
+            del self._pending[transaction.transactional_id]
+            if error == ErrorCode.NONE:
+                del self.by_id[transaction.transactional_id]
 
     # -- loading and leaving --------------------------------------------------------------------------------------------
 

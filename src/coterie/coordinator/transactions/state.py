@@ -88,7 +88,10 @@ class Transaction:
 
 
 def transactional_id_of(key: bytes) -> str:
-    """Raises WireError for a key that is neither ours nor Kafka's."""
+    """Raises WireError or ValueError for a key that is neither ours nor Kafka's."""
+    version = int.from_bytes(key[: _VERSION.size], "big")
+    if version != _KEY_VERSION:
+        raise ValueError(f"a key of version {version}, which is not known")
     return TransactionLogKey.decode(key, _KEY_VERSION, _VERSION.size).transactional_id
 
 

@@ -1,14 +1,17 @@
-"""One partition of `__transaction_state`, read when its transactional ids are loaded."""
+"""One partition of `__transaction_state`: its transactional ids are loaded, and removed when they have expired."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from coterie.coordinator.transactions.state import Transaction
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import batches
+from coterie.records.batch import HEADER_BYTES, batches
 from coterie.records.decoding import decode_keys_and_values
+from coterie.records.encoding import encode_batch
 
 LOAD_CHUNK_BYTES = 256 * 1024
+_TOMBSTONE_BYTES = 16  # at most, without its key
 Load = Callable[[bytes | None, bytes | None], None]
 
 
@@ -18,9 +21,32 @@ def load_by_chunks(log: PartitionLog, load: Load) -> Iterator[int]:
     offset = log.log_start_offset
     while offset < log.end_offset:
         data, loaded = log.read(offset, LOAD_CHUNK_BYTES), 0
+        if not data:
+            return  # damage took what came before the end
         for position, header in batches(data):
             for key, value, _ in decode_keys_and_values(data, position, header):
                 load(key, value)
                 loaded += 1
             offset = header.last_offset + 1
         yield loaded
+
+
+def tombstone_batches(
+    expired: Iterable[Transaction], max_bytes: int, now_ms: int
+) -> Iterator[tuple[list[Transaction], bytes]]:
+    """Batches that remove transactional ids, none above ``max_bytes`` but for one of a single record."""
+    chosen: list[Transaction] = []
+    size = HEADER_BYTES
+    for transaction in expired:
+        more = len(transaction.key()) + _TOMBSTONE_BYTES
+        if chosen and size + more > max_bytes:
+            yield chosen, _tombstones(chosen, now_ms)
+            chosen, size = [], HEADER_BYTES
+        chosen.append(transaction)
+        size += more
+    if chosen:
+        yield chosen, _tombstones(chosen, now_ms)
+
+
+def _tombstones(transactions: list[Transaction], now_ms: int) -> bytes:
+    return encode_batch([(now_ms, transaction.key(), None, ()) for transaction in transactions])

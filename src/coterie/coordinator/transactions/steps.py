@@ -176,6 +176,11 @@ def check_claimed_id(transaction: Transaction, claimed: tuple[int, int] | None) 
         raise Refusal(ErrorCode.PRODUCER_FENCED)
 
 
+def has_expired(transaction: Transaction, now_ms: int, expiration_ms: int) -> bool:
+    """``expiration_ms``: transactional.id.expiration.ms. An open transaction does not expire."""
+    return transaction.status not in OPEN and transaction.updated_ms <= now_ms - expiration_ms
+
+
 def timed_out(transaction: Transaction, now_ms: int) -> bool:
     """Whether it was open for longer than its producer's transaction.timeout.ms."""
     return transaction.status == Status.ONGOING and now_ms - transaction.started_ms > transaction.timeout_ms
