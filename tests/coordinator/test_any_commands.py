@@ -1,5 +1,5 @@
 """Requests of members of both protocols in any order, whatever they hold, to one group: each is decided without an exception,
-also when appends fail, topics come and go, and the shard is loaded anew.
+also when appends fail, topics come and go, and the shard is loaded anew, from a log that may have lost records.
 
 `python -m tests.coordinator.test_any_commands FIRST STORIES` looks at more of them.
 """
@@ -161,6 +161,9 @@ class Story:
                 added = {} if rng.random() < 0.3 else {name: topic(name, rng.randint(1, 5))}
                 self.topics = TopicsImage(others | added, version, version)
             case "restart":
+                if self.log and rng.random() < 0.3:
+                    first = rng.randrange(len(self.log))
+                    del self.log[first : first + rng.randint(1, 3)]  # a damaged batch was taken out
                 self.shard = Shard(self.config)
                 for record in self.log:
                     self.shard.load(record.key, record.value, self.now_ms)

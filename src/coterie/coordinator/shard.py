@@ -18,6 +18,7 @@ from coterie.coordinator.classic.replay import replay
 from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, RegexesResolved, TopicsDeleted
 from coterie.coordinator.consumer import events as c
+from coterie.coordinator.consumer.replay import removals_before
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerMemberState
 from coterie.coordinator.deadlines import Deadlines
 from coterie.coordinator.dispatch import (
@@ -328,6 +329,8 @@ class Shard:
                 loaded.take_offsets(group)
             self._keep(loaded)
             group = loaded
+        for missing in removals_before(group, event):
+            apply(group, missing, timestamp_ms)
         apply(group, event, timestamp_ms)
         self._simple_if_dead(group)
 
@@ -361,6 +364,8 @@ class Shard:
                 outcome = Outcome([e.RebalanceWanted(Cause("group_max_size"))])
                 oversize.append(Decision(group, now_ms, outcome))
         for consumers in self.consumer_groups.values():
+            for member_id in consumers.target.keys() - consumers.members.keys():  # a damaged log has lost the member
+                apply(consumers, c.TargetRemoved(member_id), now_ms)
             self._restart_timers(consumers, now_ms)
         return oversize
 

@@ -159,6 +159,40 @@ def test_any_record_makes_its_group(name: str, events: list[c.ConsumerEvent], ex
     assert {attribute: getattr(group, attribute) for attribute in expected} == expected
 
 
+JOINED = (
+    c.SubscriptionStored("m", SUBSCRIPTION),
+    c.GroupEpochStored(10, 7),
+    c.TargetStored("m", TARGET),
+    c.TargetEpochStored(10, 0),
+    c.CurrentStored("m", UNRELEASED),
+)
+
+
+@pytest.mark.parametrize("event", [c.SubscriptionRemoved("m"), c.TargetEpochRemoved(), c.GroupEpochRemoved()])
+def test_a_tombstone_whose_predecessors_a_damaged_log_has_lost(event: c.ConsumerEvent) -> None:
+    """It takes with it what they would have taken. Kafka's broker does not load such a partition."""
+    group = loaded(*JOINED, event).consumer_groups.get("g")
+    assert (group is None) == isinstance(event, c.GroupEpochRemoved)
+    if group is not None:
+        assert not group.target
+        assert ("m" in group.members) == isinstance(event, c.TargetEpochRemoved)
+        assert group.owners.keys() == (TARGET if group.members else set())
+
+
+def test_a_partition_whose_release_a_damaged_log_has_lost() -> None:
+    """The later record has it; the earlier owner is fenced and joins again."""
+    broker = Broker()
+    loaded(*JOINED, c.CurrentStored("n", UNRELEASED), shard=broker.shard).loaded(0)
+    assert broker.shard.consumer_groups["g"].owners == dict.fromkeys(TARGET, "n")
+    assert broker.send(ConsumerGroupHeartbeatRequest("g", "m", 10)).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+
+
+def test_the_target_of_a_member_that_a_damaged_log_has_lost() -> None:
+    shard = loaded(c.TargetStored("m", TARGET), c.TargetEpochStored(10, 0))
+    shard.loaded(0)
+    assert not shard.consumer_groups["g"].target
+
+
 def test_the_tombstone_of_a_target_epoch_makes_no_group() -> None:
     """testReplayConsumerGroupTargetAssignmentMetadataTombstone"""
     assert not loaded(c.TargetEpochRemoved()).every_group()

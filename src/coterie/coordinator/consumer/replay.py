@@ -32,6 +32,24 @@ def replay_consumer(group: ConsumerGroup, event: e.ConsumerEvent, now_ms: int) -
         group.phase_since_ms = now_ms
 
 
+def removals_before(group: ConsumerGroup, event: e.ConsumerEvent) -> list[e.ConsumerEvent]:
+    """The removals that a whole log has before this event and that the group has not had: a damaged log may lack them."""
+    match event:
+        case e.SubscriptionRemoved(member_id):
+            return [e.CurrentRemoved(member_id), e.TargetRemoved(member_id)]
+        case e.TargetEpochRemoved():
+            return [e.TargetRemoved(member_id) for member_id in group.target]
+        case e.GroupEpochRemoved():
+            targets = [*removals_before(group, e.TargetEpochRemoved()), e.TargetEpochRemoved()]
+            currents = [e.CurrentRemoved(member_id) for member_id in group.members]
+            return [*targets, *currents, *(e.SubscriptionRemoved(member_id) for member_id in group.members)]
+        case e.CurrentStored(member_id, current):
+            owners = dict.fromkeys(map(group.owners.get, (*current.assigned, *current.pending_revocation)))
+            others = (group.members[owner] for owner in owners if owner is not None and owner != member_id)
+            return [e.CurrentRemoved(m.member_id) for m in others if m.current.member_epoch >= current.member_epoch]
+    return []
+
+
 def _group_epoch(group: ConsumerGroup, event: e.GroupEpochStored, now_ms: int) -> None:
     group.group_epoch, group.metadata_hash = event.epoch, event.metadata_hash
 
