@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from coterie.backoff import Backoff
@@ -37,6 +37,11 @@ class CommittingActor(Protocol):
     machine: GroupMachine
     world: World
     broker: BrokerActor
+
+    @property
+    def positions(self) -> Mapping[tuple[str, int], int]:
+        """The offsets that a commit of everything has."""
+        ...
 
     def clock_ms(self) -> int:
         """The time (ms) by the process's clock."""
@@ -76,13 +81,18 @@ class ActorCommits:
         """Whether the process waits for a commit, and polls only after it."""
         return bool(self._blocking)
 
+    @property
+    def auto_commit_due_ms(self) -> float:
+        """From when on `poll` begins the next automatic commit, by the process's clock."""
+        return self._schedule.next_ms
+
     def poll(self) -> None:
         """Begins the automatic commit that is due."""
         self._schedule.poll(self.consumed, self._actor.clock_ms())
 
     def consumed(self) -> dict[tuple[str, int], int]:
         """The positions."""
-        return dict(sorted(self.offsets.positions.items()))
+        return dict(sorted(self._actor.positions.items()))
 
     def commit_async(self, offsets: CommitOffsets) -> None:
         """Tried once; its end is of no consequence."""
@@ -91,12 +101,15 @@ class ActorCommits:
 
     def commit_sync(self, timeout_ms: int) -> None:
         """The process does not poll until it has ended."""
-        if self.offsets.positions:
+        if self._actor.positions:
             self._blocking[self._machine.commit(self.consumed(), self._actor.clock_ms(), timeout_ms)] = lambda: None
 
     def commit_before_revocation(self, follow: Callable[[], None]) -> None:
-        """``follow()`` is called once the commit has ended, max.poll.interval.ms later at most; at once where there is none."""
-        timeout_ms = self._actor.config.max_poll_interval_ms
+        """As `commit_now`, max.poll.interval.ms at most."""
+        self.commit_now(follow, self._actor.config.max_poll_interval_ms)
+
+    def commit_now(self, follow: Callable[[], None], timeout_ms: int) -> None:
+        """``follow()`` is called once the commit has ended, so much later at most; at once where there is none."""
         token = self._schedule.commit_now(self.consumed, self._actor.clock_ms(), timeout_ms)
         if token is None:
             follow()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from coterie.consuming.commit_verdicts import GroupMachine
 from coterie.coordinator.outcome import Context
@@ -79,6 +79,11 @@ class GroupMemberActor(ABC):
         self._pump()
         self._poll()
 
+    @property
+    def positions(self) -> Mapping[tuple[str, int], int]:
+        """The next offset of each partition that is read."""
+        return self.commits.offsets.positions
+
     def clock_ms(self) -> int:
         """The time (ms) by this process's clock."""
         world = self.world
@@ -97,6 +102,9 @@ class GroupMemberActor(ABC):
         """A clean close that waits for nothing, as KafkaConsumer.close with a timeout of 0."""
         self.commits.commit_before_revocation(lambda: None)
         self._pump()
+        self._close()
+
+    def _close(self) -> None:
         self.machine.leave("the consumer is being closed")
         self._pump()
         self.crash()
@@ -108,13 +116,19 @@ class GroupMemberActor(ABC):
 
         def again() -> None:
             if self.alive and self._life == life:
-                if self.world.now_ms >= self.stalled_until_ms and not self.commits.is_blocking:
-                    self.machine.polled(self.clock_ms())
-                    self._work()
-                    self._pump()
+                self._poll_once()
                 self._poll()
 
-        self.world.after(self.world.between(200, 1_500), again)
+        self.world.after(self._until_poll_ms(), again)
+
+    def _until_poll_ms(self) -> int:
+        return self.world.between(200, 1_500)
+
+    def _poll_once(self) -> None:
+        if self.world.now_ms >= self.stalled_until_ms and not self.commits.is_blocking:
+            self.machine.polled(self.clock_ms())
+            self._work()
+            self._pump()
 
     def _work(self) -> None:
         """What was polled is processed; then a commit may be due. A synchronous one holds the process until it ends."""

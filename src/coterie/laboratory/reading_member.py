@@ -1,4 +1,4 @@
-"""A consumer, of either group protocol, that reads at a steady rate, commits at an interval, and now and then has trouble."""
+"""A consumer, of either group protocol, that reads at a steady rate, commits by itself, and now and then has trouble."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.machine import MemberMachine
 
 TOPIC = "t"
-CLOSE_MS = 50  # longer than the network takes, so that a closing member's commit comes before its leave
+CLOSE_MS = 30_000  # KafkaConsumer.close waits so long for its commit
 HOUR_MS = 3_600_000
 
 
@@ -39,44 +39,48 @@ class Workload:
 
 
 class ReadingActor(GroupMemberActor):
-    """Computes its records read only on request. ``_load`` and ``reader`` are set by the classes of each protocol."""
+    """Computes its records read only on request."""
 
-    auto_commit_interval_ms = None  # `_poll` commits
     reader: Reader
     _load: Workload
 
+    def _set_up(self, load: Workload, delivered: Delivered) -> None:
+        self._load, self.listener_ms, self.auto_commit_interval_ms = (
+            load,
+            load.listener_ms,
+            load.auto_commit_interval_ms,
+        )
+        self.reader = Reader(self.world, load.records_per_s, delivered)
+
     @property
     def positions(self) -> dict[TopicPartition, int]:
-        """The next offset of each partition."""
         return self.reader.positions
 
     def start(self) -> None:
         self.reader.stop_all()
+        self._faults_until_ms = self.world.now_ms
         super().start()
 
-    def _poll(self) -> None:
-        """A sign of life often enough, an automatic commit, and now and then trouble."""
-        life, load = self._life, self._load
-        interval_ms = min(load.auto_commit_interval_ms, max(self.config.max_poll_interval_ms // 3, 1))
+    def _until_poll_ms(self) -> int:
+        """Of all polls of a consumer, the one that finds an automatic commit due, and enough of them for the group."""
+        due_ms = self._world_ms(self.commits.auto_commit_due_ms) - self.world.now_ms
+        jitter_ms = self.world.between(0, self._load.auto_commit_interval_ms // 10)
+        return max(min(due_ms, self.config.max_poll_interval_ms // 3), 1) + jitter_ms
 
-        def again() -> None:
-            if self.alive and self._life == life:
-                self._fault(interval_ms)
-                if self.world.now_ms >= self.stalled_until_ms:
-                    self.machine.polled(self.clock_ms())
-                    self._pump()
-                    if self.owned:
-                        self._read()
-                        self._commit()
-                self._poll()
+    def _work(self) -> None:
+        self._read()
+        self.commits.poll()
 
-        self.world.after(interval_ms + self.world.between(0, interval_ms // 10), again)
+    def _poll_once(self) -> None:
+        self._fault()
+        super()._poll_once()
 
-    def _fault(self, interval_ms: int) -> None:
+    def _fault(self) -> None:
         world, load = self.world, self._load
-        if world.chance(load.slow_polls_per_hour * interval_ms / HOUR_MS):
+        hours, self._faults_until_ms = (world.now_ms - self._faults_until_ms) / HOUR_MS, world.now_ms
+        if world.chance(load.slow_polls_per_hour * hours):
             self.stall(int(load.slow_poll_ms * world.random.expovariate(1)))
-        if world.chance(load.pauses_per_hour * interval_ms / HOUR_MS):
+        if world.chance(load.pauses_per_hour * hours):
             self.pause(int(load.pause_ms * world.random.expovariate(1)))
 
     def stall(self, ms: int) -> None:
@@ -101,16 +105,8 @@ class ReadingActor(GroupMemberActor):
         else:
             self.reader.skip()
 
-    def _commit(self) -> None:
-        """Of everything owned; it is tried once, and its end is not waited for."""
-        positions = {partition: self.positions.get(partition, 0) for partition in sorted(self.owned)}
-        self.commits.commit_async(positions)
-        self._pump()
-
     def _give_up(self, partitions: tuple[TopicPartition, ...], lost: bool) -> None:
         self._read()
-        if not lost and self.owned:
-            self._commit()
         super()._give_up(partitions, lost)
         for partition in set(partitions) - self.owned:
             self.reader.stop(partition)
@@ -122,10 +118,9 @@ class ReadingActor(GroupMemberActor):
     def leave(self) -> None:
         """A clean close: what was read is committed first."""
         self._read()
-        if self.owned:
-            self._commit()
         self.reader.pause()
-        self._after(CLOSE_MS, super().leave)
+        self.commits.commit_now(lambda: self._after(0, self._close), CLOSE_MS)
+        self._pump()
 
     def _begin_reading(self, added: tuple[TopicPartition, ...]) -> None:
         """The committed offsets are known at once: looking them up is no part of what the study measures."""
@@ -155,8 +150,7 @@ class ReadingMember(ReadingActor, MemberActor):
         delivered: Delivered,
     ) -> None:
         MemberActor.__init__(self, world, broker, name, config, frozenset({TOPIC}), ownership)
-        self.listener_ms, self._load = load.listener_ms, load
-        self.reader = Reader(world, load.records_per_s, delivered)
+        self._set_up(load, delivered)
 
     def _take(self, partitions: tuple[TopicPartition, ...], added: tuple[TopicPartition, ...]) -> None:
         self._begin_reading(added)
@@ -180,8 +174,7 @@ class ReadingConsumer(ReadingActor, ConsumerMemberActor):
         delivered: Delivered,
     ) -> None:
         ConsumerMemberActor.__init__(self, world, broker, name, config, frozenset({TOPIC}), ownership)
-        self.listener_ms, self._load = load.listener_ms, load
-        self.reader = Reader(world, load.records_per_s, delivered)
+        self._set_up(load, delivered)
 
     def _take(self, partitions: tuple[TopicPartition, ...], added: tuple[TopicPartition, ...]) -> None:
         self._begin_reading(added)
