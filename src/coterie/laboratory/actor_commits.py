@@ -40,7 +40,7 @@ class CommittingActor(Protocol):
 
     @property
     def positions(self) -> Mapping[tuple[str, int], int]:
-        """The offsets that a commit of everything has."""
+        """The next offset of each partition that is read: what a commit of everything has."""
         ...
 
     def clock_ms(self) -> int:
@@ -105,11 +105,11 @@ class ActorCommits:
             self._blocking[self._machine.commit(self.consumed(), self._actor.clock_ms(), timeout_ms)] = lambda: None
 
     def commit_before_revocation(self, follow: Callable[[], None]) -> None:
-        """As `commit_now`, max.poll.interval.ms at most."""
+        """As `commit_now`, with max.poll.interval.ms as the timeout."""
         self.commit_now(follow, self._actor.config.max_poll_interval_ms)
 
     def commit_now(self, follow: Callable[[], None], timeout_ms: int) -> None:
-        """``follow()`` is called once the commit has ended, so much later at most; at once where there is none."""
+        """``follow()`` is called once the commit has ended, ``timeout_ms`` later at most; at once where there is none."""
         token = self._schedule.commit_now(self.consumed, self._actor.clock_ms(), timeout_ms)
         if token is None:
             follow()

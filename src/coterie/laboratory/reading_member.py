@@ -45,11 +45,8 @@ class ReadingActor(GroupMemberActor):
     _load: Workload
 
     def _set_up(self, load: Workload, delivered: Delivered) -> None:
-        self._load, self.listener_ms, self.auto_commit_interval_ms = (
-            load,
-            load.listener_ms,
-            load.auto_commit_interval_ms,
-        )
+        self._load, self.listener_ms = load, load.listener_ms
+        self.auto_commit_interval_ms = load.auto_commit_interval_ms
         self.reader = Reader(self.world, load.records_per_s, delivered)
 
     @property
