@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 from click import UsageError
 
+from coterie.bench.study import simulated_anew
 from coterie.cli import main
 from coterie.cli.study import REAL, RESULTS, write_page
 from coterie.cli.study_rows import RowFile
 from coterie.console import study_answers
 from coterie.console.growth_chart import Growth, growth_chart
-from coterie.console.study_page import TITLES
+from coterie.console.study_page import TITLES, RealPoint
 from coterie.laboratory.churn import read_trace
 from coterie.laboratory.study import questions as q
 from coterie.laboratory.study import workload as w
@@ -119,6 +120,23 @@ def test_the_duplicate_windows() -> None:
     assert mean(q.ROCKETMQ, restart, "duplicates") > 0
     killed = w.one_departs(MEMBERS, PARTITIONS, "kill")
     assert all(mean(s, killed, "duplicates") > 0 for s in (*KAFKA, q.ZOOKEEPER, q.ROCKETMQ))
+
+
+@pytest.mark.parametrize("setting", KAFKA, ids=lambda s: s.name)
+def test_a_commit_is_waited_for_before_partitions_are_given_up(setting: q.Setting) -> None:
+    """By each member that revokes or closes, on a network that takes seconds: the next owner begins where it ended."""
+    slow = replace(setting, network_ms=(100, 1_500))
+    for plan in (w.one_joins(MEMBERS, PARTITIONS), w.rolling_restart(MEMBERS, PARTITIONS)):
+        assert mean(slow, plan, "duplicates") == 0
+
+
+def test_a_cooperative_member_cannot_commit_while_its_group_rebalances() -> None:
+    """It reads on meanwhile; where the rebalance waits for a departed member whose LeaveGroup was lost, for 45 s. An eager
+    member has committed and revoked everything before it joins."""
+    plan = w.rolling_restart(MEMBERS, PARTITIONS)
+    eager, cooperative = (mean(replace(s, lossy=0.05), plan, "duplicates", 2) for s in (q.EAGER, q.COOPERATIVE))
+    assert eager == 0
+    assert cooperative > 5_000
 
 
 def test_cut_off_from_zookeeper_a_consumer_reads_on() -> None:
@@ -305,6 +323,18 @@ def test_the_results_in_docs_are_what_the_code_gives() -> None:
     for cell in cells:
         found = recorded[cell.question, cell.workload, cell.setting]
         assert {name: list(values) for name, values in cell.measures.items()} == found
+
+
+def test_the_laboratory_beside_the_real_processes_is_of_this_code() -> None:
+    """Some of its points, run again."""
+    document = json.loads((DOCS / REAL).read_text())
+    points = [RealPoint(**point) for point in document["points"]]
+    few = [p for p in points if (p.protocol, p.what) in {("consumer", "one joins"), ("eager", "one is killed")}]
+    assert len(few) == 2
+    assert simulated_anew(few) == few
+    gone = replace(few[0], what="one sleeps")
+    assert simulated_anew([gone]) == [gone]
+    assert document["date"] in (DOCS / "study.md").read_text()
 
 
 def test_the_texts_take_their_figures_from_the_cells() -> None:

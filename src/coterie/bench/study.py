@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -270,6 +270,19 @@ def measure(report: Report) -> list[RealPoint]:
             except (CannotRun, RuntimeError) as reason:
                 report(f"SKIPPED {protocols[0]}: {reason}")
     return points
+
+
+def simulated_anew(points: Iterable[RealPoint]) -> list[RealPoint]:
+    """The same points with the laboratory's figures of this code; one that `QUESTIONS` does not have keeps its own."""
+    by_name = {(q.setting.name, q.what): q for q in QUESTIONS}
+    return [_beside(point, by_name.get((point.protocol, point.what))) for point in points]
+
+
+def _beside(point: RealPoint, question: StudyPoint | None) -> RealPoint:
+    if question is None:
+        return point
+    mean, low, high = _spread(_simulated(question))
+    return replace(point, simulated=mean, simulated_low=low, simulated_high=high)
 
 
 def _point(question: StudyPoint, servers: Servers, report: Report) -> RealPoint:

@@ -87,5 +87,10 @@ KINDS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
 }
 
 if __name__ == "__main__":
+    from coterie.client import KafkaError
+
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(KINDS[sys.argv[1]](*sys.argv[2:]))
+        try:
+            asyncio.run(KINDS[sys.argv[1]](*sys.argv[2:]))
+        except KafkaError as error:  # a static member's name is refused while its predecessor's session lasts
+            sys.exit(f"the {sys.argv[1]} consumer ended: {error}")

@@ -103,6 +103,7 @@ def study(
     document = _head(seeds, largest) | {"cells": [cell.to_json() for cell in cells]}
     (out / "results").mkdir(parents=True, exist_ok=True)
     (out / RESULTS).write_text(_lines(document))
+    _simulate_beside(out)
     page = write_page(out)
     write_line(f"{quantity(len(done), 'run')} of {quantity(len(wanted.points()), 'point')}; the page is {page}")
 
@@ -132,14 +133,23 @@ def write_page(out: Path) -> Path:
 
     results = json.loads((out / RESULTS).read_text())
     cells = [Cell.from_json(cell) for cell in results["cells"]]
-    measured = out / REAL
-    real = json.loads(measured.read_text())["points"] if measured.exists() else []
+    real = json.loads((out / REAL).read_text()) if (out / REAL).exists() else {"points": []}
+    points = [RealPoint(**point) for point in real["points"]]
     (out / "study").mkdir(exist_ok=True)
     for name, picture in pictures(cells).items():
         (out / "study" / f"{name}.svg").write_text(picture + "\n")
     page = out / "study.md"
-    page.write_text(markdown(cells, [RealPoint(**point) for point in real], results["command"], "study"))
+    page.write_text(markdown(cells, points, results["command"], "study", _conditions(real)))
     return page
+
+
+def _conditions(real: dict[str, Any]) -> str:
+    """When and where the points with real processes were measured."""
+    if not real["points"]:
+        return ""
+    machine = real["machine"]
+    on = f"{quantity(machine['cores'], 'core')}, {machine['system']}, Python {machine['python']}"
+    return f"The processes were measured on {real['date']} ({on}). {real.get('note', '')}".rstrip()
 
 
 def _traces(files: Iterable[Path]) -> tuple[Any, ...]:
@@ -194,6 +204,22 @@ def _on_spark(study: Study, jobs: list[tuple[int, int]], master: str) -> Iterato
             session.stop()
 
 
+def _simulate_beside(out: Path) -> None:
+    """The laboratory's side of OUT/results/study-real.json anew, so that it is of the same code as the rest of the page."""
+    if not (out / REAL).exists():
+        return
+    from coterie.bench.study import simulated_anew
+    from coterie.console.study_page import RealPoint
+
+    document = json.loads((out / REAL).read_text())
+    points = simulated_anew(RealPoint(**point) for point in document["points"])
+    _write_real(out, document | {"points": [asdict(point) for point in points]})
+
+
+def _write_real(out: Path, document: dict[str, Any]) -> None:
+    (out / REAL).write_text(json.dumps(document, indent=1) + "\n")
+
+
 def _measure_real(out: Path) -> None:
     """OUT/results/study-real.json, and the page anew."""
     from coterie.bench.measure import machine
@@ -207,5 +233,5 @@ def _measure_real(out: Path) -> None:
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": machine(),
     }
-    (out / REAL).write_text(json.dumps(head | {"points": points}, indent=1) + "\n")
+    _write_real(out, head | {"points": points})
     write_line(f"{quantity(len(points), 'point')}; the page is {write_page(out)}")

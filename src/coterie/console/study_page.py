@@ -188,8 +188,8 @@ SUMMARY = (
 )
 
 
-def markdown(cells: Sequence[Cell], real: Sequence[RealPoint], command: str, folder: str) -> str:
-    """The whole page; its pictures are in ``folder``."""
+def markdown(cells: Sequence[Cell], real: Sequence[RealPoint], command: str, folder: str, conditions: str = "") -> str:
+    """The whole page; its pictures are in ``folder``. ``conditions``: a sentence on how the real points were measured."""
     by_question = {question: [c for c in cells if c.question == question] for question in TITLES}
     answers = {question: answer(question, mine) for question, mine in by_question.items() if mine}
     drawn = pictures(cells)
@@ -204,7 +204,7 @@ def markdown(cells: Sequence[Cell], real: Sequence[RealPoint], command: str, fol
         parts += [f"![{picture}]({folder}/{picture}.svg)\n" for picture in drawn if picture.startswith(name)]
         parts.append(_table(by_question[question], COLUMNS[question], sizes=question == 5))
     if real:
-        parts.append(_real(real))
+        parts.append(_real(real, conditions))
     parts.append(text("method", {"seeds": str(max((c.seeds for c in cells), default=0)), "command": command}))
     return "\n".join(parts).rstrip() + "\n"
 
@@ -247,13 +247,14 @@ def number(value: float) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def _real(points: Iterable[RealPoint]) -> str:
+def _real(points: Iterable[RealPoint], conditions: str) -> str:
     lines = [
         "## Compared with real processes\n",
         (
             "Where the model could be wrong: the same point measured with real processes on loopback (`coterie lab study "
             "--real`: coterie's own broker and consumers, a real ZooKeeper, a real RocketMQ name server and two brokers) "
-            "and in the laboratory with a network of 0 to 1 ms and clocks that agree.\n"
+            f"and in the laboratory with a network of 0 to 1 ms and clocks that agree. {conditions}".rstrip()
+            + "\n"
         ),
         "| protocol | what | measure | real (runs) | laboratory | |",
         "|---|---|---|---:|---:|---|",
