@@ -33,12 +33,12 @@ KAFKA = (q.EAGER, q.COOPERATIVE, q.CONSUMER)
 
 
 @cache
-def measured(setting: q.Setting, plan: w.Plan, seed: int) -> Measures:
+def measured(setting: q.StudySetting, plan: w.Plan, seed: int) -> Measures:
     """Without the laboratory's checks, which change no figure (a test below) and cost a third."""
     return run(setting, plan, seed, checks=False)
 
 
-def mean(setting: q.Setting, plan: w.Plan, measure: str, seeds: int = 3) -> float:
+def mean(setting: q.StudySetting, plan: w.Plan, measure: str, seeds: int = 3) -> float:
     return sum(getattr(measured(setting, plan, seed), measure) for seed in range(seeds)) / seeds
 
 
@@ -51,7 +51,7 @@ def test_a_run_depends_on_its_seed_and_on_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("setting", q.EVERY, ids=lambda s: s.name)
-def test_every_protocol_comes_to_rest_after_everything(setting: q.Setting) -> None:
+def test_every_protocol_comes_to_rest_after_everything(setting: q.StudySetting) -> None:
     """Whatever happens, in the end each partition has one reader: the longest that one was without is bounded."""
     plans = [
         w.one_joins(MEMBERS, PARTITIONS),
@@ -123,11 +123,19 @@ def test_the_duplicate_windows() -> None:
 
 
 @pytest.mark.parametrize("setting", KAFKA, ids=lambda s: s.name)
-def test_a_commit_is_waited_for_before_partitions_are_given_up(setting: q.Setting) -> None:
+def test_a_commit_is_waited_for_before_partitions_are_given_up(setting: q.StudySetting) -> None:
     """By each member that revokes or closes, on a network that takes seconds: the next owner begins where it ended."""
     slow = replace(setting, network_ms=(100, 1_500))
     for plan in (w.one_joins(MEMBERS, PARTITIONS), w.rolling_restart(MEMBERS, PARTITIONS)):
         assert mean(slow, plan, "duplicates") == 0
+
+
+def test_a_process_starts_again_only_when_the_former_one_has_ended() -> None:
+    """Its close takes longer than the restart was planned to."""
+    slow = replace(q.STATIC, network_ms=(300, 400))
+    restarted = run(slow, w.rolling_restart(MEMBERS, PARTITIONS, down_ms=100), 1)
+    assert (restarted.rebalances, restarted.changes) == (0, 2 * MEMBERS)
+    assert restarted.longest_unowned_s < 5
 
 
 def test_a_cooperative_member_cannot_commit_while_its_group_rebalances() -> None:

@@ -23,6 +23,7 @@ GROUPS: Mapping[str, Callable[[Load, int], StudyGroup[Any]]] = {
 IDLE_MS = 60_000
 PHASE_MS = 30_000
 PATIENCE_MS = 900_000
+CLOSING_MS = 100  # after which it is seen again whether a process has ended
 CHANGES = frozenset({"join", "leave", "kill", "vanish"})
 
 
@@ -46,6 +47,7 @@ class _Run:
         self.agreements_ms: list[int] = []
         self._changed_ms: int | None = None
         self._ever: set[str] = set()
+        self._closing: set[str] = set()  # a process ends once its last commit has
 
     @property
     def meter(self) -> Meter:
@@ -91,8 +93,14 @@ class _Run:
             self._changed_ms = self.world.now_ms
         match event.kind:
             case "join" if not up:
+                self._closing.discard(event.member)
                 self._join(event.member)
-            case "leave" | "kill" | "vanish" if up:
+            case "join" if event.member in self._closing:
+                self.world.after(CLOSING_MS, lambda: self._happen(event))
+            case "leave" if up:
+                self._closing.add(event.member)
+                group.leave(event.member)
+            case "kill" | "vanish" if up:
                 getattr(group, event.kind)(event.member)
             case "pause" | "cut" | "slow" if up:
                 getattr(group, event.kind)(event.member, event.ms)
