@@ -96,8 +96,11 @@ def check_all(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
             assert walked.oldest == min([2**63 - 1, *(t for t in times if t != -1)])
             assert walked.keyless == any(r.key is None for r in records)
             assert walked.consecutive == ([r.offset for r in records] == list(range(len(records))))
-    pairs = verdict(lambda: decode_keys_and_values(data, 0, header))
-    assert pairs == (REFUSED if refused else [(r.key, r.value, r.timestamp) for r in records])
+    for is_compiled in {False, compiled.ROWS_COMPILED}:
+        with monkeypatch.context() as patch:
+            patch.setattr(compiled, "ROWS_COMPILED", is_compiled)
+            pairs = verdict(lambda: decode_keys_and_values(data, 0, header))
+        assert pairs == (REFUSED if refused else [(r.key, r.value, r.timestamp) for r in records])
 
 
 @settings(max_examples=400, deadline=None)

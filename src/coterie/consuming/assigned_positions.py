@@ -107,13 +107,11 @@ class AssignedPositions:
     ) -> Record[Any, Any] | None:
         """The next record of a partition, if it is decoded already and may be handed out."""
         position = self.positions.get(partition)
-        if position is None or position.is_held or not position.is_unfolded():
-            return None
-        records = position.take(1)
-        if deserialize is not None:
-            records = self._deserialized(partition, records, deserialize)
-        self.records_taken += len(records)
-        return records[0] if records else None
+        record = None if position is None or position.is_held else position.take_decoded()
+        if record is not None and deserialize is not None:
+            record = next(iter(self._deserialized(partition, [record], deserialize)), None)
+        self.records_taken += record is not None
+        return record
 
     def _deserialized(
         self, partition: TopicPartition, records: list[Record[Any, Any]], deserialize: Deserialize

@@ -140,10 +140,6 @@ class Position:
         """Whether something that was fetched has not been handed out."""
         return self._next < len(self._records) or bool(self.stored)
 
-    def is_unfolded(self) -> bool:
-        """Whether the next record is decoded already."""
-        return self._next < len(self._records)
-
     def store(
         self, data: PartitionData, *, committed_only: bool, check_crcs: bool, control_batches: bool = False
     ) -> None:
@@ -191,15 +187,27 @@ class Position:
         """Up to ``limit`` records; the position moves on past them. Raises BatchError, CompressionError."""
         if self._next >= len(self._records) and not self._unfold():
             return []
-        first = self._next
-        self._next = min(first + limit, len(self._records))
-        taken = self._records[first : self._next] if first or self._next < len(self._records) else self._records
-        if self._next == len(self._records):
+        first, count = self._next, len(self._records)
+        end = min(first + limit, count)
+        taken = self._records[first:end] if first or end < count else self._records
+        self._move_to(end)
+        return taken
+
+    def take_decoded(self) -> Record | None:
+        """The next record, where it is decoded already; the position moves on past it."""
+        index = self._next
+        if index >= len(self._records):
+            return None
+        record = self._records[index]
+        self._move_to(index + 1)
+        return record
+
+    def _move_to(self, index: int) -> None:
+        if index < len(self._records):
+            self._next, self.offset = index, self._records[index].offset
+        else:
             self.offset, self._records, self._next = self._after, [], 0
             self._pass_over()
-        else:
-            self.offset = self._records[self._next].offset
-        return taken
 
     def _unfold(self) -> bool:
         """The next batch becomes records; False when there is none."""

@@ -145,6 +145,8 @@ def decode_keys_and_values(
 ) -> list[tuple[bytes | None, bytes | None, int]]:
     """(key, value, timestamp ms) of each record: what loading a compacted topic needs, and no object more. Raises
     BatchError or CompressionError."""
+    if compiled.ROWS_COMPILED:
+        return [(key, value, time) for _, time, key, value, _ in decode_records(data, position, header)]
     if not header.record_count:
         return []
     body = payload(data, position, header)
