@@ -193,3 +193,12 @@ def test_an_expired_transactional_id_is_removed() -> None:
         assert described(socket, "idle").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         assert described(socket, "open").transaction_state == "Ongoing"
         socket.close()
+
+
+def test_a_state_that_no_segment_holds_is_an_error_of_the_broker() -> None:
+    """testAppendFailToUnknownError: a producer gives up, and has no too large message to look for."""
+    with LocalBroker({"transaction.state.log.segment.bytes": "200"}) as broker:
+        socket = BrokerSocket(broker.host, broker.port)
+        codes = [socket.request(InitProducerIdRequest(name, 60_000)).error_code for name in ("x", "x" * 300)]
+        assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR]
+        socket.close()

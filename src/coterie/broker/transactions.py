@@ -30,7 +30,7 @@ from coterie.coordinator.transactions.state import (
     decode_transaction,
     transactional_id_of,
 )
-from coterie.coordinator.transactions.state_log import load_by_chunks, tombstone_batches
+from coterie.coordinator.transactions.state_log import load_by_chunks, store_error, tombstone_batches
 from coterie.coordinator.transactions.steps import TXN_OFFSET_COMMIT_V2_FROM, Claim, offsets_claim
 from coterie.coordinator.transactions.verification import for_offsets, for_produce
 from coterie.log.filesystem import FileSystem
@@ -243,6 +243,8 @@ class TransactionCoordinator:
         except OSError as error:
             logger.error("%s cannot be written: %s", TRANSACTIONS_TOPIC, error)
             raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
+        except Refusal as refusal:
+            raise Refusal(store_error(refusal.code)) from refusal
         partition.appended()
 
     def write_marker(self, partition: TopicPartition, prepared: Transaction) -> None:

@@ -22,20 +22,9 @@ from coterie.coordinator.transactions.state import (
     decode_transaction,
     transactional_id_of,
 )
+from coterie.coordinator.transactions.state_log import store_error
 from coterie.coordinator.transactions.steps import Claim, check_producer
 from coterie.wire.errors import ErrorCode, Refusal
-
-# What a producer receives where a state could not be kept, as Kafka's TransactionStateManager.appendTransactionToLog.
-_STORE_ERRORS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +197,8 @@ class ReplicatedTransactions:
             return []  # of a load before
         del self._pending[state.transactional_id]
         if error != ErrorCode.NONE:
-            code = _STORE_ERRORS.get(error, error)
-            return [] if pending.answer is None else [TransactionAnswer(pending.answer.token, code)]
+            answer = pending.answer
+            return [] if answer is None else [TransactionAnswer(answer.token, store_error(error))]
         self.by_id[state.transactional_id] = state
         effects: list[TransactionEffect] = [] if pending.answer is None else [pending.answer]
         if state.status in PREPARED:

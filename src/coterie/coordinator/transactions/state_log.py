@@ -9,10 +9,22 @@ from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import HEADER_BYTES, batches
 from coterie.records.decoding import decode_keys_and_values
 from coterie.records.encoding import encode_batch
+from coterie.wire.errors import ErrorCode
 
 LOAD_CHUNK_BYTES = 256 * 1024
 _TOMBSTONE_BYTES = 16  # at most, without its key
 Load = Callable[[bytes | None, bytes | None], None]
+# As Kafka's TransactionStateManager.appendTransactionToLog.
+_STORE_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
 
 
 def load_by_chunks(log: PartitionLog, load: Load) -> Iterator[int]:
@@ -50,3 +62,8 @@ def tombstone_batches(
 
 def _tombstones(transactions: list[Transaction], now_ms: int) -> bytes:
     return encode_batch([(now_ms, transaction.key(), None, ()) for transaction in transactions])
+
+
+def store_error(error: ErrorCode) -> ErrorCode:
+    """What a producer receives where the log refuses its state."""
+    return _STORE_ERRORS.get(error, error)
