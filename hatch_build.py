@@ -75,6 +75,11 @@ def compile_extension(source: Path, built: Path) -> None:
         include = sysconfig.get_path("include")
         command = [*compiler, "-O3", "-fPIC", *shared, "-w", f"-I{include}", c_file, "-o", str(made)]
         subprocess.run(command, check=True, capture_output=True)
-        arriving = built.with_name(f"{built.name}.new")
-        shutil.copy(made, arriving)
-        arriving.replace(built)
+        put_in_place(made, built)
+
+
+def put_in_place(made: Path, built: Path) -> None:
+    """By a rename: a process that has the file mapped ends with a segmentation fault where its bytes are overwritten."""
+    arriving = built.with_name(f"{built.name}.new")
+    shutil.copy(made, arriving)
+    arriving.replace(built)

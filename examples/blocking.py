@@ -1,6 +1,6 @@
 """The same without asyncio: the blocking clients run their event loop in a thread of their own.
 
-python examples/blocking.py [HOST:PORT]
+.venv/bin/python examples/blocking.py [HOST:PORT]
 """
 
 import sys

@@ -1,6 +1,6 @@
 """A second member joins a cooperative group: the first gives up only what moves, and keeps reading the rest.
 
-python examples/cooperative_listener.py [HOST:PORT]
+.venv/bin/python examples/cooperative_listener.py [HOST:PORT]
 """
 
 import asyncio
@@ -41,7 +41,8 @@ async def poll_until_owned(count: int, *consumers: Consumer) -> None:
 
 async def main() -> None:
     async with Admin(ADDRESS) as admin:
-        await admin.create_topic("flights", 6)
+        if "flights" not in await admin.topics():
+            await admin.create_topic("flights", 6)
     async with Consumer(SETTINGS) as anna, Consumer(SETTINGS) as ben:
         anna.subscribe(["flights"], Printing("anna"))
         await poll_until_owned(6, anna)

@@ -1,6 +1,6 @@
 """Ask a coterie broker why a group is where it is: the same answer that `coterie groups why` prints.
 
-    python examples/explain_group.py [HOST:PORT]
+    .venv/bin/python examples/explain_group.py [HOST:PORT]
 
 Only a coterie broker answers this request; Apache Kafka does not know it.
 """
@@ -15,7 +15,8 @@ ADDRESS = {"bootstrap.servers": sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1
 
 async def main() -> None:
     async with Admin(ADDRESS) as admin, Consumer(ADDRESS | {"group.id": "crew", "client.id": "anna"}) as anna:
-        await admin.create_topic("trips", 4)
+        if "trips" not in await admin.topics():
+            await admin.create_topic("trips", 4)
         anna.subscribe(["trips"])
         while not anna.assignment():
             await anna.poll(100)

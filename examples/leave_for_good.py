@@ -1,7 +1,7 @@
 """A static member that is shut down for good: its partitions move at once, not after session.timeout.ms. Then a rebalance that
 the program asks for.
 
-python examples/leave_for_good.py [HOST:PORT]
+.venv/bin/python examples/leave_for_good.py [HOST:PORT]
 """
 
 import asyncio
@@ -13,7 +13,7 @@ ADDRESS = {"bootstrap.servers": sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1
 
 
 def worker(name: str) -> Consumer:
-    return Consumer(ADDRESS | {"group.id": "warehouse", "group.instance.id": name, "heartbeat.interval.ms": 100})
+    return Consumer(ADDRESS | {"group.id": "loading-dock", "group.instance.id": name, "heartbeat.interval.ms": 100})
 
 
 async def poll_until_shared(workers: list[Consumer], partitions: list[int]) -> None:
@@ -24,10 +24,11 @@ async def poll_until_shared(workers: list[Consumer], partitions: list[int]) -> N
 
 async def main() -> None:
     async with Admin(ADDRESS) as admin:
-        await admin.create_topic("parcels", 4)
+        if "pallets" not in await admin.topics():
+            await admin.create_topic("pallets", 4)
     one, two = worker("worker-1"), worker("worker-2")
     for member in (one, two):
-        member.subscribe(["parcels"])
+        member.subscribe(["pallets"])
     await poll_until_shared([one, two], [2, 2])
     await two.close(group_membership_operation=GroupMembershipOperation.LEAVE_GROUP)
     await poll_until_shared([one], [4])

@@ -1,6 +1,6 @@
 """Move records from one topic to another exactly once: each batch's results and its offsets are one transaction.
 
-    python examples/move_in_transactions.py [HOST:PORT]
+    .venv/bin/python examples/move_in_transactions.py [HOST:PORT]
 
 A process that dies in the middle leaves nothing behind: its transaction is aborted, and the next one reads again from
 the committed offsets.

@@ -1,6 +1,6 @@
 """Produce ten records and consume them as a member of a group, with asyncio.
 
-python examples/produce_and_consume.py [HOST:PORT]
+.venv/bin/python examples/produce_and_consume.py [HOST:PORT]
 """
 
 import asyncio

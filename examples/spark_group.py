@@ -1,6 +1,6 @@
 """A Spark query that is a member of a consumer group: partitions move between it and ordinary consumers.
 
-    python examples/spark_group.py [HOST:PORT]
+    .venv/bin/python examples/spark_group.py [HOST:PORT]
 
 Needs the extra `spark` and a Java runtime (or the extra `java`).
 """
@@ -19,7 +19,8 @@ BOOTSTRAP_SERVERS = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9092"
 async def fill(count: int) -> None:
     address = {"bootstrap.servers": BOOTSTRAP_SERVERS}
     async with Admin(address) as admin:
-        await admin.create_topic("readings", 4)
+        if "readings" not in await admin.topics():
+            await admin.create_topic("readings", 4)
     async with Producer(address) as producer:
         for n in range(count):
             await producer.send("readings", b"%d" % n, partition=n % 4)

@@ -1,6 +1,6 @@
 """A static member restarts without a rebalance: the same group.instance.id, the same partitions, the same generation.
 
-python examples/static_member.py [HOST:PORT]
+.venv/bin/python examples/static_member.py [HOST:PORT]
 """
 
 import asyncio
@@ -26,7 +26,8 @@ async def run_once(name: str) -> tuple[int, int]:
 
 async def main() -> None:
     async with Admin(ADDRESS) as admin:
-        await admin.create_topic("parcels", 4)
+        if "parcels" not in await admin.topics():
+            await admin.create_topic("parcels", 4)
     for attempt in ("first start", "restart"):
         generation, partitions = await run_once("worker-1")
         print(f"{attempt}: generation {generation}, {partitions} partitions")

@@ -1,6 +1,6 @@
 """Test a consumer against a real broker in the test's own process: the pytest fixture `coterie_broker`.
 
-pytest examples/test_orders.py
+.venv/bin/python -m pytest examples/test_orders.py
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """An assignor of one's own: members receive partitions in proportion to their weights.
 
-python examples/weighted_assignor.py [HOST:PORT]
+.venv/bin/python examples/weighted_assignor.py [HOST:PORT]
 """
 
 import asyncio
@@ -40,15 +40,16 @@ class Weighted(Assignor):
 
 async def main() -> None:
     async with Admin(ADDRESS) as admin:
-        await admin.create_topic("parcels", 6)
+        if "letters" not in await admin.topics():
+            await admin.create_topic("letters", 6)
     small, large = Weighted(1), Weighted(2)
     settings = ADDRESS | {"group.id": "depot", "heartbeat.interval.ms": 100}
     async with (
         Consumer(settings | {"partition.assignment.strategy": [small]}) as van,
         Consumer(settings | {"partition.assignment.strategy": [large]}) as truck,
     ):
-        van.subscribe(["parcels"])
-        truck.subscribe(["parcels"])
+        van.subscribe(["letters"])
+        truck.subscribe(["letters"])
         while (len(van.assignment()), len(truck.assignment())) != (2, 4):
             await asyncio.gather(van.poll(100), truck.poll(100))
         print(f"van: {small.count} partitions, truck: {large.count}")

@@ -210,6 +210,7 @@ def test_no_arguments(words: tuple[str, ...], tmp_path: Path) -> None:
 @each_leaf
 def test_a_path_that_is_not_there_or_of_the_other_kind(words: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "progress.json").write_text("{}")  # a history, for --history
     (tmp_path / "file").write_text("")
     command = LEAVES[words]
     for parameter in command.params:
@@ -286,4 +287,7 @@ def test_a_port_in_use(option: str) -> None:
         others = [] if option == "--listen" else ["--listen", "127.0.0.1:0"]
         end = ended("broker", "--memory", *others, option, address)
     assert end.code == 1
-    assert re.fullmatch(rf"Error: cannot listen on {address}(?: for HTTP)?: .*; choose another {option}", end.sentence)
+    why = "address already in use"
+    assert re.fullmatch(
+        rf"Error: cannot listen on {address}(?: for HTTP)?: {why}; choose another {option}", end.sentence
+    )

@@ -190,6 +190,7 @@ def test_history_and_export(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     printed = outcome(None, f"pipeline history --from-log {tmp_path} --out {tmp_path}")
     assert documented("pipeline history", printed) == {"commits": 3}
     monkeypatch.setattr("coterie.pipeline.export.export", lambda *_: {"commits": 3})
+    (tmp_path / "progress.json").write_text("{}")
     printed = outcome(None, f"pipeline export --history {tmp_path} --format delta --out {tmp_path}")
     assert documented("pipeline export", printed) == {"commits": 3}
 
@@ -197,6 +198,7 @@ def test_history_and_export(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 def test_a_group_as_it_was(world: LocalBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     group = world.broker.groups.group("crew")
     monkeypatch.setattr("coterie.pipeline.history.state.group_from_tables", lambda *_: group)
+    (tmp_path / "progress.json").write_text("{}")
     state = documented("pipeline as-of", outcome(None, f"pipeline as-of crew --history {tmp_path}"))
     assert state["members"]
     assert state["offsets"]
@@ -205,6 +207,7 @@ def test_a_group_as_it_was(world: LocalBroker, monkeypatch: pytest.MonkeyPatch, 
 def test_report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("coterie.console.history_page.sections", lambda *_: [Section("Owners", "", Markup())])
     monkeypatch.setattr("coterie.console.history_page.summary", lambda *_: "")
+    (tmp_path / "progress.json").write_text("{}")
     printed = outcome(None, f"pipeline report crew --history {tmp_path} --out {tmp_path}")
     assert documented("pipeline report", printed) == {"page": str(tmp_path / "report.html")}
 

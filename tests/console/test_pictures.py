@@ -27,6 +27,7 @@ from coterie.console.svg import (
     bars,
     colours,
     line_chart,
+    round_step,
     small_multiples,
     timeline,
 )
@@ -123,6 +124,19 @@ def test_a_line_chart_has_every_curve_and_its_name(lines: list[str], points: lis
     ys = [y for _, y in drawn]
     for (_, low), (_, high), y_low, y_high in zip(points, points[1:], ys, ys[1:], strict=False):
         assert (y_low >= y_high - 0.1) if low <= high else (y_low <= y_high + 0.1), "a larger value is higher"
+
+
+@given(st.floats(0, 1e12))
+@example(159_000.0)
+@example(4.0)
+def test_the_labels_of_an_axis_are_round(highest: float) -> None:
+    """159,000 had labels at 39,750, 79,500 and 119,250."""
+    step = round_step(highest)
+    assert str(step).rstrip("0") in ("1", "2", "5")
+    assert highest <= 4 * step
+    assert step == 1 or 4 * step <= 2.51 * highest
+    picture = line_chart([Line("a", [(0, 0), (1, highest)])], 1, "t", "records")
+    assert {f"{step * n:,}" for n in range(math.ceil(highest / step) + 1)} <= {*_texts(picture)}
 
 
 @given(st.dictionaries(st.text(max_size=200), values, max_size=10))

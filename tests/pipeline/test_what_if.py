@@ -80,7 +80,7 @@ def test_a_history_is_a_trace_and_a_page(spark: Any, tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         ([], "give a trace with --churn"),
-        (["--history", "."], "--history needs --group"),
+        (["--history", "HISTORY"], "--history needs --group"),
         (["--churn", "TRACE", "--set", "static"], "--set takes NAME=VALUE,VALUE"),
         (["--churn", "BAD"], "line 1: time,add or remove,member is wanted"),
     ],
@@ -88,7 +88,9 @@ def test_a_history_is_a_trace_and_a_page(spark: Any, tmp_path: Path) -> None:
 def test_mistakes_are_said_in_a_sentence(tmp_path: Path, arguments: list[str], said: str) -> None:
     (tmp_path / "TRACE").write_text("0,add,a\n")
     (tmp_path / "BAD").write_text("0;add;a\n")
-    given = [str(tmp_path / a) if a in ("TRACE", "BAD") else a for a in arguments]
+    (tmp_path / "HISTORY").mkdir()
+    (tmp_path / "HISTORY" / "progress.json").write_text("{}")
+    given = [str(tmp_path / a) if a in ("TRACE", "BAD", "HISTORY") else a for a in arguments]
     done = CliRunner().invoke(main, ["pipeline", "what-if", "--out", str(tmp_path), *given])
     assert done.exit_code == 2
     assert said in done.output

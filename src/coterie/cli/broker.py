@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie.addresses import format_address, parse_address
-from coterie.cli.invocation import run_until_stopped
+from coterie.cli.invocation import run_until_stopped, settings_of
 from coterie.console.terminal import VisibleFormatter, write_line
 from coterie.interruption import INTERRUPTED
 from coterie.quantity import quantity
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from coterie.broker.broker import Broker
     from coterie.broker.settings import BrokerSettings
 
+_ASYNCIO_BEFORE = re.compile(r"^error while attempting to bind on address \(.*\): (\[errno \d+\] )?")
 DEFAULT_LISTEN = "127.0.0.1:9092"
 EPILOG = """\b
 Examples:
@@ -38,7 +40,7 @@ Examples:
 @click.option(
     "--listen",
     metavar="HOST:PORT",
-    help=f"Port 0: any free one.  [default: listeners of the settings, or {DEFAULT_LISTEN}]",
+    help=f"The address to listen on; port 0: any free one.  [default: listeners of the settings, or {DEFAULT_LISTEN}]",
 )
 @click.option(
     "--data",
@@ -90,6 +92,8 @@ def broker(
         address = _address(checked, listen)
     except SettingError as error:
         raise click.ClickException(str(error)) from error
+    if http_names and http is None:
+        raise click.UsageError("--http-name goes with --http.")
     http_address = None if http is None else _address_of(http, "--http")
     if http is not None:
         require("http", "coterie broker --http")
@@ -103,7 +107,7 @@ def broker(
 def _settings(properties: Path | None, settings: tuple[str, ...], fsync: bool) -> BrokerSettings:
     """The settings of the command line over those of the file; a warning names the settings without effect. Raises
     SettingError."""
-    from coterie.broker.settings import BrokerSettings, SettingError, read_properties, server_properties
+    from coterie.broker.settings import BrokerSettings, read_properties, server_properties
 
     given: dict[str, str] = {}
     if properties is not None:
@@ -112,11 +116,7 @@ def _settings(properties: Path | None, settings: tuple[str, ...], fsync: bool) -
         given |= of_file.given
         if of_file.warning():
             write_line(f"{properties}: settings {of_file.warning()}", err=True)
-    for item in settings:
-        name, equals, value = item.partition("=")
-        if not equals:
-            raise SettingError(f"--set takes KEY=VALUE, not {item!r}")
-        given[name.strip()] = value.strip()
+    given |= {name: value.strip() for name, value in settings_of(settings, "--set").items()}
     if fsync:
         given["log.flush.interval.messages"] = "1"
     return BrokerSettings(given)
@@ -126,7 +126,9 @@ def _data_folder(settings: BrokerSettings, data: Path | None, memory: bool) -> P
     """--data, or the first of log.dirs; None with --memory."""
     folders_of = {"log.dirs": settings.current.log_dirs, "log.dir": settings.current.log_dir}
     named = [text for name, text in folders_of.items() if name in settings.given and text]
-    if (memory and data is not None) or not (memory or data or named):
+    if memory and data is not None:
+        raise click.UsageError("Give either --data or --memory: the broker keeps data in a folder or keeps none.")
+    if not (memory or data or named):
         raise click.UsageError("The broker needs a data folder: --data DIR, or --memory to keep no data.")
     if memory or data is not None:
         return data
@@ -224,10 +226,15 @@ def _start_trouble(
     if isinstance(error, UnreadableFile):
         return f"{data}/{error}"
     if isinstance(error, CannotListen):
-        return f"cannot listen on {format_address(*address)}: {error.strerror}; choose another --listen"
+        return f"cannot listen on {format_address(*address)}: {_bind_trouble(error)}; choose another --listen"
     if isinstance(error, OSError) and data is not None:
         return folder_trouble(data, error)
     return None
+
+
+def _bind_trouble(error: OSError) -> str:
+    """The system's reason, without what asyncio writes before it."""
+    return _ASYNCIO_BEFORE.sub("", error.strerror or str(error))
 
 
 def warn_of_exposure(option: str, host: str, port: int, harm: str) -> None:
@@ -253,7 +260,7 @@ async def _serve_http(broker: Broker, address: tuple[str, int], names: tuple[str
         host, port = await broker.serve_http(HttpServer(broker, names), *address)
     except OSError as error:
         where = format_address(*address)
-        write_line(f"Error: cannot listen on {where} for HTTP: {error.strerror}; choose another --http", err=True)
+        write_line(f"Error: cannot listen on {where} for HTTP: {_bind_trouble(error)}; choose another --http", err=True)
         return False
     warn_of_exposure("--http", host, port, "can read every group")
     write_line(f"groups and metrics on http://{format_address(host, port)}", err=True)

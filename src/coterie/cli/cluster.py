@@ -12,7 +12,7 @@ import click
 
 from coterie.cli.cluster_description import describe_cluster, until_known
 from coterie.cli.commands import CommandGroup
-from coterie.cli.invocation import broker_option, json_option, run, run_until_stopped, show
+from coterie.cli.invocation import broker_option, json_option, run, run_until_stopped, settings_of, show
 from coterie.cli.ranges import IntegerRange
 from coterie.console.terminal import write_line
 from coterie.interruption import INTERRUPTED
@@ -55,15 +55,15 @@ def cluster() -> None:
 @click.option(
     "--brokers",
     type=IntegerRange(1, MOST_BROKERS),
-    help=f"How many, with the ids 1, 2, ...  [default: those of the folder, or {DEFAULT_BROKERS}]",
+    help=f"The number of brokers; their ids are 1, 2, ...  [default: those of the folder, or {DEFAULT_BROKERS}]",
 )
 @click.option(
     "--port",
     type=IntegerRange(0, 65_535),
-    help=f"Of the first new broker; the next ones follow. 0: any free ones.  [default: {DEFAULT_PORT}]",
+    help=f"The port of the first new broker; the next ones follow. 0: any free ports.  [default: {DEFAULT_PORT}]",
 )
 @click.option(
-    "--zookeeper-port", type=IntegerRange(0, 65_535), default=0, help="Of ZooKeeper.  [default: any free one]"
+    "--zookeeper-port", type=IntegerRange(0, 65_535), default=0, help="ZooKeeper's port.  [default: any free one]"
 )
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of each broker, by Kafka's name."
@@ -104,10 +104,7 @@ def _settings(words: tuple[str, ...]) -> dict[str, str]:
     """--set, checked. Raises UsageError."""
     from coterie.broker.settings import BrokerSettings, SettingError
 
-    bad = [word for word in words if "=" not in word]
-    if bad:
-        raise click.UsageError(f"--set takes KEY=VALUE, not {bad[0]!r}.")
-    settings = {name.strip(): value.strip() for name, _, value in (word.partition("=") for word in words)}
+    settings = {name: value.strip() for name, value in settings_of(words, "--set").items()}
     own = {"broker.id", "node.id", "zookeeper.connect", "listeners", "log.dirs", "log.dir"} & settings.keys()
     if own:
         raise click.UsageError(f"--set {min(own)}: `coterie cluster start` gives each broker its own.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.invocation import broker_option, json_option, run_until_stopped, sentences
+from coterie.cli.invocation import broker_option, json_option, run_until_stopped, sentences, settings_of
 from coterie.cli.ranges import IntegerRange
 from coterie.cli.zookeeper import read_streams, zookeeper_option
 from coterie.console.terminal import OutputFailed, write_json, write_line, write_value
@@ -40,7 +40,7 @@ Examples:
 @click.option("--timeout-ms", type=IntegerRange(1), help="Stop when no record has arrived for this time.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A consumer setting, by Kafka's name.")
 @zookeeper_option("Join the group there, as the high-level consumer of Kafka 0.8; needs --group")
-@click.option("--streams", type=IntegerRange(1, 1000), default=1, show_default=True, help="With --zookeeper: threads.")
+@click.option("--streams", type=IntegerRange(1, 1000), help="With --zookeeper: threads.  [default: 1]")
 @broker_option
 @json_option
 def consume(
@@ -52,7 +52,7 @@ def consume(
     timeout_ms: int | None,
     settings: tuple[str, ...],
     zookeeper: str | None,
-    streams: int,
+    streams: int | None,
     bootstrap_server: str,
     as_json: bool,
 ) -> None:
@@ -73,8 +73,10 @@ def consume(
         def write(message: Any) -> None:
             _write(message.record, as_json)
 
-        sentences(read_streams, old | _given(settings), topic, streams, max_messages, write)
+        sentences(read_streams, old | settings_of(settings, "--set"), topic, streams or 1, max_messages, write)
         return
+    if streams is not None:
+        raise click.UsageError("--streams goes with --zookeeper.")
     given: dict[str, Any] = {
         "bootstrap.servers": bootstrap_server,
         "group.id": group,
@@ -82,17 +84,9 @@ def consume(
         "auto.offset.reset": "earliest" if from_beginning else "latest",
         "enable.auto.commit": group is not None,
     }
-    run_until_stopped(lambda stop: _read(stop, given | _given(settings), topic, max_messages, timeout_ms, as_json))
-
-
-def _given(settings: tuple[str, ...]) -> dict[str, str]:
-    given: dict[str, str] = {}
-    for item in settings:
-        name, equals, value = item.partition("=")
-        if not equals:
-            raise click.UsageError(f"--set takes KEY=VALUE, not {item!r}.")
-        given[name] = value
-    return given
+    run_until_stopped(
+        lambda stop: _read(stop, given | settings_of(settings, "--set"), topic, max_messages, timeout_ms, as_json)
+    )
 
 
 async def _read(
@@ -144,7 +138,7 @@ async def _assign(
         while not stop.is_set() and time.monotonic() < deadline_s:
             code = (await admin.topics([topic]))[topic].error
             if code and not KafkaError(code).retriable:
-                raise KafkaError(code, f"topic {topic}")
+                raise KafkaError(code, f"topic {topic}: {code.text}")
             partitions = await admin.partitions([topic])
             if partitions:
                 await consumer.assign(partitions)

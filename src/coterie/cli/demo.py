@@ -10,6 +10,7 @@ import click
 
 from coterie.cli.invocation import run
 from coterie.cli.ranges import IntegerRange
+from coterie.cli.spark import check_master
 from coterie.console.terminal import drawing_console, text_of, write_drawing, write_json, write_line, write_lines
 from coterie.quantity import quantity
 
@@ -41,7 +42,7 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of the demo's files; by default a new folder in ./coterie-demo.",
 )
-@click.option("--master", default="local[*]", show_default=True, help="The Spark master.")
+@click.option("--master", default="local[*]", show_default=True, callback=check_master, help="The Spark master.")
 @click.option(
     "--brokers",
     type=IntegerRange(1, MOST_BROKERS),

@@ -26,11 +26,13 @@ Examples:
   coterie fuzz --list
 """
 )
-@click.option("--minutes", type=NumberRange(min=0), default=5.0, show_default=True, help="For how long, in all.")
+@click.option(
+    "--minutes", type=NumberRange(min=0), default=5.0, show_default=True, help="The duration of the whole run."
+)
 @click.option(
     "--target", "names", multiple=True, help="Only this target; may be given again. A part of a name takes all."
 )
-@click.option("--seed", type=int, default=None, help="Where made inputs begin; the time of day by default.")
+@click.option("--seed", type=int, default=None, help="Decides which inputs are made; by default the time of day.")
 @click.option(
     "--engine",
     type=click.Choice(["auto", "atheris", "own"]),

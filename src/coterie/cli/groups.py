@@ -60,8 +60,11 @@ groups.add_command(migrate)
 @json_option
 def list_groups(states: tuple[str, ...], zookeeper: str | None, bootstrap_server: str, as_json: bool) -> None:
     """List every group with its state."""
-    from coterie.client import Admin
+    from coterie.client import Admin, GroupState
 
+    unknown = [state for state in states if state not in list(GroupState)]
+    if unknown:
+        raise click.UsageError(f"There is no state {unknown[0]!r}; there are {', '.join(GroupState)}.")
     in_zookeeper: list[GroupRow] = []
     if zookeeper is not None:
         in_zookeeper, bootstrap_server = sentences(list_in_zookeeper, zookeeper)
@@ -280,9 +283,12 @@ def dump(path: Path) -> None:
 
     PATH is a segment, a partition's folder or a data folder.
     """
-    from coterie.cli.offsets_dump import dump_offsets
+    from coterie.cli.offsets_dump import dump_offsets, offset_segments
 
-    write_lines(dump_offsets(path))
+    segments = offset_segments(path)
+    if not segments:
+        raise click.ClickException(f"{path} has no segment of __consumer_offsets; name a data folder, or a file of one")
+    write_lines(dump_offsets(segments))
 
 
 @groups.command()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.invocation import done, json_option, show
+from coterie.cli.invocation import done, history_option, json_option, show
 from coterie.cli.ranges import IntegerRange, NumberRange
 from coterie.cli.spark import run_on_spark, spark_options
 from coterie.console.terminal import write_json, write_line
@@ -31,11 +31,7 @@ DEFAULT_GRID = (
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Lines time_ms,add|remove,name; or date, time, count.",
 )
-@click.option(
-    "--history",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A folder of `coterie pipeline history`, instead.",
-)
+@history_option("A folder of `coterie pipeline history`, instead.")
 @click.option("--group", "-g", help="Which group of the history.")
 @click.option(
     "--set",
@@ -60,7 +56,7 @@ DEFAULT_GRID = (
     type=IntegerRange(0),
     default=100,
     show_default=True,
-    help="How long a listener takes to give up its partitions.",
+    help="How long a listener takes to release its partitions.",
 )
 @click.option(
     "--auto-commit-interval-ms",
@@ -74,17 +70,17 @@ DEFAULT_GRID = (
     type=NumberRange(0),
     default=0.0,
     show_default=True,
-    help="Polls that come late, per member; its heartbeats go on.",
+    help="Late polls of each member; its heartbeats continue.",
 )
-@click.option("--slow-poll-ms", type=IntegerRange(1), default=400_000, show_default=True, help="How long, in the mean.")
+@click.option("--slow-poll-ms", type=IntegerRange(1), default=400_000, show_default=True, help="Their mean length.")
 @click.option(
     "--pauses-per-hour",
     type=NumberRange(0),
     default=0.0,
     show_default=True,
-    help="Times that a member's whole process stalls.",
+    help="Pauses of each member's whole process.",
 )
-@click.option("--pause-ms", type=IntegerRange(1), default=8_000, show_default=True, help="How long, in the mean.")
+@click.option("--pause-ms", type=IntegerRange(1), default=8_000, show_default=True, help="Their mean length.")
 @spark_options
 @json_option
 def what_if(
@@ -183,12 +179,7 @@ def _show_settings(rows: list[dict[str, Any]]) -> None:
 
 @click.command()
 @click.argument("group")
-@click.option(
-    "--history",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    required=True,
-    help="A folder of `coterie pipeline history`.",
-)
+@history_option(required=True)
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for the page and pictures."
 )
@@ -217,12 +208,7 @@ def _write_page(out: Path, title: str, text: str, parts: list[Section]) -> Path:
 
 
 @click.command()
-@click.option(
-    "--history",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    required=True,
-    help="A folder of `coterie pipeline history`.",
-)
+@history_option(required=True)
 @click.option("--format", "form", type=click.Choice(("delta", "iceberg")), required=True, help="The table format.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder of the tables.")
 @json_option

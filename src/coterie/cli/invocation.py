@@ -7,6 +7,7 @@ import contextlib
 import datetime
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -48,6 +49,38 @@ def broker_option(command: F) -> F:
 def json_option(command: F) -> F:
     """--json of the commands whose documents `cli/json_documents.py` describes."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def settings_of(items: Sequence[str], option: str, form: str = "KEY=VALUE") -> dict[str, str]:
+    """The settings of an option that may be given again. Raises UsageError for one without an equals sign."""
+    settings: dict[str, str] = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise click.UsageError(f"{option} takes {form}, not {item!r}.")
+        settings[name.strip()] = value
+    return settings
+
+
+def history_option(
+    help_text: str = "A folder of `coterie pipeline history`.", *, required: bool = False
+) -> Callable[[F], F]:
+    """--history of the commands that read the tables of `coterie pipeline history`."""
+    return click.option(
+        "--history",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        required=required,
+        callback=_check_history,
+        help=help_text,
+    )
+
+
+def _check_history(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+    """Raises BadParameter for a folder without the tables."""
+    if value is not None and not (value / "progress.json").exists():
+        text = f"there is no history in {value}; make one with `coterie pipeline history --out {value}`."
+        raise click.BadParameter(text)
+    return value
 
 
 def run(work: Coroutine[Any, Any, Any], *, patient: bool = False) -> Any:
@@ -106,6 +139,8 @@ def sentences(work: Callable[..., Any], *args: Any) -> Any:
         text = visible(str(error))
         if isinstance(error, KafkaError) and error.code == ErrorCode.NETWORK_EXCEPTION and NO_BROKER in text:
             text += "; start a broker there, or name another with --bootstrap-server"
+        elif isinstance(error, KafkaError) and error.code == ErrorCode.GROUP_ID_NOT_FOUND:
+            text += "; `coterie groups list` prints the groups"
         raise click.ClickException(text) from error
 
 

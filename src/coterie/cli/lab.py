@@ -20,6 +20,7 @@ from coterie.cli.cores import GC_THRESHOLD, over_cores
 from coterie.cli.invocation import done, json_option, progress_bar, show
 from coterie.cli.ranges import IntegerRange, NumberRange
 from coterie.cli.seed_results import Result, SeedResults
+from coterie.cli.spark import check_master
 from coterie.cli.study import study
 from coterie.console.terminal import write_line, write_lines
 from coterie.quantity import quantity
@@ -132,7 +133,12 @@ SHARES = {
 @click.option(
     "--minutes", type=NumberRange(0), default=10.0, show_default=True, help="Virtual minutes of faults per seed."
 )
-@click.option("--spark", metavar="MASTER", help="Run the seeds on this Spark master instead of this machine's cores.")
+@click.option(
+    "--spark",
+    metavar="MASTER",
+    callback=check_master,
+    help="Run the seeds on this Spark master instead of this machine's cores.",
+)
 @click.option("--processes", type=IntegerRange(1), help="How many processes share the seeds; one per core by default.")
 @click.option(
     "--results",
@@ -216,7 +222,7 @@ def _sentence(figures: dict[str, Any]) -> str:
     type=IntegerRange(0),
     default=100,
     show_default=True,
-    help="How long a listener takes to give up its partitions.",
+    help="How long a listener takes to release its partitions.",
 )
 @json_option
 def handover(members: int, partitions: int, listener_ms: int, as_json: bool) -> None:

@@ -50,6 +50,8 @@ def check(folder: Path, as_json: bool) -> None:
     except OSError as error:
         raise click.ClickException(folder_trouble(folder, error)) from error
     findings = checked.findings
+    if not checked.logs and not findings and not (folder / "meta.properties").exists():
+        raise click.ClickException(f"{folder} has no logs; name the data folder of a broker (its --data or log.dirs)")
     if as_json:
         rows: list[FolderFinding] = [
             {"file": f.file, "position": f.position, "problem": f.problem, "action": f.action} for f in findings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.invocation import broker_option, json_option, milliseconds, run, show
+from coterie.cli.invocation import broker_option, history_option, json_option, milliseconds, run, show
 
 if TYPE_CHECKING:
     from coterie.cli.json_documents import ResetOffset
@@ -23,11 +23,7 @@ QUIET_S = 5.0  # without a record of the offsets topic, before reading it counts
 @click.option("--topic", "-t", "topic_names", multiple=True, help="Only this topic; may be given again.")
 @click.option("--to", metavar="WHERE", help="By the topics' records: earliest, latest, an offset, or an ISO time.")
 @click.option("--as-of", metavar="ISO", help="What the group itself had committed at that time.")
-@click.option(
-    "--history",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="For --as-of: a folder of `coterie pipeline history`, which still knows what compaction has dropped.",
-)
+@history_option("For --as-of: a folder of `coterie pipeline history`, which still knows what compaction has dropped.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be committed.")
 @broker_option
 @json_option
@@ -56,17 +52,21 @@ def reset(
             )
         )
     rows = [(o["topic"], o["partition"], o["from"], o["to"]) for o in offsets]
-    none = f"{group} has no offsets; name a --topic" if to is not None else f"{group} had committed nothing by then"
-    show(offsets, as_json, ["TOPIC", "PARTITION", "FROM", "TO"], rows, none)
+    if to is not None and not offsets:
+        raise click.ClickException(f"{group} has no committed offsets; name the topics with --topic")
+    show(offsets, as_json, ["TOPIC", "PARTITION", "FROM", "TO"], rows, f"{group} had committed nothing by then")
 
 
 async def _reset(
     group: str, bootstrap_server: str, names: tuple[str, ...], dry_run: bool, choose: Any
 ) -> list[ResetOffset]:
     from coterie.client import Admin, KafkaError
+    from coterie.client.errors import check
     from coterie.wire.errors import ErrorCode
 
     async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        for name, info in (await admin.topics(names) if names else {}).items():
+            check(info.error, subject=f"topic {name}")
         now = await admin.group_offsets(group)
         wanted = await choose(admin, await admin.partitions(names) if names else None, now)
         if not dry_run and wanted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from coterie.coordinator.stored import record_text
@@ -13,19 +13,29 @@ from coterie.records.markers import ends_transaction
 from coterie.wire.primitives import WireError
 
 
-def dump_offsets(path: Path) -> Iterator[str]:
+def offset_segments(path: Path) -> list[Path]:
+    """The segment itself, or those of a partition's folder or of a data folder."""
+    if path.is_file():
+        return [path]
+    folders = sorted(path.glob("__consumer_offsets-*")) or [path]
+    return sorted(segment for folder in folders for segment in folder.glob("[0-9]*.log"))
+
+
+def dump_offsets(segments: Sequence[Path]) -> Iterator[str]:
     """A line a record, oldest first; an unreadable record is reported and skipped."""
-    folders = sorted(path.glob("__consumer_offsets-*")) if path.is_dir() else []
-    segments = [path] if path.is_file() else sorted(file for f in folders or [path] for file in f.glob("*.log"))
     for segment in segments:
         if len(segments) > 1:
             yield f"# {segment}"
-        data = segment.read_bytes()
+        data, end = segment.read_bytes(), 0
         try:
             for position, header in batches(data):
                 yield from _batch(data, position, header)
+                end = position + header.size
         except BatchError as error:
             yield f"! {error}"
+            continue
+        if end < len(data):
+            yield f"! no whole record batch at byte {end}"
 
 
 def _batch(data: bytes, position: int, header: BatchHeader) -> Iterator[str]:

@@ -10,7 +10,16 @@ import click
 
 from coterie.cli.commands import CommandGroup
 from coterie.cli.history_pages import export, report, what_if
-from coterie.cli.invocation import broker_option, done, json_option, milliseconds, sentences, show
+from coterie.cli.invocation import (
+    broker_option,
+    done,
+    history_option,
+    json_option,
+    milliseconds,
+    sentences,
+    settings_of,
+    show,
+)
 from coterie.cli.ranges import IntegerRange
 from coterie.cli.soak import soak
 from coterie.cli.spark import INTERRUPTED, reach, run_on_spark, spark_options
@@ -36,13 +45,7 @@ def kafka_option(command: Any) -> Any:
 
 
 def _kafka(given: tuple[str, ...]) -> dict[str, str]:
-    settings: dict[str, str] = {}
-    for item in given:
-        name, equals, value = item.partition("=")
-        if not equals:
-            raise click.UsageError(f"--kafka takes NAME=VALUE, not {item!r}.")
-        settings[name] = value
-    return settings
+    return settings_of(given, "--kafka", "NAME=VALUE")
 
 
 @click.group(
@@ -226,27 +229,21 @@ def _files(patterns: tuple[str, ...]) -> tuple[Path, ...]:
 
 @pipeline.command("as-of")
 @click.argument("group")
-@click.option(
-    "--history",
-    "out",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    required=True,
-    help="A folder of `coterie pipeline history`.",
-)
+@history_option(required=True)
 @click.option(
     "--time", "time_text", metavar="ISO", help="A time, such as 2026-11-21T09:30; without a zone it is local."
 )
 @click.option("--offset", type=IntegerRange(0), help="An offset of the group's partition of __consumer_offsets.")
 @json_option
-def as_of(group: str, out: Path, time_text: str | None, offset: int | None, as_json: bool) -> None:
+def as_of(group: str, history: Path, time_text: str | None, offset: int | None, as_json: bool) -> None:
     """Show a group as it was: state, members, offsets."""
     from coterie.pipeline.history.state import Moment, group_from_tables
 
     moment = Moment(None if time_text is None else milliseconds(time_text, "--time"), offset)
-    state = group_from_tables(out, group, moment)
+    state = group_from_tables(history, group, moment)
     if state is None:
-        raise click.ClickException(f"group {group} did not exist at that time.")
-    _show_group(state, out, as_json)
+        raise click.ClickException(f"the history in {history} has no group {group} at that time.")
+    _show_group(state, history, as_json)
 
 
 def _show_group(group: AnyGroup, out: Path, as_json: bool) -> None:

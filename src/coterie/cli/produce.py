@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from coterie.cli.invocation import broker_option, json_option, run
+from coterie.cli.invocation import broker_option, json_option, run, settings_of
 from coterie.console.terminal import write_json, write_line
 from coterie.quantity import quantity
 
@@ -37,9 +37,17 @@ Examples:
 @click.option(
     "--compression", type=click.Choice(CODECS), default="none", show_default=True, help="How batches are compressed."
 )
+@click.option("--set", "given", multiple=True, metavar="KEY=VALUE", help="A producer setting, by Kafka's name.")
 @broker_option
 @json_option
-def produce(topic: str, key_separator: str | None, compression: str, bootstrap_server: str, as_json: bool) -> None:
+def produce(
+    topic: str,
+    key_separator: str | None,
+    compression: str,
+    given: tuple[str, ...],
+    bootstrap_server: str,
+    as_json: bool,
+) -> None:
     """Write the lines of standard input to a topic, a record each.
 
     Returns when the broker has acknowledged all of them; Ctrl-C and SIGTERM end it with 130.
@@ -47,8 +55,9 @@ def produce(topic: str, key_separator: str | None, compression: str, bootstrap_s
     from coterie.client import Admin, KafkaError, Producer
     from coterie.wire.errors import ErrorCode
 
+    settings = {"bootstrap.servers": bootstrap_server, "compression.type": compression} | settings_of(given, "--set")
+
     async def send() -> int:
-        settings = {"bootstrap.servers": bootstrap_server, "compression.type": compression}
         async with Admin(settings) as admin:
             await admin.describe_cluster()  # fails at once; a producer waits for a broker
         deliveries = []

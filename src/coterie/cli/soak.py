@@ -20,7 +20,7 @@ from coterie.quantity import quantity
 @click.option(
     "--minutes", type=NumberRange(0), default=10.0, show_default=True, help="For how long members are killed."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="What decides who is killed when.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Decides which process is killed when.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Keep logs and tables there.")
 @json_option
 def soak(minutes: float, seed: int, out: Path | None, as_json: bool) -> None:

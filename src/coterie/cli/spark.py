@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import signal
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,18 +16,29 @@ from coterie.cli.invocation import busy, run
 from coterie.extras import require
 
 INTERRUPTED = 130
+_MASTER = re.compile(r"local(-cluster)?(\[[\d*, ]+\])?|yarn|(spark|k8s|sc)://.+")
 _ERRORS = ("KafkaError: ", "OptionError: ", "DataLossError: ", "NothingToRead: ", "ConfigError: ")
+
+
+def check_master(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The Spark master as given. Raises BadParameter for one on which Spark's JVM would end with a stack trace."""
+    if value is not None and not _MASTER.fullmatch(value):
+        raise click.BadParameter(
+            f"must be local[*], yarn, spark://HOST:PORT, k8s://... or sc://HOST:PORT, not {value!r}."
+        )
+    return value
 
 
 def spark_options(command: Any) -> Any:
     """--out and --master of the commands that start Spark."""
-    command = click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder.")(
-        command
-    )
+    command = click.option(
+        "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="The folder to write to."
+    )(command)
     return click.option(
         "--master",
         default="local[*]",
         show_default=True,
+        callback=check_master,
         help="Any Spark master, such as spark://HOST:7077 or yarn; sc://HOST:15002 for Spark Connect.",
     )(command)
 

@@ -15,6 +15,7 @@ import click
 from coterie.cli.cores import GC_THRESHOLD, as_completed_over_cores
 from coterie.cli.invocation import progress_bar
 from coterie.cli.ranges import IntegerRange
+from coterie.cli.spark import check_master
 from coterie.cli.study_rows import RowFile, code_digest
 from coterie.console.terminal import write_line
 from coterie.quantity import quantity
@@ -64,7 +65,9 @@ Examples:
     help="Keep each run in this file; runs that it has already are not run again.",
 )
 @click.option("--processes", type=IntegerRange(1), help="How many runs at a time; by default one per core.")
-@click.option("--spark", metavar="MASTER", help="Run on this Spark master instead of this machine's cores.")
+@click.option(
+    "--spark", metavar="MASTER", callback=check_master, help="Run on this Spark master instead of this machine's cores."
+)
 @click.option("--real", is_flag=True, help="Measure with real processes; needs Java, and Maven for RocketMQ.")
 def study(
     out: Path | None,

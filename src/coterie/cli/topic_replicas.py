@@ -28,9 +28,14 @@ def ids(brokers: Iterable[int]) -> str:
 @click.command()
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
 @click.option(
-    "--partition", "-p", "numbers", type=IntegerRange(0), multiple=True, help="Only this; may be given again."
+    "--partition",
+    "-p",
+    "numbers",
+    type=IntegerRange(0),
+    multiple=True,
+    help="Only the partition of this number; may be given again.",
 )
-@click.option("--unclean", is_flag=True, help="Where no replica in sync is there, elect any other: records are lost.")
+@click.option("--unclean", is_flag=True, help="Where no replica in sync is there, elect any other; records are lost.")
 @broker_option
 @json_option
 def elect(
@@ -145,7 +150,7 @@ async def _replicas(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition,
 
     now: dict[TopicPartition, list[int]] = {}
     for name, info in (await admin.topics(topics)).items():
-        check(info.error, name)
+        check(info.error, subject=f"topic {name}")
         now |= {TopicPartition(name, p.partition): [node.id for node in p.replicas] for p in info.partitions}
     return now
 

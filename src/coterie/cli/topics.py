@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie.cli.commands import CommandGroup
-from coterie.cli.invocation import broker_option, done, json_option, run, show
+from coterie.cli.invocation import broker_option, done, json_option, run, settings_of, show
 from coterie.cli.ranges import IntegerRange
 from coterie.cli.topic_replicas import elect, ids, reassign
 from coterie.console.terminal import write_line, write_lines
@@ -61,9 +61,14 @@ def list_topics(bootstrap_server: str, internal: bool, as_json: bool) -> None:
 
 @topics.command()
 @click.argument("topic")
-@click.option("--partitions", "-p", type=IntegerRange(1, 100_000), help="Default: the broker's num.partitions.")
 @click.option(
-    "--replication-factor", "-r", type=IntegerRange(1, 1000), help="Default: the broker's default.replication.factor."
+    "--partitions", "-p", type=IntegerRange(1, 100_000), help="How many; by default the broker's num.partitions."
+)
+@click.option(
+    "--replication-factor",
+    "-r",
+    type=IntegerRange(1, 1000),
+    help="Replicas of each partition; by default the broker's default.replication.factor.",
 )
 @click.option("--config", "-c", "configs", multiple=True, metavar="KEY=VALUE", help="A topic setting, by Kafka's name.")
 @broker_option
@@ -79,13 +84,10 @@ def create(
     """Create a topic."""
     from coterie.client import Admin
 
-    bad = [c for c in configs if "=" not in c]
-    if bad:
-        raise click.UsageError(f"--config takes KEY=VALUE, not {bad[0]!r}.")
+    settings = settings_of(configs, "--config")
 
     async def ask() -> None:
         async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
-            settings = dict(c.split("=", 1) for c in configs)
             await admin.create_topic(topic, partitions or -1, settings, replication_factor=replication_factor or -1)
 
     run(ask())
@@ -111,7 +113,7 @@ def describe(topic: str, every_setting: bool, bootstrap_server: str, as_json: bo
     async def ask() -> DescribedTopic:
         async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
             info = (await admin.topics([topic]))[topic]
-            check(info.error, topic)
+            check(info.error, subject=f"topic {topic}")
             partitions = {p.partition: TopicPartition(topic, p.partition) for p in info.partitions}
             led: dict[int, list[TopicPartition]] = {}
             for p in info.partitions:
@@ -186,9 +188,7 @@ def _note(partition: DescribedReplicas) -> str:
 
 @topics.command()
 @click.argument("topic")
-@click.option(
-    "--partitions", "-p", type=IntegerRange(1, 100_000), required=True, help="The number of partitions after it."
-)
+@click.option("--partitions", "-p", type=IntegerRange(1, 100_000), required=True, help="The new number of partitions.")
 @broker_option
 @json_option
 def grow(topic: str, partitions: int, bootstrap_server: str, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from coterie.addresses import parse_address
 from coterie.cli.invocation import check_addresses, json_option, run, sentences, show
 from coterie.console.terminal import write_line
 from coterie.interruption import on_signal
@@ -23,11 +24,28 @@ LOOK_S = 0.02
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def zookeeper_option(help_text: str) -> Callable[[F], F]:
+def zookeeper_option(help_text: str, *, required: bool = False) -> Callable[[F], F]:
     """--zookeeper of the commands that reach groups in ZooKeeper too; ``help_text`` begins its help."""
     return click.option(
-        "--zookeeper", metavar="HOST:PORT", envvar="COTERIE_ZOOKEEPER", help=f"{help_text}; also COTERIE_ZOOKEEPER."
+        "--zookeeper",
+        metavar="HOST:PORT",
+        envvar="COTERIE_ZOOKEEPER",
+        required=required,
+        callback=_check_servers,
+        help=f"{help_text}; also COTERIE_ZOOKEEPER.",
     )
+
+
+def _check_servers(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """ZooKeeper's servers and path as given. Raises BadParameter for a server that is not HOST:PORT."""
+    for server in () if value is None else value.partition("/")[0].split(","):
+        try:
+            host, _ = parse_address(server)
+        except ValueError:
+            host = ""
+        if not host:
+            raise click.BadParameter(f"must be HOST:PORT[,HOST:PORT...][/PATH], not {server!r}.")
+    return value
 
 
 def read_streams(
@@ -138,9 +156,7 @@ def list_in_zookeeper(zookeeper: str) -> tuple[list[GroupRow], str]:
 
 @click.command()
 @click.argument("group")
-@click.option(
-    "--zookeeper", metavar="HOST:PORT", envvar="COTERIE_ZOOKEEPER", required=True, help="The ZooKeeper of the group."
-)
+@zookeeper_option("The ZooKeeper of the group", required=True)
 @click.option(
     "--bootstrap-server",
     "-b",

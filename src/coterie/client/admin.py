@@ -309,7 +309,7 @@ class Admin:
         """
         node = await self._find(group_id)
         response = await self._cluster.request_unadvertised(ExplainGroupRequest(group_id), ExplainGroupResponse, node)
-        check(response.error_code, group_id)
+        check(response.error_code, subject=f"group {group_id}")
         try:
             return group_explanation(response.document)
         except (ValueError, RecursionError) as error:
@@ -338,7 +338,7 @@ class Admin:
         >>> await admin.delete_group("billing")
         """
         response: DeleteGroupsResponse = await self._coordinator(group_id, DeleteGroupsRequest([group_id]))
-        check(only(response.results, f"group {group_id}").error_code, group_id)
+        check(only(response.results, f"group {group_id}").error_code, subject=f"group {group_id}")
 
     async def remove_members(self, group_id: str, members: Iterable[str], reason: str = "") -> dict[str, ErrorCode]:
         """Removes members, named by group.instance.id or by member id, so that the group rebalances now and not at the end of
@@ -383,10 +383,10 @@ class Admin:
             entry.partitions.append(OffsetDeleteRequestPartition(partition))
         request = OffsetDeleteRequest(group_id, list(topics.values()))
         response: OffsetDeleteResponse = await self._coordinator(group_id, request)
-        check(response.error_code, group_id)
+        check(response.error_code, subject=f"group {group_id}")
         for answered in response.topics:
             for p in answered.partitions:
-                check(p.error_code, f"{answered.name}-{p.partition_index}")
+                check(p.error_code, subject=f"{answered.name}-{p.partition_index}")
 
     async def lag(self, group_id: str) -> dict[TopicPartition, PartitionLag]:
         """How far the group is behind in each partition that it has committed; partitions that no longer exist are left out.

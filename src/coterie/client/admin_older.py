@@ -128,7 +128,7 @@ async def remove_members(
         response = await _leave_one_by_one(cluster, node, group.group_id, identities)
     else:
         response = await cluster.request(LeaveGroupRequest(group.group_id, "", identities), node)
-    check(response.error_code, group.group_id)
+    check(response.error_code, subject=group.group_id)
     if len(response.members) != len(members):
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's answer does not name each of {members}")
     return {m: error_of(r.error_code) for m, r in zip(members, response.members, strict=True)}

@@ -42,7 +42,8 @@ _OVERDUE = "poll was not called for max.poll.interval.ms"
 def member_config(settings: ClientSettings, group_id: str) -> MemberConfig:
     """Raises ConfigError for settings that no member can work with."""
     if settings.heartbeat_interval_ms >= settings.session_timeout_ms:
-        raise ConfigError("heartbeat.interval.ms must be lower than session.timeout.ms")
+        heartbeat, session = settings.heartbeat_interval_ms, settings.session_timeout_ms
+        raise ConfigError(f"heartbeat.interval.ms ({heartbeat}) must be lower than session.timeout.ms ({session})")
     listed = settings.partition_assignment_strategy
     specs = ASSIGNORS | {assignor.name: assignor.spec() for assignor in listed if isinstance(assignor, Assignor)}
     config = MemberConfig(

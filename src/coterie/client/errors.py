@@ -257,10 +257,12 @@ class WakeupError(Exception):
     """`Consumer.wakeup` was called; nothing was lost, the next call goes on."""
 
 
-def check(code: int, message: str | None = None) -> None:
-    """Raises KafkaError for any code but NONE."""
+def check(code: int, message: str | None = None, *, subject: str = "") -> None:
+    """Raises KafkaError for any code but NONE: with the broker's message, else with the code's text after the ``subject``
+    that it is about."""
     if code:
-        raise KafkaError(error_of(code), message)
+        error = error_of(code)
+        raise KafkaError(error, message or (f"{subject}: {error.text}" if subject else None))
 
 
 def unexpected(error: Exception) -> KafkaError:

@@ -132,7 +132,7 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
             raise KafkaError(code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition}")
         for answered in (await cluster.request(DeleteRecordsRequest([asked], 30_000), node)).topics:
             for p in answered.partitions:
-                check(p.error_code, f"{topic}-{partition}")
+                check(p.error_code, subject=f"{topic}-{partition}")
                 starts[TopicPartition(topic, p.partition_index)] = p.low_watermark
     for topic, partition in before.keys() - starts.keys():
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's answer does not name {topic}-{partition}")

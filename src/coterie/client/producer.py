@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 RECORD_OVERHEAD_BYTES = 20
 BATCHES_KEPT = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN of every broker
 WARN_AFTER_S = 1.0  # a topic that is being made is there sooner
+_TOO_LARGE = "a record of {} bytes is larger than max.request.size, {}: raise it, or send less"
 CLOSED = "this producer is closed; make a new one"
 
 
@@ -138,7 +139,7 @@ class Producer(Generic[K, V]):
         if timestamp_ms is not None:
             timestamp_ms = arguments.record_timestamp(timestamp_ms)
         if size > self._largest:
-            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"a record of {size} bytes; max.request.size is less")
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, _TOO_LARGE.format(size, self._largest))
         count = self._counts.get(topic) or await self._partitions(topic)
         if partition is None:
             partition = self._choose(topic, key_bytes, count)
@@ -210,7 +211,8 @@ class Producer(Generic[K, V]):
         info = (await self._cluster.topics([topic], create=self.settings.allow_auto_create_topics)).get(topic)
         if info is None or info.error or not info.leaders:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if info is None else info.error
-            raise KafkaError(code or ErrorCode.LEADER_NOT_AVAILABLE, f"topic {topic}")
+            code = code or ErrorCode.LEADER_NOT_AVAILABLE
+            raise KafkaError(code, f"topic {topic}: {code.text}")
         self._counts[topic] = len(info.leaders)
         return len(info.leaders)
 

@@ -29,8 +29,8 @@ _ASSIGNORS_TEXT = f"names of assignors ({', '.join(ASSIGNORS)}) or of Kafka's Ja
 
 def address(item: str) -> tuple[str, int]:
     """Host and port of HOST:PORT; an IPv6 host may be in brackets. Raises ValueError."""
-    host, colon, port = item.strip().rpartition(":")
-    if not colon or not (port.isascii() and port.isdecimal()) or not 0 < int(port[:6]) < 65_536:
+    host, _, port = item.strip().rpartition(":")
+    if not host.strip("[]") or not (port.isascii() and port.isdecimal()) or not 0 < int(port[:6]) < 65_536:
         raise ValueError(item)
     return host.strip("[]"), int(port)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -98,7 +99,7 @@ def colours(names: Sequence[str]) -> dict[str, str]:
 def timeline(
     rows: Sequence[str], stretches: Sequence[Stretch], marks: Sequence[Mark], end_s: float, title: str
 ) -> Markup:
-    """Who owned each row over time; white is nobody."""
+    """Who owned each row over time; light grey is nobody."""
     colour = colours([s.name for s in stretches])
     row_height, top = 20, 44 + 20 * ((len(colour) - 1) // OWNERS_PER_LINE if colour else 0)
     height = top + len(rows) * row_height + 30
@@ -128,18 +129,25 @@ def timeline(
     return svg(height, title, parts)
 
 
+def round_step(highest: float) -> int:
+    """The distance of an axis' labels: 1, 2 or 5 times a power of ten, so that four of them reach ``highest``."""
+    power: int = 10 ** max(math.floor(math.log10(max(highest, 1) / 4)), 0)
+    return next(power * factor for factor in (1, 2, 5, 10) if 4 * power * factor >= highest)
+
+
 def line_chart(lines: Sequence[Line], end_s: float, title: str, unit: str) -> Markup:
     """Curves over time from zero up."""
     colour = colours([line.name for line in lines])
     below = 20 * max((len(lines) - 1) // CURVES_PER_LINE, 0)  # for more lines of names
     top, bottom, height = 30 + below, 230 + below, 262 + below
-    highest = max(
-        max((v for line in lines for _, v in line.points), default=0), 4
-    )  # so that no two labels are the same
+    largest = max((v for line in lines for _, v in line.points), default=0)
+    step = round_step(largest)
+    count = max(math.ceil(largest / step), 1)
+    highest = step * count
     parts = []
-    for part in range(5):
-        value = highest * part / 4
-        y = bottom - (bottom - top) * part / 4
+    for part in range(count + 1):
+        value = step * part
+        y = bottom - (bottom - top) * part / count
         parts.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" class="grid"/>')
         parts.append(caption(LEFT - 8, y + 4, f"{value:,.0f}", "end", "small"))
     parts.append(caption(LEFT - 8, 16, unit, "end", "small"))

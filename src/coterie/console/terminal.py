@@ -110,7 +110,7 @@ def write_drawing(drawing: RenderableType, piped_width: int) -> None:
     console = drawing_console(None if is_terminal() else piped_width)
     with console.capture() as captured:  # rich itself would end the process where the reader has gone
         console.print(drawing)
-    _write(captured.get(), nl=False)
+    _write("\n".join(line.rstrip() for line in captured.get().split("\n")), nl=False)  # a table pads its last column
 
 
 def drawing_console(width: int | None = None, *, err: bool = False) -> Console:

@@ -1,0 +1,132 @@
+"""What a newcomer types: values that do not fit each other, files of another kind, names of nothing. Each is a sentence that
+says what to do, and nothing is done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from coterie.broker.settings import server_properties
+from coterie.cli import main
+from coterie.testing import LocalBroker
+from tests.cli.test_every_command import Ended, ended
+
+WRONG = [
+    ("consume orders --streams 2", "--streams goes with --zookeeper."),
+    ("consume orders --group g --zookeeper nowhere", "must be HOST:PORT[,HOST:PORT...][/PATH], not 'nowhere'."),
+    ("groups migrate g --zookeeper :2181", "must be HOST:PORT[,HOST:PORT...][/PATH], not ':2181'."),
+    ("topics list -b :9092", "must be HOST:PORT[,HOST:PORT...], not ':9092'."),
+    ("groups list --state stabel", "There is no state 'stabel'; there are Unknown, PreparingRebalance,"),
+    ("broker --memory --data x", "Give either --data or --memory"),
+    ("broker --memory --set num.partitions", "--set takes KEY=VALUE, not 'num.partitions'."),
+    ("broker --memory --http-name proxy", "--http-name goes with --http."),
+    ("produce orders --set acks", "--set takes KEY=VALUE, not 'acks'."),
+    ("pipeline table orders --group g --out x --master foo", "must be local[*], yarn, spark://HOST:PORT,"),
+    ("lab fuzz --spark foo", "must be local[*], yarn, spark://HOST:PORT,"),
+]
+READS_A_HISTORY = [
+    "pipeline as-of crew",
+    "pipeline report crew --out x",
+    "pipeline export --format delta --out x",
+    "pipeline what-if --group crew --out x",
+    "groups reset crew --as-of 2026-01-01",
+]
+
+
+@pytest.mark.parametrize(("line", "sentence"), WRONG)
+def test_a_value_that_does_not_fit(line: str, sentence: str) -> None:
+    end = ended(*line.split())
+    assert (end.code, sentence in end.sentence) == (2, True), end
+
+
+@pytest.mark.parametrize("line", READS_A_HISTORY)
+def test_a_folder_without_a_history(line: str, tmp_path: Path) -> None:
+    end = ended(*line.split(), "--history", str(tmp_path))
+    command = f"make one with `coterie pipeline history --out {tmp_path}`."
+    assert (end.code, f"there is no history in {tmp_path}; {command}" in end.sentence) == (2, True), end
+
+
+@pytest.mark.parametrize(
+    "master", ["local", "local[*]", "local[4, 2]", "yarn", "spark://h:7077", "k8s://h", "sc://h:1"]
+)
+def test_a_spark_master(master: str, tmp_path: Path) -> None:
+    end = ended("pipeline", "what-if", "--out", str(tmp_path), "--master", master, "--history", str(tmp_path))
+    assert "there is no history" in end.sentence, end
+
+
+def test_a_folder_without_logs(tmp_path: Path) -> None:
+    (tmp_path / "notes.log").write_text("no record")
+    for words in (("log", "check"), ("groups", "dump")):
+        end = ended(*words, str(tmp_path))
+        assert (end.code, re.search("name (the|a) data folder", end.sentence) is not None) == (1, True), end
+
+
+def test_a_file_that_is_no_segment(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("short")
+    assert ended("groups", "dump", str(tmp_path / "notes.txt")).output == "! no whole record batch at byte 0\n"
+
+
+def test_unknown_settings_of_a_file_are_counted_after_ten() -> None:
+    warning = server_properties({f"no.such.setting.{n:02}": "" for n in range(30)}).warning()
+    assert warning.endswith("no.such.setting.09 and 20 more")
+
+
+# -- at a broker --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[LocalBroker]:
+    with LocalBroker() as one:
+        one.create_topic("orders")
+        yield one
+
+
+def asked(broker: LocalBroker, line: str, stdin: str = "") -> Ended:
+    environment = {"COTERIE_BOOTSTRAP_SERVER": broker.bootstrap_servers}
+    result = CliRunner(env=environment).invoke(main, line.split(), input=stdin)
+    return Ended(result.exit_code, result.output)
+
+
+NO_GROUP = "Error: GROUP_ID_NOT_FOUND: .*; `coterie groups list` prints the groups"
+NO_TOPIC = "Error: UNKNOWN_TOPIC_OR_PARTITION: topic none: this broker has no such topic or partition"
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        *((f"groups {command} none", NO_GROUP) for command in ("describe", "why", "watch", "lint", "delete")),
+        ("topics describe none", NO_TOPIC),
+        ("topics elect none", NO_TOPIC),
+        ("groups reset crew --to earliest --topic none --topic orders", NO_TOPIC),
+        ("groups reset crew --to earliest", "Error: crew has no committed offsets; name the topics with --topic"),
+        ("consume a@b", "Error: INVALID_TOPIC_EXCEPTION: topic a@b: .+"),
+        (
+            "consume orders --group g --set session.timeout.ms=10",
+            r"Error: heartbeat\.interval\.ms \(3000\) must .*\(10\)",
+        ),
+    ],
+)
+def test_a_name_of_nothing(broker: LocalBroker, line: str, sentence: str) -> None:
+    end = asked(broker, line)
+    assert (end.code, re.fullmatch(sentence, end.sentence) is not None) == (1, True), end
+
+
+def test_a_topic_with_a_wrong_name_and_a_record_too_large(broker: LocalBroker) -> None:
+    assert re.match("Error: INVALID_TOPIC_EXCEPTION: topic a@b: .+", asked(broker, "produce a@b", "x").sentence)
+    end = asked(broker, "produce orders --set max.request.size=200", "x" * 300)
+    assert (end.code, "is larger than max.request.size, 200: raise it" in end.sentence) == (1, True), end
+
+
+def test_a_producer_setting(broker: LocalBroker) -> None:
+    end = asked(broker, "produce orders --set acks=1 --set enable.idempotence=false --set linger.ms=0", "x\n")
+    assert (end.code, end.output) == (0, "1 record acknowledged\n")
+
+
+def test_a_table_has_no_spaces_at_the_end_of_a_line(broker: LocalBroker) -> None:
+    lines = asked(broker, "topics list").output.splitlines()
+    assert len(lines) == 2
+    assert [line.rstrip() for line in lines] == lines
