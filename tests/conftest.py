@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -34,33 +35,49 @@ JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", JVM_OPTIONS)
 os.environ.setdefault("SPARK_SUBMIT_OPTS", JVM_OPTIONS)
 
+# The files whose tests share a Spark session (tests/test_conftest.py). They go to one worker, which starts one JVM.
+SPARK_FILES = (
+    "tests/pipeline/test_cluster.py",
+    "tests/pipeline/test_consumer_group_history.py",
+    "tests/pipeline/test_history.py",
+    "tests/pipeline/test_option_cases.py",
+    "tests/pipeline/test_spark.py",
+    "tests/pipeline/test_spark_modes.py",
+    "tests/pipeline/test_what_if.py",
+)
 # The longest files, the longest first (`--durations=0` by file): with several workers they go first, so that none is left
 # with one at the end.
 LONG_FILES = (
+    *SPARK_FILES,
     "tests/docs/test_pages_run.py",
-    "tests/pipeline/test_spark_modes.py",
-    "tests/pipeline/test_history.py",
-    "tests/pipeline/test_spark.py",
-    "tests/docs/test_site.py",
-    "tests/pipeline/test_ends.py",
-    "tests/test_package.py",
     "tests/laboratory/test_study.py",
-    "tests/broker/cluster/test_processes.py",
-    "tests/cli/test_cluster.py",
-    "tests/test_cli.py",
-    "tests/cli/test_endings.py",
-    "tests/test_examples.py",
-    "tests/zookeeper/test_real_zookeeper.py",
-    "tests/test_readme.py",
-    "tests/test_clients.py",
-    "tests/broker/test_hostile.py",
     "tests/testing/test_cluster_transactions.py",
     "tests/laboratory/test_cluster_fuzz.py",
-    "tests/test_house.py",
-    "tests/conformance/test_everything.py",
+    "tests/docs/test_site.py",
+    "tests/test_examples.py",
+    "tests/pipeline/test_ends.py",
+    "tests/broker/cluster/test_processes.py",
+    "tests/test_clients.py",
+    "tests/zookeeper/test_real_zookeeper.py",
+    "tests/broker/test_hostile.py",
+    "tests/test_cli.py",
+    "tests/test_package.py",
     "tests/client/test_hostile_broker.py",
+    "tests/laboratory/test_transaction_cluster_fuzz.py",
+    "tests/broker/cluster/test_consumer_bounce.py",
+    "tests/cli/test_endings.py",
+    "tests/test_house.py",
+    "tests/bench/test_rebalance.py",
+    "tests/assignors/test_sticky.py",
+    "tests/cli/test_cluster.py",
     "tests/conformance/test_commands.py",
-    "tests/pipeline/test_what_if.py",
+    "tests/test_edition.py",
+    "tests/conformance/test_history_workload.py",
+    "tests/conformance/test_members.py",
+    "tests/client/test_consumer_protocol.py",
+    "tests/conformance/test_everything.py",
+    "tests/client/test_committing.py",
+    "tests/test_readme.py",
 )
 MOST_WORKERS = 4  # each may have a Spark session of its own
 
@@ -71,6 +88,24 @@ def pytest_xdist_auto_num_workers() -> int:
     timeouts and sockets."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores + 1, MOST_WORKERS)
+
+
+def scope(nodeid: str) -> str:
+    """The file of the test, which one worker runs; the files with Spark are one scope."""
+    file = nodeid.partition("::")[0]
+    return "spark" if file in SPARK_FILES else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """For `--dist loadfile`, by `scope`."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ScopeScheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return scope(nodeid)
+
+    return ScopeScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def worker_share(files: Sequence[Path], worker: int, workers: int) -> list[Path]:
