@@ -67,8 +67,9 @@ def test_a_partition_of_a_topic_that_is_not_subscribed_to_any_more() -> None:
     assert set(sent.wanted) == {T0}
     driven.answer(sent, {T0: records(1, 3)})
     assert driven.offsets() == {T0: [0, 1, 2, 3]}
-    driven.machine.seek(U0, 2)
+    driven.machine.assign([])
     driven.machine.assign([U0])
+    driven.machine.seek(U0, 2)
     assert fetched(driven) == set()
     driven.machine.subscribe(T | U)
     assert fetched(driven) == {U0}
