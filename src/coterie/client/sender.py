@@ -97,7 +97,7 @@ class Sender:
             lambda topic, partition: cluster.leader(topic, partition),
             batch_closed,
             self._transaction,
-            lambda topic, partition: cluster.leader_epoch(topic, partition),
+            cluster.known.leader_epoch,
         )
         self.accumulator = self.machine.accumulator
         self.ends: dict[ProducerBatch, BatchEnd] = {}  # of the batches without an end
@@ -244,7 +244,9 @@ class Sender:
         except Exception as error:
             self._failed(token, error)
         else:
-            self._cluster.known.leaders_received(*new_leaders(response))
+            leaders, addresses = new_leaders(response)
+            if leaders:
+                self._cluster.known.leaders_received(leaders, addresses)
             self._run(self.machine.produced, token, response, _now_ms(), _jitter())
 
     def _failed(self, token: int, error: Exception) -> None:

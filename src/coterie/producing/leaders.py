@@ -58,6 +58,8 @@ class Leaders:
 
     def forgotten(self) -> list[Effect]:
         """Of the topics whose leaders are out of date, once each."""
+        if not self._stale:
+            return []
         effects: list[Effect] = [ForgetLeaders(topic) for topic in sorted(self._stale)]
         self._stale.clear()
         return effects
