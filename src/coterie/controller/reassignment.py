@@ -135,9 +135,13 @@ class Reassignments:
         if unneeded:  # of a reassignment that this one replaces
             if not (yield from self._remove(partition, assignment, unneeded, in_sync=())):
                 return ErrorCode.NOT_ENOUGH_REPLICAS
-            if not assignment.is_reassigned:
+            if assignment.is_reassigned:
+                yield from self._session.write_assignment(partition, assignment)
+            else:
+                if partition in self._stopping:  # the next controller completes this one, not the one that it replaces
+                    leaving = ReplicaAssignment((*assignment.replicas, *unneeded), removing=tuple(unneeded))
+                    yield from self._session.write_assignment(partition, leaving)
                 return ErrorCode.NONE
-            yield from self._session.write_assignment(partition, assignment)
         elif view.assigned[partition] != assignment:
             if not (yield from self._session.write_assignment(partition, assignment)):
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
