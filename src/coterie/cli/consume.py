@@ -103,8 +103,8 @@ async def _read(
     async with Consumer(settings) as consumer:
         if settings["group.id"] is not None:
             consumer.subscribe([topic])
-        else:
-            await _assign(consumer, settings["bootstrap.servers"], topic, stop, timeout_ms)
+        elif not await _assign(consumer, settings["bootstrap.servers"], topic, stop, timeout_ms):
+            return
         notice_s: float | None = last + JOIN_NOTICE_S
         while not stop.is_set() and (limit is None or shown < limit):
             if consumer.assignment():
@@ -127,8 +127,9 @@ async def _read(
 
 async def _assign(
     consumer: Consumer, bootstrap_server: str, topic: str, stop: asyncio.Event, timeout_ms: int | None
-) -> None:
-    """All partitions of the topic; of one that does not exist yet once it does, from its first record."""
+) -> bool:
+    """All partitions of the topic; of one that does not exist yet once it does, from its first record. False where it does
+    not exist at the end of the time."""
     from coterie.client import Admin, KafkaError
     from coterie.wire.errors import ErrorCode
 
@@ -144,13 +145,14 @@ async def _assign(
                 await consumer.assign(partitions)
                 if is_missing:
                     await consumer.seek_to_beginning()
-                return
+                return True
             if not is_missing and code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 is_missing = True
                 write_line(f"topic {topic} does not exist; waiting until it is created", err=True)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_AGAIN_S):
                     await stop.wait()
+    return False
 
 
 def _write_polled(consumer: Consumer, polled: dict[TopicPartition, list[Record]], as_json: bool) -> None:
