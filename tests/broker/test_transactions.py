@@ -296,6 +296,7 @@ def test_transactions_survive_a_crash(tmp_path: Path) -> None:
             await (await one.send("t", b"open", partition=0))
             process.kill()
             process.start()
+            await one.close(timeout_ms=0)  # an orderly close would abort
         from coterie.client import Consumer
 
         more = {"isolation.level": "read_committed", "auto.offset.reset": "earliest", "fetch.max.wait.ms": 50}

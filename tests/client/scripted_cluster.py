@@ -60,6 +60,8 @@ class ScriptedCluster(Cluster):
         super().__init__(settings)
         self.asked: list[Message] = []
         self.newest: dict[Kind, int] = {}
+        self.metadata_script: deque[tuple[ErrorCode, int]] = deque()
+        self.metadata_asked = 0
         self._codes: dict[Kind, deque[ErrorCode]] = defaultdict(deque)
         self._held: dict[Kind, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -109,10 +111,12 @@ class ScriptedCluster(Cluster):
     # -- the cluster ----------------------------------------------------------------------------------------------------
 
     async def metadata(self, topics: Iterable[str] | None, *, create: bool = False) -> MetadataResponse:
-        partitions = [MetadataResponsePartition(partition_index=n, leader_id=NODE) for n in range(2)]
+        self.metadata_asked += 1
+        code, count = self.metadata_script.popleft() if self.metadata_script else (ErrorCode.NONE, 2)
+        partitions = [MetadataResponsePartition(partition_index=n, leader_id=NODE) for n in range(count)]
         answer = MetadataResponse(
             brokers=[MetadataResponseBroker(NODE, "scripted", 1)],
-            topics=[MetadataResponseTopic(name=name, partitions=partitions) for name in topics or ()],
+            topics=[MetadataResponseTopic(code, name, partitions=partitions) for name in topics or ()],
         )
         self.known.metadata_received(answer, time.monotonic() * 1000)
         return answer

@@ -26,6 +26,12 @@ from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingPro
 from coterie.testing import LocalBroker
 from tests.awaiting import quiet
 
+
+def settings_of(broker: LocalBroker) -> dict[str, Any]:
+    """Of a producer that does not wait long for a partition."""
+    return {"bootstrap.servers": broker.bootstrap_servers, "max.block.ms": 100}
+
+
 SENDS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"value": "text"}, TypeError, "value must be bytes or None, not str; encode it: value.encode()"),
     ({"value": 5}, TypeError, "value must be bytes or None, not int"),
@@ -54,7 +60,7 @@ def test_a_record_that_cannot_be_is_refused_by_send(
     coterie_broker.create_topic("t", 3)
 
     async def story() -> None:
-        async with asyncio.timeout(20), Producer({"bootstrap.servers": coterie_broker.bootstrap_servers}) as producer:
+        async with asyncio.timeout(20), Producer(settings_of(coterie_broker)) as producer:
             with pytest.raises(kind, match=sentence):
                 await producer.send(**({"topic": "t", "value": b"v"} | slip))
             assert (await (await producer.send("t", b"good", b"k", partition=1)))[1:3] == (1, 0)
@@ -67,7 +73,7 @@ def test_so_it_is_by_the_blocking_producer(
     coterie_broker: LocalBroker, slip: dict[str, Any], kind: type[Exception], sentence: str
 ) -> None:
     coterie_broker.create_topic("t", 3)
-    with BlockingProducer({"bootstrap.servers": coterie_broker.bootstrap_servers}) as producer:
+    with BlockingProducer(settings_of(coterie_broker)) as producer:
         with pytest.raises(kind, match=sentence):
             producer.send(**({"topic": "t", "value": b"v"} | slip))
         assert producer.send_and_wait("t", b"good", partition=2)[1:3] == (2, 0)
@@ -76,7 +82,7 @@ def test_so_it_is_by_the_blocking_producer(
 @pytest.mark.parametrize("value", [bytearray(b"abc"), memoryview(b"abc")])
 def test_other_bytes_are_taken_as_they_are_at_the_call(coterie_broker: LocalBroker, value: Any) -> None:
     async def story() -> None:
-        async with Producer({"bootstrap.servers": coterie_broker.bootstrap_servers}) as producer:
+        async with Producer(settings_of(coterie_broker)) as producer:
             delivery = await producer.send("t", value, value)
             if isinstance(value, bytearray):
                 value[:] = b"xyz"

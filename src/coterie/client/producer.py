@@ -16,15 +16,15 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, Generic
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 from coterie.client import arguments
 from coterie.client.batching import Delivery, DeliveryCallback
 from coterie.client.cluster import Cluster
 from coterie.client.errors import ConfigError, KafkaError, SerializationError
+from coterie.client.partition_counts import CLOSED, PartitionCounts, checked_partition
 from coterie.client.partitioner import partition_for_key
-from coterie.client.retrying import Retrying
 from coterie.client.sender import Sender
 from coterie.client.serialization import SerializerLike, serialize_function
 from coterie.client.setting_types import Partitioner
@@ -35,13 +35,12 @@ from coterie.client.types import ByPartition, ConsumerGroupMetadata, K, OffsetAn
 from coterie.records.batch import Header
 from coterie.wire.errors import ErrorCode
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 RECORD_OVERHEAD_BYTES = 20
 BATCHES_KEPT = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN of every broker
-WARN_AFTER_S = 1.0  # a topic that is being made is there sooner
 _TOO_LARGE = "a record of {} bytes is larger than max.request.size, {}: raise it, or send less"
-CLOSED = "this producer is closed; make a new one"
 
 
 class Producer(Generic[K, V]):
@@ -66,6 +65,8 @@ class Producer(Generic[K, V]):
         self._serialize_value = serialize_function(value_serializer, self.settings.value_serializer, "value_serializer")
         self._cluster = Cluster(self.settings)
         acks = {"all": -1, "-1": -1, "0": 0, "1": 1}[self.settings.acks]
+        if acks != -1 and self.settings.enable_idempotence and _is_given(settings, "enable.idempotence"):
+            raise ConfigError(f"enable.idempotence=true needs acks=all, not acks={self.settings.acks}")
         idempotent = self.settings.enable_idempotence and acks == -1
         if idempotent and self.settings.max_in_flight_requests_per_connection > BATCHES_KEPT:
             raise ConfigError(
@@ -85,10 +86,9 @@ class Producer(Generic[K, V]):
         self._largest: int = self.settings.max_request_size
         self._sticky: dict[str, int] = {}
         self._partition_by_key: dict[tuple[bytes, int], int] = {}
-        self._counts: dict[str, int] = {}
-        self._refresh_due_s = self._next_refresh_s()
-        self._refreshing: asyncio.Task[None] | None = None
-        self._closed = False
+        self._partition_counts = PartitionCounts(self._cluster)
+        self._counts = self._partition_counts.known
+        self._closed = self._is_left_open = False
 
     async def __aenter__(self) -> Producer[K, V]:
         return self
@@ -139,16 +139,14 @@ class Producer(Generic[K, V]):
         if timestamp_ms is not None:
             timestamp_ms = arguments.record_timestamp(timestamp_ms)
         if size > self._largest:
-            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, _TOO_LARGE.format(size, self._largest))
-        count = self._counts.get(topic) or await self._partitions(topic)
+            raise self._not_sent(KafkaError(ErrorCode.MESSAGE_TOO_LARGE, _TOO_LARGE.format(size, self._largest)))
+        count = self._counts.get(topic) or await self._count_of(topic)
         if partition is None:
             partition = self._choose(topic, key_bytes, count)
         elif not 0 <= (partition := arguments.integer(partition, "partition")) < count:
-            await self._check_grown(topic, partition)
+            await self._prepared(self._partition_counts.having(partition, topic))
         if self._accumulator.buffered_bytes + size > self._buffer_memory:
-            await self._sender.until_room(size)
-            if self._closed:
-                raise RuntimeError(CLOSED)
+            await self._prepared(self._room(size))
         at_ms = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
         item = (at_ms, key_bytes, value_bytes, headers)
         batch, index = self._accumulator.append((topic, partition), item, size, time.monotonic() * 1000)
@@ -156,6 +154,28 @@ class Producer(Generic[K, V]):
         if on_delivery is not None:
             delivery.report_to(on_delivery)
         return delivery
+
+    async def _prepared(self, awaited: Awaitable[T]) -> T:
+        """What a record waits for before it is in its batch. Raises KafkaError, and fails the transaction with it."""
+        try:
+            return await awaited
+        except KafkaError as error:
+            self._not_sent(error)
+            raise
+
+    async def _count_of(self, topic: str) -> int:
+        return await self._prepared(self._partition_counts.of(topic))
+
+    async def _room(self, size: int) -> None:
+        await self._sender.until_room(size)
+        if self._closed:
+            raise RuntimeError(CLOSED)
+
+    def _not_sent(self, error: KafkaError) -> KafkaError:
+        """A record that is in no batch: a commit would leave it out in silence (KafkaProducer.doSend)."""
+        if self._transactions is not None:
+            self._transactions.failed(error)
+        return error
 
     async def send_and_wait(
         self,
@@ -182,68 +202,12 @@ class Producer(Generic[K, V]):
         if self._closed:
             raise RuntimeError(CLOSED)
         limit_ms = self.settings.max_block_ms if timeout_ms is None else arguments.milliseconds(timeout_ms)
-        return self._counts.get(topic) or await self._partitions(topic, limit_ms)
-
-    async def _partitions(self, topic: str, limit_ms: float | None = None) -> int:
-        limit_s = (self.settings.max_block_ms if limit_ms is None else limit_ms) / 1000
-        arguments.text(topic, "topic")
-        last: KafkaError | None = None
-        warn_s, retrying = time.monotonic() + WARN_AFTER_S, Retrying(self.settings)
-        try:
-            async with asyncio.timeout(limit_s):
-                while True:
-                    try:
-                        return await self._count(topic)
-                    except KafkaError as error:
-                        if not error.retriable:
-                            raise
-                        last = error
-                    if time.monotonic() > warn_s:
-                        logger.warning("waiting for topic %s, %g s at most: %s", topic, limit_s, last)
-                        warn_s = float("inf")
-                    await retrying.pause()
-        except TimeoutError:
-            code = ErrorCode.REQUEST_TIMED_OUT if last is None else last.code
-            text = f"topic {topic} was not available within {limit_s:g} s" + ("" if last is None else f" ({last})")
-            raise KafkaError(code, text) from last
-
-    async def _count(self, topic: str) -> int:
-        info = (await self._cluster.topics([topic], create=self.settings.allow_auto_create_topics)).get(topic)
-        if info is None or info.error or not info.leaders:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if info is None else info.error
-            code = code or ErrorCode.LEADER_NOT_AVAILABLE
-            raise KafkaError(code, f"topic {topic}: {code.text}")
-        self._counts[topic] = len(info.leaders)
-        return len(info.leaders)
-
-    def _refresh_counts(self) -> None:
-        """Every metadata.max.age.ms, beside the sends: a topic may have grown."""
-        self._refresh_due_s = self._next_refresh_s()
-        if self._counts and (self._refreshing is None or self._refreshing.done()):
-            self._refreshing = asyncio.create_task(self._look_counts_up(list(self._counts)))
-            self._refreshing.add_done_callback(lambda task: task.cancelled() or task.exception())
-
-    def _next_refresh_s(self) -> float:
-        return time.monotonic() + self.settings.metadata_max_age_ms / 1000
-
-    async def _check_grown(self, topic: str, partition: int) -> None:
-        """Raises KafkaError for a partition that the topic does not have now either."""
-        if partition > 0:
-            await self._look_counts_up([topic])
-        _checked(partition, topic, self._counts.get(topic) or await self._partitions(topic))
-
-    async def _look_counts_up(self, topics: list[str]) -> None:
-        """A lookup that fails leaves the counts for the next one."""
-        for name, info in (await self._cluster.refresh(topics)).items():
-            if info.leaders and not info.error:
-                self._counts[name] = len(info.leaders)
-            elif info.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                self._counts.pop(name, None)
+        return self._counts.get(topic) or await self._partition_counts.of(topic, limit_ms)
 
     def _choose(self, topic: str, key: bytes | None, count: int) -> int:
         if self._partitioner is not None:
             chosen = arguments.integer(self._partitioner(topic, key, count), "the partitioner's partition")
-            return _checked(chosen, topic, count)
+            return checked_partition(chosen, topic, count)
         if key is None:
             sticky = self._sticky.get(topic)
             if sticky is None:
@@ -261,8 +225,7 @@ class Producer(Generic[K, V]):
         sticky = self._sticky.get(topic)
         if sticky is not None and sticky % self._counts.get(topic, 1) == partition:
             self._sticky[topic] = sticky + 1
-        if time.monotonic() >= self._refresh_due_s:
-            self._refresh_counts()
+        self._partition_counts.refresh_when_due()
 
     # -- transactions -------------------------------------------------------------------------------------------------
 
@@ -276,7 +239,8 @@ class Producer(Generic[K, V]):
     async def init_transactions(self) -> None:
         """Once, before the first transaction: fences an earlier producer with the same transactional.id and aborts what it left
         open. Raises KafkaError, ConfigError without a transactional.id."""
-        await self._manager().init()
+        async with self._bounded("init_transactions"):
+            await self._manager().init()
 
     def begin_transaction(self) -> None:
         """Every record sent from now on belongs to the transaction. Raises KafkaError INVALID_TXN_STATE when one is open
@@ -289,15 +253,21 @@ class Producer(Generic[K, V]):
         """The consumer's offsets are committed with the transaction, or not at all. Raises KafkaError."""
         if not isinstance(group, ConsumerGroupMetadata):
             raise TypeError("the group is named by consumer.group_metadata()")
-        await self._manager().send_offsets(arguments.offsets_to_commit(offsets), group)
+        if group.generation_id > 0 and not group.member_id:
+            raise ValueError(f"generation {group.generation_id} of group {group.group_id} needs the member's id")
+        manager, checked = self._manager(), arguments.offsets_to_commit(offsets)
+        if checked:
+            async with self._bounded("send_offsets_to_transaction"):
+                await manager.send_offsets(checked, group)
 
     async def commit_transaction(self) -> None:
         """Returns once the commit is decided, and everything sent is there for readers of committed records: at once, or a
         moment later where several brokers have the partitions. Raises KafkaError; where the state is then ABORTABLE_ERROR,
         abort. A call that is cancelled once the records have their results goes on; the next one waits for its result."""
         manager = self._manager()
-        await self.flush()
-        await manager.end(committed=True)
+        async with self._bounded("commit_transaction"):
+            await self.flush()
+            await manager.end(committed=True)
 
     async def abort_transaction(self) -> None:
         """Readers of committed records see nothing of the transaction; records that were not sent yet fail with
@@ -305,14 +275,28 @@ class Producer(Generic[K, V]):
         manager = self._manager()
         manager.require_end(committed=False)
         self._sender.abort_unsent()
-        await self.flush()
-        await manager.end(committed=False)
+        async with self._bounded("abort_transaction"):
+            await self.flush()
+            await manager.end(committed=False)
+
+    @contextlib.asynccontextmanager
+    async def _bounded(self, call: str) -> AsyncIterator[None]:
+        """Raises KafkaError after max.block.ms; what is under way goes on, and the next such call waits for its result."""
+        block_ms = self.settings.max_block_ms
+        try:
+            async with asyncio.timeout(block_ms / 1000):
+                yield
+        except TimeoutError:
+            text = f"{call} had no result within max.block.ms={block_ms}; call it again"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
 
     async def leave_transaction_open(self) -> OpenTransaction:
         """Returns once everything sent is acknowledged; a producer in another process ends the transaction with the result, by
         `resume_transaction`. Raises KafkaError."""
         await self.flush()
-        return self._manager().left_open()
+        left = self._manager().left_open()
+        self._is_left_open = True
+        return left
 
     def resume_transaction(self, left: OpenTransaction) -> None:
         """Continues a transaction that another process left open, only to end it."""
@@ -349,28 +333,35 @@ class Producer(Generic[K, V]):
 
     async def close(self, timeout_ms: float | None = None) -> None:
         """Sends what is buffered and waits for its acknowledgement, ``timeout_ms`` at most (None: delivery.timeout.ms and
-        request.timeout.ms together). What is left then fails with REQUEST_TIMED_OUT."""
+        request.timeout.ms together). What is left then fails with REQUEST_TIMED_OUT. A transaction that is open is aborted."""
         limit_ms = self.settings.delivery_timeout_ms + self.settings.request_timeout_ms
         limit_s = (limit_ms if timeout_ms is None else arguments.milliseconds(timeout_ms)) / 1000
         if self._closed:
             return
         self._closed = True
-        if self._refreshing is not None:
-            self._refreshing.cancel()
+        self._partition_counts.close()
         ends_s = time.monotonic() + limit_s
         try:
             await self._sender.close(limit_s)
             if self._transactions is not None:
-                await self._transactions.finish(ends_s - time.monotonic())
+                await self._end_transaction(self._transactions, ends_s - time.monotonic())
         finally:
             self._cluster.close()
 
+    async def _end_transaction(self, manager: TransactionManager, limit_s: float) -> None:
+        """Awaits the commit or abort that is under way; aborts what is open, so that readers need not wait for its timeout."""
+        if manager.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR) and limit_s > 0 and not self._is_left_open:
+            try:
+                async with asyncio.timeout(limit_s):
+                    await manager.end(committed=False)
+            except (KafkaError, TimeoutError) as error:
+                logger.warning("the open transaction was not aborted; its timeout will end it: %r", error)
+        else:
+            await manager.finish(limit_s)
 
-def _checked(partition: int, topic: str, count: int) -> int:
-    """Raises KafkaError for a partition that the topic does not have."""
-    if not 0 <= partition < count:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} has partitions 0 to {count - 1}")
-    return partition
+
+def _is_given(settings: Mapping[str, Any], name: str) -> bool:
+    return name in settings or name.replace(".", "_") in settings
 
 
 def _bytes(serialize: Callable[[str, Any], bytes] | None, topic: str, given: object, part: str) -> bytes | None:

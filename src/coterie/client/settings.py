@@ -241,7 +241,11 @@ class ClientSettings:
         at_least(1),
     )
     max_block_ms: int = _producer(
-        LONG, 60_000, "How long `send` waits for metadata or for buffer memory before it fails.", at_least(0)
+        LONG,
+        60_000,
+        "How long `send` waits for metadata or for buffer memory, and calls about transactions for their result, before they "
+        "fail.",
+        at_least(0),
     )
     partitioner: Partitioner | None = _producer(  # noqa: RUF009 -- a field, as all others
         PARTITIONER,
@@ -342,6 +346,9 @@ def client_settings(given: Mapping[str, object]) -> ClientSettings:
 
 def read_client_settings(declaration: type[D], table: Mapping[str, Setting[object]], given: Mapping[str, object]) -> D:
     """As `read_settings`; names may have underscores for dots. Raises ConfigError."""
+    for name in given:
+        if not isinstance(name, str):
+            raise ConfigError(f"the name of a setting must be text, not {name!r}")
     dotted = {name.replace("_", "."): value for name, value in given.items()}
     try:
         return read_settings(declaration, table, dotted, "client setting")

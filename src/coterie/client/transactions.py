@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from coterie.client.cluster import Cluster
 from coterie.client.connection import answer_type
 from coterie.client.coordinator import Coordinator
-from coterie.client.errors import KafkaError, TransactionAbortableError, unexpected
+from coterie.client.errors import FatalError, KafkaError, TransactionAbortableError, unexpected
 from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from coterie.producing.transaction_requests import CommittingMember
@@ -98,7 +98,8 @@ class TransactionManager:
         """Raises KafkaError INVALID_TXN_STATE, or what made the producer unusable."""
         state, cause = self._machine.state, self.failure()
         if cause is not None and state not in states:
-            kind = TransactionAbortableError if state is State.ABORTABLE_ERROR else KafkaError
+            fatal = FatalError if cause.code == ErrorCode.TRANSACTION_ABORTABLE else KafkaError
+            kind = TransactionAbortableError if state is State.ABORTABLE_ERROR else fatal
             raise kind(cause.code, f"{state.value} ({cause})") from cause
         if state not in states:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, state.value)
@@ -266,6 +267,8 @@ class TransactionManager:
         error: Exception | None = None
         if effect.code:
             error, self._attempt_error = self._attempt_error or KafkaError(effect.code), None
+            if isinstance(error, TransactionAbortableError) and self._machine.state is State.FATAL_ERROR:
+                error = FatalError(error.code, "the abort was refused; close this producer and make a new one")
             if isinstance(error, KafkaError) and error.code == self._machine.error:
                 self._cause = error
         self._settle(effect.token, error)

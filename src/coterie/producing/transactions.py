@@ -282,7 +282,10 @@ class Transactions:
         elif self.state == S.INITIALIZING:
             self._to(S.UNINITIALIZED)
         elif call.kind == "end":
-            self._fail(S.ABORTABLE_ERROR, code)
+            is_fatal = (
+                self.state == S.ABORTING and code == ErrorCode.TRANSACTION_ABORTABLE
+            )  # it asks for what it refuses
+            self._fail(S.FATAL_ERROR if is_fatal else S.ABORTABLE_ERROR, code)
         elif (
             call.kind == "offsets" or remedy not in _RETRIED
         ):  # partitions are added again with the batch's next attempt

@@ -113,7 +113,7 @@ def test_wrong_broker_list() -> None:
 
 @pytest.mark.parametrize("partition", [1, -1])
 def test_invalid_partition(partition: int) -> None:
-    """testInvalidPartition: Java's producer waits for it for max.block.ms; ours asks the brokers again, and refuses it then."""
+    """testInvalidPartition: it is waited for, for max.block.ms; a negative one is refused at once."""
 
     async def story(cluster: ClusterBrokers) -> None:
         await create(cluster)

@@ -142,5 +142,5 @@ class BlockingProducer(BlockingClient[Producer[K, V]], Generic[K, V]):
 
     def close(self, timeout_ms: float | None = None) -> None:
         """Sends what is buffered and waits for its acknowledgement, ``timeout_ms`` at most (None: delivery.timeout.ms and
-        request.timeout.ms together). What is left then fails with REQUEST_TIMED_OUT."""
+        request.timeout.ms together). What is left then fails with REQUEST_TIMED_OUT. A transaction that is open is aborted."""
         self._close(self._client.close, timeout_ms)

@@ -1,0 +1,324 @@
+"""A producer's transactions while it sends, fails and closes: Kafka's SenderTest by name."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import tests.client.scripted_cluster
+from coterie.client import Delivery, KafkaError
+from coterie.client.errors import TransactionAbortableError
+from coterie.client.transactions import State
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.end_txn import EndTxnRequest
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint, ProduceRequest, ProduceResponse
+from tests.awaiting import quiet, until
+from tests.client.scripted_cluster import LOST, ScriptedCluster, produce_response
+from tests.client.test_transaction_calls import One, begun, run
+from tests.client.test_transactional_batches import ADD, END, INIT, PRODUCE, code_of, refused_commit, state
+
+E = ErrorCode
+
+
+def ends(cluster: ScriptedCluster) -> list[bool]:
+    """Of the requests that end a transaction, whether they commit."""
+    return [request.committed for request in cluster.asked if isinstance(request, EndTxnRequest)]
+
+
+# -- before the first transaction ----------------------------------------------------------------------------------------------
+
+
+def test_a_coordinator_that_is_not_ready() -> None:
+    """testNodeNotReady: it is looked up and asked again, until default.api.timeout.ms."""
+
+    async def story(one: One, cluster: ScriptedCluster) -> None:
+        cluster.fail(FindCoordinatorRequest, E.COORDINATOR_NOT_AVAILABLE, E.COORDINATOR_NOT_AVAILABLE)
+        cluster.fail(InitProducerIdRequest, LOST, LOST)
+        await one.init_transactions()
+        assert cluster.kinds() == [INIT] * 3
+        assert one._transactions is not None
+        assert one._transactions.producer_id >= 0
+
+    run(story)
+
+
+def test_a_producer_id_while_metadata_is_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """testInitProducerIdWithMaxInFlightOne: one does not wait for the other."""
+
+    async def story(one: One, cluster: ScriptedCluster) -> None:
+        metadata, is_there = cluster.metadata, asyncio.Event()
+
+        async def late(*args: Any, **more: Any) -> Any:
+            await is_there.wait()
+            return await metadata(*args, **more)
+
+        monkeypatch.setattr(cluster, "metadata", late)
+        count = asyncio.create_task(one.partitions_for("t"))
+        await one.init_transactions()
+        assert not count.done()
+        is_there.set()
+        assert await count == 2
+
+    run(story, max_in_flight_requests_per_connection=1)
+
+
+# -- while a transaction is open -----------------------------------------------------------------------------------------------
+
+
+def test_records_linger_in_a_transaction_until_it_ends() -> None:
+    """testRecordsFlushedImmediatelyOnTransactionCompletion: and in the next one again."""
+
+    async def story(one: One, cluster: ScriptedCluster) -> None:
+        await begun(one)
+        for _ in range(2):
+            await one.send("t", b"v", partition=0)
+        await quiet()
+        assert cluster.kinds() == [INIT]
+        await one.commit_transaction()
+        assert cluster.kinds() == [INIT, ADD, PRODUCE, END]
+        one.begin_transaction()
+        await one.send("t", b"v", partition=0)
+        await quiet()
+        assert cluster.kinds() == [INIT, ADD, PRODUCE, END]
+        await one.abort_transaction()
+
+    run(story, linger_ms=60_000)
+
+
+def test_a_commit_follows_records_that_wait_behind_one_in_flight() -> None:
+    """testAwaitPendingRecordsBeforeCommittingTransaction."""
+
+    async def story(one: One, cluster: ScriptedCluster) -> None:
+        await begun(one)
+        cluster.hold(ProduceRequest)
+        await one.send("t", b"in flight", partition=0)
+        await until(lambda: PRODUCE in cluster.kinds())
+        await one.send("t", b"waits", partition=0)
+        commit = asyncio.create_task(one.commit_transaction())
+        await quiet()
+        assert cluster.kinds() == [INIT, ADD, PRODUCE]
+        cluster.release(ProduceRequest)
+        await commit
+        assert cluster.kinds() == [INIT, ADD, PRODUCE, PRODUCE, END]
+
+    run(story)
+
+
+def test_an_abort_fails_what_was_not_sent() -> None:
+    """testTransactionAbortedExceptionOnAbortWithoutError: of a partition that takes part already."""
+
+    async def story(one: One, cluster: ScriptedCluster) -> None:
+        await begun(one)
+        await one.send("t", b"sent", partition=0)
+        await one.flush()
+        unsent = await one.send("t", b"unsent", partition=0)
+        await one.abort_transaction()
+        with pytest.raises(KafkaError, match="the transaction was aborted before the record was sent"):
+            await unsent
+        assert cluster.kinds() == [INIT, ADD, PRODUCE, END]
+
+    run(story, linger_ms=60_000)
+
+
+async def aborted(one: One, cluster: ScriptedCluster) -> None:
+    """The failed transaction; the next one begins under another epoch."""
+    assert state(one) == State.ABORTABLE_ERROR
+    await one.abort_transaction()
+    assert cluster.kinds()[-2:] == [END, INIT]
+    one.begin_transaction()
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("testInvalidTxnStateIsAnAbortableError", E.INVALID_TXN_STATE),
+        ("testTransactionAbortableExceptionIsAnAbortableError", E.TRANSACTION_ABORTABLE),
+    ],
+)
+def test_a_refused_batch_is_to_be_aborted(name: str, code: ErrorCode) -> None:
+    async def story(one: One, cluster: ScriptedCluster) -> None:
+        await begun(one)
+        cluster.fail(ProduceRequest, code)
+        assert await code_of(await one.send("t", b"v", partition=0)) == code
+        await aborted(one, cluster)
+
+    run(story)
+
+
+@pytest.mark.parametrize("code", [E.COORDINATOR_LOAD_IN_PROGRESS, E.INVALID_TXN_STATE])
+def test_calls_after_a_refused_batch(code: ErrorCode) -> None:
+    """testTransactionShouldTransitionToAbortableForSenderAPI: also after an error that may pass and did not."""
+
+    async def story(one: One, cluster: ScriptedCluster) -> None:
+        await begun(one)
+        cluster.fail(ProduceRequest, *[code] * 10_000)
+        assert await code_of(await one.send("t", b"v", partition=0)) == code
+        with pytest.raises(TransactionAbortableError, match=code.name):
+            await one.send("t", b"v", partition=0)
+        assert await refused_commit(one) == code
+        await one.abort_transaction()
+
+    run(story, delivery_timeout_ms=50)
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "late"),
+    [
+        ("testUnresolvedSequencesAreNotFatal", E.NOT_LEADER_OR_FOLLOWER, E.NONE),
+        ("testReceiveFailedBatchTwiceWithTransactions", E.REQUEST_TIMED_OUT, E.INVALID_TXN_STATE),
+    ],
+)
+def test_a_batch_that_expires_is_to_be_aborted(name: str, code: ErrorCode, late: ErrorCode) -> None:
+    """Whatever its request comes to later."""
+
+    async def story(one: One, cluster: ScriptedCluster) -> None:
+        await begun(one)
+        cluster.hold(ProduceRequest)
+        first = await one.send("t", b"v", partition=0)
+        await until(lambda: PRODUCE in cluster.kinds())
+        second = await one.send("t", b"v", partition=0)
+        if code == E.NOT_LEADER_OR_FOLLOWER:
+            cluster.fail(ProduceRequest, *[code] * 10_000)
+            cluster.release(ProduceRequest)
+        assert await code_of(first) == code
+        with pytest.raises(KafkaError):
+            await second
+        if code != E.NOT_LEADER_OR_FOLLOWER:
+            cluster.fail(ProduceRequest, late)
+            cluster.release(ProduceRequest)
+        await quiet()
+        await aborted(one, cluster)
+
+    run(story, delivery_timeout_ms=100)
+
+
+def test_an_abort_that_is_refused_is_fatal() -> None:
+    """testAbortableErrorIsConvertedToFatalErrorDuringAbort: a commit that is refused so is to be aborted."""
+
+    async def story(one: One, cluster: ScriptedCluster) -> None:
+        await begun(one)
+        await one.send_and_wait("t", b"v", partition=0)
+        cluster.fail(EndTxnRequest, E.TRANSACTION_ABORTABLE, E.TRANSACTION_ABORTABLE)
+        with pytest.raises(KafkaError, match="TRANSACTION_ABORTABLE"):
+            await one.commit_transaction()
+        assert state(one) == State.ABORTABLE_ERROR
+        with pytest.raises(KafkaError) as refused:
+            await one.abort_transaction()
+        assert not isinstance(refused.value, TransactionAbortableError)
+        assert state(one) == State.FATAL_ERROR
+
+    run(story)
+
+
+# -- closing -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "is_committing"),
+    [("testTransactionalRequestsSentOnShutdown", True), ("testIncompleteTransactionAbortOnShutdown", False)],
+)
+def test_a_close_ends_the_open_transaction(name: str, is_committing: bool) -> None:
+    """A commit that is under way ends; else the transaction is aborted, so that no reader waits for its timeout."""
+
+    async def story(one: One, cluster: ScriptedCluster) -> None:
+        await begun(one)
+        delivery = await one.send("t", b"v", partition=0)
+        calls = []
+        if is_committing:
+            cluster.hold(EndTxnRequest)
+            calls.append(asyncio.create_task(one.commit_transaction()))
+            await until(lambda: END in cluster.kinds())
+        calls.append(asyncio.create_task(one.close()))
+        await quiet()
+        if is_committing:
+            cluster.release(EndTxnRequest)
+        await asyncio.gather(*calls)
+        assert ends(cluster) == [is_committing]
+        assert (await delivery).offset == 7, "sent before the end"
+
+    run(story)
+
+
+def test_a_close_leaves_what_another_process_ends() -> None:
+    async def story(one: One, cluster: ScriptedCluster) -> None:
+        await begun(one)
+        await one.send("t", b"v", partition=0)
+        await one.leave_transaction_open()
+        await one.close()
+        assert ends(cluster) == []
+
+    run(story)
+
+
+@pytest.mark.parametrize("is_failed", [False, True])
+def test_a_close_without_time(is_failed: bool) -> None:
+    """testSenderShouldCloseWhenTransactionManagerInErrorState, and without an error: nothing is aborted."""
+
+    async def story(one: One, cluster: ScriptedCluster) -> None:
+        await begun(one)
+        if is_failed:
+            cluster.fail(ProduceRequest, E.PRODUCER_FENCED)
+            with pytest.raises(KafkaError):
+                await one.send_and_wait("t", b"v", partition=0)
+            assert state(one) == State.FATAL_ERROR
+            await one.close()
+        else:
+            await one.send_and_wait("t", b"v", partition=0)
+            await one.close(timeout_ms=0)
+        assert ends(cluster) == []
+
+    run(story)
+
+
+# -- batches -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_callback_sends_again_what_expired() -> None:
+    """testAppendInExpiryCallback: all of it in one batch."""
+
+    async def story(one: One, cluster: ScriptedCluster) -> None:
+        cluster.hold(ProduceRequest)
+        again: list[asyncio.Task[Delivery]] = []
+
+        def expired(metadata: object, error: KafkaError | None) -> None:
+            assert error is not None
+            assert error.code == E.REQUEST_TIMED_OUT
+            again.append(asyncio.create_task(one.send("t", b"v", partition=0)))
+
+        for _ in range(10):
+            await one.send("t", b"v", partition=0, on_delivery=expired)
+        await until(lambda: len(again) == 10)
+        deliveries = await asyncio.gather(*again)
+        assert len({id(delivery._batch) for delivery in deliveries}) == 1
+        cluster.release(ProduceRequest)
+        await one.flush()
+        assert [(await delivery).offset for delivery in deliveries] == list(range(7, 17))
+
+    run(story, transactional_id=None, delivery_timeout_ms=500)
+
+
+def test_the_leader_that_a_response_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """testWhenProduceResponseReturnsWithALeaderShipChangeErrorAndNewLeaderInformation: is tried without the pause."""
+
+    async def story(one: One, cluster: ScriptedCluster) -> None:
+        nodes: list[int | None] = []
+
+        def named(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
+            nodes.append(cluster.leader("t", 0))
+            response = produce_response(request, code)
+            if code:
+                response.responses[0].partition_responses[0].current_leader = LeaderIdAndEpoch(9990, 5)
+                response.node_endpoints.append(NodeEndpoint(9990, "newhost9990", 9990))
+            return response
+
+        monkeypatch.setattr(tests.client.scripted_cluster, "produce_response", named)
+        cluster.fail(ProduceRequest, E.NOT_LEADER_OR_FOLLOWER)
+        async with asyncio.timeout(5):
+            await one.send_and_wait("t", b"v", partition=0)
+        assert nodes == [0, 9990]
+
+    run(story, transactional_id=None, retry_backoff_ms=30_000, retry_backoff_max_ms=30_000)
