@@ -79,6 +79,9 @@ class Socket:
     def __init__(self, cluster: Cluster, address: Address) -> None:
         self._cluster, self._address = cluster, address
 
+    def version_of(self, request: type[Message]) -> int:
+        return request.versions.last
+
     def request(self, request: Message, **_: Any) -> Message:
         return self._cluster.respond(self._address, request)
 
