@@ -19,9 +19,10 @@ for `Admin.explain_group`.
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from coterie.assignors import AssignableTopics, Assignor, RebalanceProtocol, Subscriber
-from coterie.client.admin import Admin
-from coterie.client.admin_each import NewTopic
 from coterie.client.admin_types import (
     ClusterDescription,
     ConfigEntry,
@@ -41,7 +42,6 @@ from coterie.client.admin_types import (
 )
 from coterie.client.advice import Advice, LintFinding
 from coterie.client.batching import Delivery
-from coterie.client.consumer import Consumer
 from coterie.client.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -76,7 +76,6 @@ from coterie.client.group_explanation import (
     ReservedMemberId,
 )
 from coterie.client.listener import ConsumerInterceptor, RebalanceListener
-from coterie.client.producer import Producer
 from coterie.client.serialization import (
     BytesDeserializer,
     BytesSerializer,
@@ -103,6 +102,22 @@ from coterie.client.types import (
     TopicPartition,
 )
 from coterie.wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from coterie.client.admin import Admin
+    from coterie.client.admin_each import NewTopic
+    from coterie.client.consumer import Consumer
+    from coterie.client.producer import Producer
+
+# Imported at their first use: a process that needs an error or a type alone, as those of a Spark job do, starts sooner.
+_MODULES = {"Admin": "admin", "NewTopic": "admin_each", "Consumer": "consumer", "Producer": "producer"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
 
 __all__ = [
     "Admin",

@@ -14,7 +14,7 @@ import signal
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -32,18 +32,20 @@ from coterie.pipeline.admission import Limits
 from coterie.pipeline.assigned_stream import AssignedStream
 from coterie.pipeline.columns import COLUMNS, HEADERS
 from coterie.pipeline.fetching import read_range, to_arrow
-from coterie.pipeline.group_stream import GroupStream
 from coterie.pipeline.log_folders import FileRange, file_ranges, partition_folders, pieces
 from coterie.pipeline.offsets import from_json
 from coterie.pipeline.options import OptionError, SourceOptions, flag, source_options, warn
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.pushdown import Bounds, bounds
-from coterie.pipeline.sink import CoterieStreamWriter, CoterieWriter
 from coterie.pipeline.stream import QueryStream
 from coterie.pipeline.topics import TopicReader
 from coterie.pipeline.worker_daemon import quiet_planner
 from coterie.records.columnar import decode_columns
 
+if TYPE_CHECKING:
+    from coterie.pipeline.sink import CoterieStreamWriter, CoterieWriter
+
+# Members and producers are imported where they are needed: Spark starts several processes for one batch read.
 quiet_planner()
 
 
@@ -72,9 +74,13 @@ class CoterieDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> CoterieWriter:
         if overwrite:
             raise OptionError("the coterie sink adds records to a topic and cannot overwrite it: use mode append")
+        from coterie.pipeline.sink import CoterieWriter
+
         return CoterieWriter(dict(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> CoterieStreamWriter:
+        from coterie.pipeline.sink import CoterieStreamWriter
+
         return CoterieStreamWriter(dict(self.options), schema)
 
 
@@ -204,7 +210,12 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _connected(self) -> QueryStream:
         if self._stream is None:
             warn(self.options.warnings)
-            self._stream = GroupStream(self.options) if self.options.in_group else AssignedStream(self.options)
+            if self.options.in_group:
+                from coterie.pipeline.group_stream import GroupStream
+
+                self._stream = GroupStream(self.options)
+            else:
+                self._stream = AssignedStream(self.options)
             _stop_at_sigterm(self)
         return self._stream
 
