@@ -89,6 +89,12 @@ def test_no_member_of_the_consumer_protocol_waits_for_another() -> None:
     assert consumer.agree_s < 2 * q.CONSUMER.heartbeat_interval_ms / 1000
 
 
+def test_each_response_has_a_size_of_its_own() -> None:
+    """The first member of a group commits all of its partitions, later ones a part: their responses are not as long."""
+    plan = w.one_joins(10, 300)
+    assert mean(q.CONSUMER, plan, "kilobytes", 1) < 1.2 * mean(q.EAGER, plan, "kilobytes", 1)
+
+
 def test_a_death_is_known_by_what_each_protocol_looks_at() -> None:
     killed, lost = (w.one_departs(MEMBERS, PARTITIONS, kind) for kind in ("kill", "vanish"))
     seconds = {s.name: mean(s, killed, "longest_unowned_s") for s in (q.EAGER, q.ZOOKEEPER, q.ROCKETMQ, q.ORDERLY)}

@@ -30,7 +30,7 @@ RESTART_MS = 1_000  # until a process that ended by an error is started again
 BY_NAME = 9  # the last version of OffsetCommit that speaks of topics by name
 HEADER_BYTES = 4 + 8 + 10  # length; key, version, correlation id; client id
 BEFORE_MEMBER_IDS = 3  # the last JoinGroup version without KIP-394
-_ALIKE = (HeartbeatRequest, HeartbeatResponse, OffsetCommitResponse)  # of one size each, near enough
+_ALIKE = (HeartbeatRequest, HeartbeatResponse)  # of one size each, near enough
 
 M = TypeVar("M", bound=ReadingActor)
 
@@ -69,7 +69,7 @@ class CountingBroker(WatchingBroker):
         key: tuple[type[Message], int] | None = None
         if isinstance(message, _ALIKE):
             key = type(message), 0
-        elif isinstance(message, OffsetCommitRequest):
+        elif isinstance(message, OffsetCommitRequest | OffsetCommitResponse):
             key = type(message), sum(len(t.partitions) for t in message.topics)
         if key is not None and key in self._sizes:
             return self._sizes[key]
