@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -33,3 +34,9 @@ class ReplicaAssignment:
         replicas = tuple(dict.fromkeys((*target, *origin)))
         adding = tuple(r for r in replicas if r not in origin)
         return ReplicaAssignment(replicas, adding, tuple(r for r in replicas if r not in target))
+
+    def with_leaving(self, brokers: Iterable[int]) -> ReplicaAssignment:
+        """With replicas of a reassignment that this one replaces, which are part of neither its origin nor its target: the
+        topic's node has them until they are deleted."""
+        leaving = tuple(b for b in sorted(brokers) if b not in self.replicas)
+        return ReplicaAssignment((*self.replicas, *leaving), (*self.adding, *leaving), (*self.removing, *leaving))

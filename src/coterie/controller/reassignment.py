@@ -38,6 +38,9 @@ class Reassignments:
     def __init__(self, session: OfficeSession, deletion: TopicDeletion) -> None:
         self._session, self._view, self._deletion = session, session.view, deletion
         self._stopping: dict[TopicPartition, set[int]] = {}  # brokers that have yet to delete their replica
+        self._leaving: dict[
+            TopicPartition, set[int]
+        ] = {}  # the same, of a reassignment that was replaced by one in progress
 
     def begin(self) -> Steps[None]:
         """At the start of an office: the legacy node's, and the ones that a former controller has begun."""
@@ -96,14 +99,14 @@ class Reassignments:
 
     def brokers_failed(self, brokers: Collection[int]) -> Steps[None]:
         """Their replicas are not waited for."""
-        for partition in list(self._stopping):
-            yield from self._stopped(partition, brokers)
+        for partition in [*self._stopping, *self._leaving]:
+            yield from self._deleted(partition, brokers)
 
     def stopped(self, response: ReplicasStopped) -> Steps[None]:
         """The response of a broker that has deleted replicas."""
         for partition, one in response.request.stopped.items():
-            if one.delete and partition in self._stopping:
-                yield from self._stopped(partition, {response.request.broker})
+            if one.delete:
+                yield from self._deleted(partition, {response.request.broker})
 
     # -- what is wanted -------------------------------------------------------------------------------------------------
 
@@ -129,21 +132,20 @@ class Reassignments:
         """Begins a reassignment, or goes on with it, or completes it."""
         view = self._view
         if partition in self._stopping:
+            self._leave(partition, self._stopping[partition])
             yield from self._stopped(partition, view.live)
+        self._leaving.get(partition, set()).difference_update(assignment.replicas)
         before = view.assigned[partition].replicas
         unneeded = [r for r in before if r not in assignment.replicas]
         if unneeded:  # of a reassignment that this one replaces
             if not (yield from self._remove(partition, assignment, unneeded, in_sync=())):
                 return ErrorCode.NOT_ENOUGH_REPLICAS
-            if assignment.is_reassigned:
-                yield from self._session.write_assignment(partition, assignment)
-            else:
-                if partition in self._stopping:  # the next controller completes this one, not the one that it replaces
-                    leaving = ReplicaAssignment((*assignment.replicas, *unneeded), removing=tuple(unneeded))
-                    yield from self._session.write_assignment(partition, leaving)
+            self._leave(partition, self._stopping.get(partition, set(unneeded) & set(view.live)))
+            yield from self._write(partition)
+            if not assignment.is_reassigned:
                 return ErrorCode.NONE
         elif view.assigned[partition] != assignment:
-            if not (yield from self._session.write_assignment(partition, assignment)):
+            if not (yield from self._write(partition, assignment)):
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             view.assign(partition, assignment)
         if not assignment.is_reassigned:
@@ -197,7 +199,7 @@ class Reassignments:
         yield from session.send(batch)
         yield from session.remove_replicas([(partition, replica) for replica in removed])
         if not assignment.is_reassigned:
-            self._stopping[partition] = set(removed)
+            self._stopping[partition] = set(removed) | self._leaving.pop(partition, set())
             yield from self._stopped(partition, set(removed) - set(view.live))
         return True
 
@@ -207,8 +209,30 @@ class Reassignments:
         self._stopping[partition] -= set(brokers)
         if not self._stopping[partition]:
             del self._stopping[partition]
-            yield from self._session.write_assignment(partition, self._view.assigned[partition])
+            yield from self._write(partition)
             yield from self._ended(partition)
+
+    def _leave(self, partition: TopicPartition, brokers: Collection[int]) -> None:
+        """Their replicas go, whatever becomes of the reassignment that is now in progress."""
+        self._leaving.setdefault(partition, set()).update(brokers)
+
+    def _deleted(self, partition: TopicPartition, brokers: Collection[int]) -> Steps[None]:
+        """These have no replica any more, or are down."""
+        leaving = self._leaving.get(partition, set())
+        if leaving & set(brokers):
+            leaving -= set(brokers)
+            if not leaving and partition not in self._stopping:
+                yield from self._write(partition)
+        if partition in self._stopping:
+            yield from self._stopped(partition, brokers)
+
+    def _write(self, partition: TopicPartition, assignment: ReplicaAssignment | None = None) -> Steps[bool]:
+        """To the topic's node, the present assignment unless another one is given; False where the topic is gone."""
+        wanted = assignment or self._view.assigned[partition]
+        written: bool = yield from self._session.write_assignment(
+            partition, wanted.with_leaving(self._leaving.get(partition, ()))
+        )
+        return written
 
     def _ended(self, partition: TopicPartition) -> Steps[None]:
         view = self._view
