@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,8 +50,8 @@ class Ended(NamedTuple):
         return self.output.rstrip().rpartition("\n")[2]
 
 
-def ended(*words: str) -> Ended:
-    result = CliRunner(env={"COTERIE_BOOTSTRAP_SERVER": AWAY}).invoke(main, words, prog_name="coterie", input="")
+def ended(*words: str, env: Mapping[str, str | None] = {"COTERIE_BOOTSTRAP_SERVER": AWAY}) -> Ended:
+    result = CliRunner(env=env).invoke(main, words, prog_name="coterie", input="")
     assert result.exception is None or isinstance(result.exception, SystemExit), repr(result.exception)
     assert "Traceback" not in result.output
     return Ended(result.exit_code, result.output)

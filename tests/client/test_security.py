@@ -30,7 +30,7 @@ from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHands
 class TlsFront:
     """Takes TLS connections and passes on to a broker what they say."""
 
-    def __init__(self, broker: LocalBroker, folder: Path, *, wants_certificate: bool = False) -> None:
+    def __init__(self, broker: LocalBroker | None, folder: Path, *, wants_certificate: bool = False) -> None:
         self.authority = trustme.CA()
         self.ca = folder / "ca.pem"
         self.authority.cert_pem.write_to_path(self.ca)
@@ -42,7 +42,7 @@ class TlsFront:
         if wants_certificate:
             self.authority.configure_trust(self._context)
             self._context.verify_mode = ssl.CERT_REQUIRED
-        self._broker = broker
+        self.broker = broker
 
     async def start(self) -> int:
         self._server = await asyncio.start_server(self._pass_on, "127.0.0.1", 0, ssl=self._context)
@@ -50,7 +50,8 @@ class TlsFront:
         return port
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        inner_reader, inner_writer = await asyncio.open_connection(self._broker.host, self._broker.port)
+        assert self.broker is not None
+        inner_reader, inner_writer = await asyncio.open_connection(self.broker.host, self.broker.port)
 
         async def pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
             while data := await source.read(65_536):

@@ -299,7 +299,7 @@ def test_a_groups_offsets_go_to_kafka(
     with ZooKeeperGroups(zookeeper.address) as groups:
         alive = groups.read("moved-crew")
     with pytest.raises(KafkaError, match="stop every member first"):
-        asyncio.run(migrate(alive, broker.address))
+        asyncio.run(migrate(alive, {"bootstrap.servers": broker.address}))
     worker.end()
     until(lambda: look()[0] == "Empty", look)
     told = run_cli(capsys, "groups", "migrate", "moved-crew", "--zookeeper", zookeeper.address)

@@ -12,6 +12,7 @@ from coterie.cli.invocation import broker_option, json_option, progress_bar, run
 from coterie.console.terminal import write_json, write_line
 
 if TYPE_CHECKING:
+    from coterie.client.security import Security
     from coterie.conformance.certify.recording import Recording
     from coterie.conformance.certify.replay import Certificate, StoryOutcome
 
@@ -35,7 +36,7 @@ It changes nothing under other names and no setting of the broker. Exits 0 when 
 @click.option("--rules", "rules_only", is_flag=True, help="Only the named rules, without the generated requests.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a page: .html or .md.")
 @json_option
-def certify(bootstrap_server: str, version: str | None, rules_only: bool, out: Path | None, as_json: bool) -> None:
+def certify(client: dict[str, str], version: str | None, rules_only: bool, out: Path | None, as_json: bool) -> None:
     """Compare a broker's responses with the recorded responses of Apache Kafka."""
     from coterie.client.settings import client_settings
     from coterie.conformance.certify.recording import Recording, load, recorded_versions
@@ -48,15 +49,15 @@ def certify(bootstrap_server: str, version: str | None, rules_only: bool, out: P
         raise click.UsageError(f"--out takes a file that ends in .html or .md, not {out.name}.")
     recording = load(like)
     stories = [story for story in recording.stories if story.rule or not rules_only]
-    address = sentences(lambda: client_settings({"bootstrap.servers": bootstrap_server}).bootstrap())[0]
-    certificate = _run(Recording(like, stories), address)
+    settings = sentences(client_settings, client)
+    certificate = _run(Recording(like, stories), settings.bootstrap()[0], settings.security())
     if out is not None:
         _write(certificate, out)
     _show(certificate, out, as_json)
     raise SystemExit(0 if certificate.holds() else 1)
 
 
-def _run(recording: Recording, address: tuple[str, int]) -> Certificate:
+def _run(recording: Recording, address: tuple[str, int], security: Security) -> Certificate:
     from coterie.conformance.certify.replay import CannotCertify
     from coterie.conformance.certify.replay import certify as ask
 
@@ -67,7 +68,7 @@ def _run(recording: Recording, address: tuple[str, int]) -> Certificate:
             advance(1)
 
         try:
-            certificate: Certificate = run(ask(recording, address, token, progress))
+            certificate: Certificate = run(ask(recording, address, token, progress, security))
         except CannotCertify as error:
             raise click.ClickException(str(error)) from error
     return certificate

@@ -238,7 +238,7 @@ def _local(data: Path) -> LocalCluster:
 )
 @broker_option
 @json_option
-def describe(data: Path | None, bootstrap_server: str, as_json: bool) -> None:
+def describe(data: Path | None, client: dict[str, str], as_json: bool) -> None:
     """Show the brokers, the controller, and what is not replicated.
 
     Works on Apache Kafka too. UNDER-REPLICATED counts the replicas of a broker that are not in sync.
@@ -250,8 +250,8 @@ def describe(data: Path | None, bootstrap_server: str, as_json: bool) -> None:
             raise click.ClickException(
                 f"no broker of the cluster in {data} is running; `coterie cluster start --data {data}` starts them"
             )
-        bootstrap_server = ",".join(map(local.address, running))
-    document: ClusterFigures = run(describe_cluster(bootstrap_server, local))
+        client |= {"bootstrap.servers": ",".join(map(local.address, running))}
+    document: ClusterFigures = run(describe_cluster(client, local))
     headers = ["BROKER", "ADDRESS", "RACK", "STATE", "LEADS", "REPLICAS", "UNDER-REPLICATED"]
     rows = [
         (

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from coterie.client.admin_types import Node
 
 
-async def describe_cluster(bootstrap_server: str, local: LocalCluster | None) -> ClusterFigures:
+async def describe_cluster(client: dict[str, str], local: LocalCluster | None) -> ClusterFigures:
     """``local``: the processes of a folder, beside what the brokers report. Raises KafkaError."""
     from coterie.client import Admin
 
-    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+    async with Admin(client) as admin:
         described = await admin.describe_cluster()
         topics = (await admin.topics()).values()
     partitions = [partition for topic in topics for partition in topic.partitions]

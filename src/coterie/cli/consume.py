@@ -53,7 +53,7 @@ def consume(
     settings: tuple[str, ...],
     zookeeper: str | None,
     streams: int | None,
-    bootstrap_server: str,
+    client: dict[str, str],
     as_json: bool,
 ) -> None:
     """Read a topic, alone or as a member of a group, until Ctrl-C or SIGTERM.
@@ -77,13 +77,14 @@ def consume(
         return
     if streams is not None:
         raise click.UsageError("--streams goes with --zookeeper.")
-    given: dict[str, Any] = {
-        "bootstrap.servers": bootstrap_server,
+    own = {
         "group.id": group,
         "group.instance.id": instance_id,
-        "auto.offset.reset": "earliest" if from_beginning else "latest",
-        "enable.auto.commit": group is not None,
+        "auto.offset.reset": "earliest" if from_beginning else None,
     }
+    given: dict[str, Any] = {"group.id": None, "auto.offset.reset": "latest"} | client
+    given |= {name: value for name, value in own.items() if value is not None}
+    given = {"enable.auto.commit": given["group.id"] is not None} | given
     run_until_stopped(
         lambda stop: _read(stop, given | settings_of(settings, "--set"), topic, max_messages, timeout_ms, as_json)
     )
@@ -103,7 +104,7 @@ async def _read(
     async with Consumer(settings) as consumer:
         if settings["group.id"] is not None:
             consumer.subscribe([topic])
-        elif not await _assign(consumer, settings["bootstrap.servers"], topic, stop, timeout_ms):
+        elif not await _assign(consumer, settings, topic, stop, timeout_ms):
             return
         notice_s: float | None = last + JOIN_NOTICE_S
         while not stop.is_set() and (limit is None or shown < limit):
@@ -126,7 +127,7 @@ async def _read(
 
 
 async def _assign(
-    consumer: Consumer, bootstrap_server: str, topic: str, stop: asyncio.Event, timeout_ms: int | None
+    consumer: Consumer, settings: dict[str, Any], topic: str, stop: asyncio.Event, timeout_ms: int | None
 ) -> bool:
     """All partitions of the topic; of one that does not exist yet once it does, from its first record. False where it does
     not exist at the end of the time."""
@@ -135,7 +136,7 @@ async def _assign(
 
     deadline_s = float("inf") if timeout_ms is None else time.monotonic() + timeout_ms / 1000
     is_missing = False
-    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+    async with Admin(settings) as admin:
         while not stop.is_set() and time.monotonic() < deadline_s:
             code = (await admin.topics([topic]))[topic].error
             if code and not KafkaError(code).retriable:

@@ -28,9 +28,9 @@ SILENT_PART = 3  # clients heartbeat at least three times per session timeout
 @click.argument("group")
 @broker_option
 @json_option
-def why(group: str, bootstrap_server: str, as_json: bool) -> None:
+def why(group: str, client: dict[str, str], as_json: bool) -> None:
     """Explain what a group waits for, and what happens then."""
-    document = run(_explained(group, bootstrap_server))
+    document = run(_explained(group, client))
     if as_json:
         write_json(asdict(document), indent=2)
         return
@@ -45,29 +45,29 @@ def why(group: str, bootstrap_server: str, as_json: bool) -> None:
 @click.option("--times", type=IntegerRange(1), help="Stop after this number of requests.")
 @broker_option
 @json_option
-def watch(group: str, every: float, times: int | None, bootstrap_server: str, as_json: bool) -> None:
+def watch(group: str, every: float, times: int | None, client: dict[str, str], as_json: bool) -> None:
     """Show the output of `groups why`, live, until Ctrl-C.
 
     In a pipe or a file: a line for each change.
     """
-    run_until_stopped(lambda stop: _watch(stop, group, every, times, bootstrap_server, as_json))
+    run_until_stopped(lambda stop: _watch(stop, group, every, times, client, as_json))
 
 
-async def _explained(group: str, bootstrap_server: str) -> GroupExplanation:
+async def _explained(group: str, client: dict[str, str]) -> GroupExplanation:
     from coterie.client import Admin
 
-    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+    async with Admin(client) as admin:
         return await admin.explain_group(group)
 
 
 async def _watch(
-    stop: asyncio.Event, group: str, every: float, times: int | None, bootstrap_server: str, as_json: bool
+    stop: asyncio.Event, group: str, every: float, times: int | None, client: dict[str, str], as_json: bool
 ) -> None:
     from rich.live import Live
 
     from coterie.client import Admin, KafkaError
 
-    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+    async with Admin(client) as admin:
         live = None if as_json or not is_terminal() else Live(console=drawing_console(), auto_refresh=False)
         shown, looked = "", 0
         try:

@@ -58,7 +58,7 @@ groups.add_command(migrate)
 @zookeeper_option("Include the groups in ZooKeeper; the brokers are those registered there")
 @broker_option
 @json_option
-def list_groups(states: tuple[str, ...], zookeeper: str | None, bootstrap_server: str, as_json: bool) -> None:
+def list_groups(states: tuple[str, ...], zookeeper: str | None, client: dict[str, str], as_json: bool) -> None:
     """List every group with its state."""
     from coterie.client import Admin, GroupState
 
@@ -67,10 +67,11 @@ def list_groups(states: tuple[str, ...], zookeeper: str | None, bootstrap_server
         raise click.UsageError(f"There is no state {unknown[0]!r}; there are {', '.join(GroupState)}.")
     in_zookeeper: list[GroupRow] = []
     if zookeeper is not None:
-        in_zookeeper, bootstrap_server = sentences(list_in_zookeeper, zookeeper)
+        in_zookeeper, servers = sentences(list_in_zookeeper, zookeeper)
+        client |= {"bootstrap.servers": servers}
 
     async def ask() -> list[GroupRow]:
-        async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        async with Admin(client) as admin:
             listed = await admin.list_groups(states)
         return [{"group": g.group_id, "state": g.state, "protocol_type": g.protocol_type} for g in listed]
 
@@ -84,12 +85,12 @@ def list_groups(states: tuple[str, ...], zookeeper: str | None, bootstrap_server
 @zookeeper_option("Show the group of that name in ZooKeeper")
 @broker_option
 @json_option
-def describe(group: str, zookeeper: str | None, bootstrap_server: str, as_json: bool) -> None:
+def describe(group: str, zookeeper: str | None, client: dict[str, str], as_json: bool) -> None:
     """Show a group's state, members, owners and lag."""
     if zookeeper is not None:
-        description: GroupDocument = sentences(describe_in_zookeeper, group, zookeeper)
+        description: GroupDocument = sentences(describe_in_zookeeper, group, zookeeper, client)
     else:
-        description = run(describe_group(group, bootstrap_server))
+        description = run(describe_group(group, client))
     if as_json:
         show(description, True, [], [])
         return
@@ -117,7 +118,7 @@ def describe(group: str, zookeeper: str | None, bootstrap_server: str, as_json: 
 )
 @broker_option
 @json_option
-def lint(group: str, changes: tuple[str, ...], bootstrap_server: str, as_json: bool) -> None:
+def lint(group: str, changes: tuple[str, ...], client: dict[str, str], as_json: bool) -> None:
     """Check whether the group can safely change its protocol.
 
     To cooperative, to static members, or to the consumer protocol. Names what blocks a change, and the next step. Works
@@ -127,7 +128,7 @@ def lint(group: str, changes: tuple[str, ...], bootstrap_server: str, as_json: b
     from coterie.client.lint import CHANGES
 
     async def ask() -> list[Advice]:
-        async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        async with Admin(client) as admin:
             return await admin.lint_group(group)
 
     wanted = {text for change in changes or CHANGES for text in CHANGES[change]}
@@ -153,11 +154,11 @@ def _write_advice(advice: Advice) -> None:
         write_line(f"         - {member}")
 
 
-async def describe_group(group: str, bootstrap_server: str) -> GroupDocument:
+async def describe_group(group: str, client: dict[str, str]) -> GroupDocument:
     """What `groups describe --json` prints."""
     from coterie.client import Admin
 
-    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+    async with Admin(client) as admin:
         described = await admin.describe_group(group)
         offsets = await admin.lag(group)
         owners = described.owners
@@ -217,13 +218,13 @@ def _described_member(member: MemberDescription) -> DescribedMember:
 )
 @broker_option
 @json_option
-def history(group: str, everything: bool, bootstrap_server: str, as_json: bool) -> None:
+def history(group: str, everything: bool, client: dict[str, str], as_json: bool) -> None:
     """Show every generation of a group, from the journal.
 
     With its time, causes, phases and moved partitions. MOVED counts partitions that another member received, UNOWNED
     partitions that lost their owner and have none.
     """
-    lines: list[GroupEvent] = run(read_journal(group, bootstrap_server))
+    lines: list[GroupEvent] = run(read_journal(group, client))
     shown = [line for line in lines if everything or line["event"] in HISTORY_EVENTS]
     rows = [
         (
@@ -252,7 +253,7 @@ def _ms(value: int | None) -> str | None:
     return None if value is None else f"{value} ms"
 
 
-async def read_journal(group: str | None, bootstrap_server: str) -> list[GroupEvent]:
+async def read_journal(group: str | None, client: dict[str, str]) -> list[GroupEvent]:
     """The journal's lines of one group, or of all, oldest first, each with ``why`` in words."""
     import json
 
@@ -260,12 +261,12 @@ async def read_journal(group: str | None, bootstrap_server: str) -> list[GroupEv
     from coterie.journal import TOPIC, JournalLine
 
     journal = TopicPartition(TOPIC, 0)
-    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+    async with Admin(client) as admin:
         if TOPIC not in await admin.topics():
             return []
         end = (await admin.offsets({journal: -1}))[journal]
     lines: list[GroupEvent] = []
-    async with Consumer({"bootstrap.servers": bootstrap_server, "auto.offset.reset": "earliest"}) as consumer:
+    async with Consumer(client | {"auto.offset.reset": "earliest"}) as consumer:
         await consumer.assign([journal])
         while consumer.position(journal) < end:
             for records in (await consumer.poll(1000, 10_000)).values():
@@ -295,12 +296,12 @@ def dump(path: Path) -> None:
 @click.argument("group")
 @broker_option
 @json_option
-def delete(group: str, bootstrap_server: str, as_json: bool) -> None:
+def delete(group: str, client: dict[str, str], as_json: bool) -> None:
     """Delete a group that has no members, with its offsets."""
     from coterie.client import Admin
 
     async def ask() -> None:
-        async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        async with Admin(client) as admin:
             await admin.delete_group(group)
 
     run(ask())

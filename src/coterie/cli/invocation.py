@@ -11,16 +11,71 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from coterie.console.terminal import drawing_console, visible, write_json, write_line, write_table
 from coterie.interruption import INTERRUPTED, end_at_once, on_signal
 
 NO_BROKER = "no broker answers"  # how the client's error begins
+COMMAND_CONFIG = "coterie.command_config"  # the file's settings in the meta of a context
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def check_addresses(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """The addresses of brokers as they were given. Raises BadParameter for one that is not HOST:PORT."""
+def client_options(help_text: str, default: str | None = None, envvar: str | None = None) -> Callable[[F], F]:
+    """--bootstrap-server and --command-config: ``client``, the settings of a client by Kafka's names. Without an address and
+    a default it has no bootstrap.servers."""
+
+    def add(command: F) -> F:
+        command = click.option(
+            "--command-config",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            metavar="FILE",
+            is_eager=True,
+            expose_value=False,
+            callback=_read_command_config,
+            help="A properties file of client settings, for TLS and SASL; as of Kafka's tools. Options win over it.",
+        )(command)
+        return click.option(
+            "--bootstrap-server",
+            "-b",
+            "client",
+            default=default,
+            envvar=envvar,
+            show_default=True,
+            metavar="HOST:PORT",
+            callback=_client,
+            help=help_text,
+        )(command)
+
+    return add
+
+
+# For the commands that reach a broker.
+broker_option = client_options(
+    "The broker (coterie or Apache Kafka); also COTERIE_BOOTSTRAP_SERVER.", "127.0.0.1:9092", "COTERIE_BOOTSTRAP_SERVER"
+)
+
+
+def _read_command_config(ctx: click.Context, param: click.Parameter, path: Path | None) -> None:
+    """Raises BadParameter for an unknown name, a bad value, and TLS files that cannot be used."""
+    if path is None:
+        return
+    from coterie.broker.settings import read_properties
+    from coterie.client.errors import ConfigError
+    from coterie.client.settings import CLIENT_SETTINGS, ClientSettings, read_client_settings
+    from coterie.configuration import SettingError
+
+    try:
+        given = read_properties(path.read_text("latin-1"))  # as Java reads properties
+        read_client_settings(ClientSettings, CLIENT_SETTINGS, given).security().context()
+    except (SettingError, ConfigError) as error:
+        raise click.BadParameter(f"{visible(f'{path}: {error}')}.") from None
+    ctx.meta[COMMAND_CONFIG] = {name.replace("_", "."): value for name, value in given.items()}
+
+
+def _client(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, str]:
+    """The settings of --command-config with the address, which wins over the file's unless it is the default. Raises
+    BadParameter for one that is not HOST:PORT."""
     from coterie.client.setting_types import ADDRESSES
     from coterie.configuration.value_types import UnfitValue
 
@@ -29,21 +84,11 @@ def check_addresses(ctx: click.Context, param: click.Parameter, value: str | Non
             ADDRESSES.read(value)
     except UnfitValue as error:
         raise click.BadParameter(f"{error}.") from None
-    return value
-
-
-def broker_option(command: F) -> F:
-    """--bootstrap-server of the commands that reach a broker."""
-    return click.option(
-        "--bootstrap-server",
-        "-b",
-        default="127.0.0.1:9092",
-        envvar="COTERIE_BOOTSTRAP_SERVER",
-        show_default=True,
-        metavar="HOST:PORT",
-        callback=check_addresses,
-        help="The broker (coterie or Apache Kafka); also COTERIE_BOOTSTRAP_SERVER.",
-    )(command)
+    of_file: dict[str, str] = ctx.meta.get(COMMAND_CONFIG, {})
+    is_default = ctx.get_parameter_source("client") is ParameterSource.DEFAULT
+    if value is None or (is_default and "bootstrap.servers" in of_file):
+        return dict(of_file)
+    return of_file | {"bootstrap.servers": value}
 
 
 def json_option(command: F) -> F:

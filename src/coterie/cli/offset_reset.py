@@ -34,7 +34,7 @@ def reset(
     as_of: str | None,
     history: Path | None,
     dry_run: bool,
-    bootstrap_server: str,
+    client: dict[str, str],
     as_json: bool,
 ) -> None:
     """Set the committed offsets of a group that has no members."""
@@ -43,14 +43,10 @@ def reset(
     if history is not None and as_of is None:
         raise click.UsageError("--history goes with --as-of.")
     if to is not None:
-        offsets = run(_reset(group, bootstrap_server, topic_names, dry_run, _by_records(to)))
+        offsets = run(_reset(group, client, topic_names, dry_run, _by_records(to)))
     else:
         moment_ms = milliseconds(as_of or "", "--as-of")
-        offsets = run(
-            _reset(
-                group, bootstrap_server, topic_names, dry_run, _by_commits(group, moment_ms, history, bootstrap_server)
-            )
-        )
+        offsets = run(_reset(group, client, topic_names, dry_run, _by_commits(group, moment_ms, history, client)))
     rows = [(o["topic"], o["partition"], o["from"], o["to"]) for o in offsets]
     if to is not None and not offsets:
         raise click.ClickException(f"{group} has no committed offsets; name the topics with --topic")
@@ -58,13 +54,13 @@ def reset(
 
 
 async def _reset(
-    group: str, bootstrap_server: str, names: tuple[str, ...], dry_run: bool, choose: Any
+    group: str, client: dict[str, str], names: tuple[str, ...], dry_run: bool, choose: Any
 ) -> list[ResetOffset]:
     from coterie.client import Admin, KafkaError
     from coterie.client.errors import check
     from coterie.wire.errors import ErrorCode
 
-    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+    async with Admin(client) as admin:
         for name, info in (await admin.topics(names) if names else {}).items():
             check(info.error, subject=f"topic {name}")
         now = await admin.group_offsets(group)
@@ -107,14 +103,14 @@ def _by_records(to: str) -> Any:
     return choose
 
 
-def _by_commits(group: str, moment_ms: int, history: Path | None, bootstrap_server: str) -> Any:
+def _by_commits(group: str, moment_ms: int, history: Path | None, client: dict[str, str]) -> Any:
     """What the group had committed, clipped to what the topics still hold."""
 
     async def choose(
         admin: Admin, partitions: list[TopicPartition] | None, now: dict[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
         if history is None:
-            then = await _replayed(admin, bootstrap_server, group, moment_ms)
+            then = await _replayed(admin, client, group, moment_ms)
         else:
             from coterie.client.types import TopicPartition
             from coterie.pipeline.history.state import Moment, group_from_tables
@@ -130,7 +126,7 @@ def _by_commits(group: str, moment_ms: int, history: Path | None, bootstrap_serv
     return choose
 
 
-async def _replayed(admin: Admin, bootstrap_server: str, group: str, moment_ms: int) -> dict[TopicPartition, int]:
+async def _replayed(admin: Admin, client: dict[str, str], group: str, moment_ms: int) -> dict[TopicPartition, int]:
     """The group's partition of `__consumer_offsets`, replayed up to that time as a broker would load it. Committed records
     only, so that no transaction has to be followed. Raises KafkaError."""
     from coterie.client import Consumer, KafkaError, TopicPartition
@@ -142,7 +138,7 @@ async def _replayed(admin: Admin, bootstrap_server: str, group: str, moment_ms: 
 
     topic, shard = "__consumer_offsets", Shard(CoordinatorConfig())
     where = TopicPartition(topic, partition_for(group, len(await admin.partitions([topic]))))
-    settings = {"bootstrap.servers": bootstrap_server, "isolation.level": "read_committed"}
+    settings = client | {"isolation.level": "read_committed"}
     async with Consumer(settings | {"auto.offset.reset": "earliest", "enable.auto.commit": False}) as consumer:
         await consumer.assign([where])
         end, quiet_since_s = (await admin.offsets({where: -1}))[where], time.monotonic()

@@ -83,12 +83,12 @@ def _stream_job(
     kafka: tuple[str, ...],
     master: str,
     out: Path,
-    bootstrap_server: str,
+    client: dict[str, str],
     as_json: bool,
 ) -> None:
     from coterie.pipeline import jobs
 
-    source = jobs.JobSource(bootstrap_server, topic, group, member, limit, _kafka(kafka))
+    source = jobs.JobSource(client["bootstrap.servers"], topic, group, member, limit, client | _kafka(kafka))
     _check(source, out)
     signals: list[int] = []
     report = (lambda line: write_line(line, err=True)) if follow else None
@@ -185,7 +185,7 @@ def history(
     kafka: tuple[str, ...],
     master: str,
     out: Path,
-    bootstrap_server: str,
+    client: dict[str, str],
     as_json: bool,
 ) -> None:
     """Make tables of what happened to groups.
@@ -194,11 +194,11 @@ def history(
     groups as they are; a second run into the same folder adds what is new."""
     from coterie.pipeline.history.job import Sources, run_history
 
-    asks_broker = not folders and (not server_logs or _was_given("bootstrap_server"))
-    client = {"bootstrap.servers": bootstrap_server, **_kafka(kafka)} if asks_broker else None
-    sources = Sources(client, folders, _files(server_logs))
-    if client is not None:
-        reach(client)
+    asks_broker = not folders and (not server_logs or _was_given("client") or _was_given("command_config"))
+    settings = client | _kafka(kafka) if asks_broker else None
+    sources = Sources(settings, folders, _files(server_logs))
+    if settings is not None:
+        reach(settings)
     counts = run_on_spark(master, lambda spark: run_history(spark, sources, out), short=_is_small(folders))
     if as_json:
         write_json(counts)

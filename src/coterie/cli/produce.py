@@ -34,18 +34,16 @@ Examples:
 @click.option(
     "--key-separator", "-K", metavar="TEXT", help="The text between key and value; without it, records have no keys."
 )
-@click.option(
-    "--compression", type=click.Choice(CODECS), default="none", show_default=True, help="How batches are compressed."
-)
+@click.option("--compression", type=click.Choice(CODECS), help="How batches are compressed.  [default: none]")
 @click.option("--set", "given", multiple=True, metavar="KEY=VALUE", help="A producer setting, by Kafka's name.")
 @broker_option
 @json_option
 def produce(
     topic: str,
     key_separator: str | None,
-    compression: str,
+    compression: str | None,
     given: tuple[str, ...],
-    bootstrap_server: str,
+    client: dict[str, str],
     as_json: bool,
 ) -> None:
     """Write the lines of standard input to a topic, a record each.
@@ -55,7 +53,8 @@ def produce(
     from coterie.client import Admin, KafkaError, Producer
     from coterie.wire.errors import ErrorCode
 
-    settings = {"bootstrap.servers": bootstrap_server, "compression.type": compression} | settings_of(given, "--set")
+    own = {} if compression is None else {"compression.type": compression}
+    settings = client | own | settings_of(given, "--set")
 
     async def send() -> int:
         async with Admin(settings) as admin:

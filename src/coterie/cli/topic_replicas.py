@@ -39,7 +39,7 @@ def ids(brokers: Iterable[int]) -> str:
 @broker_option
 @json_option
 def elect(
-    topics: tuple[str, ...], numbers: tuple[int, ...], unclean: bool, bootstrap_server: str, as_json: bool
+    topics: tuple[str, ...], numbers: tuple[int, ...], unclean: bool, client: dict[str, str], as_json: bool
 ) -> None:
     """Elect the preferred leader of each partition.
 
@@ -54,7 +54,7 @@ def elect(
         raise click.UsageError("--partition goes with one topic.")
 
     async def ask() -> list[Election]:
-        async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        async with Admin(client) as admin:
             wanted: list[TopicPartition] | None = [TopicPartition(topics[0], number) for number in numbers]
             if not numbers:
                 wanted = list(await _replicas(admin, topics)) if topics else None
@@ -104,7 +104,7 @@ def reassign(
     is_list: bool,
     cancel: bool,
     dry_run: bool,
-    bootstrap_server: str,
+    client: dict[str, str],
     as_json: bool,
 ) -> None:
     """Move partitions to other brokers.
@@ -119,17 +119,17 @@ def reassign(
         raise click.UsageError(f"--replication-factor goes with {BROKERS}.")
     if is_list or cancel:
         stops = cancel and not dry_run
-        in_progress = run(_in_progress(bootstrap_server, topics, cancel=stops))
+        in_progress = run(_in_progress(client, topics, cancel=stops))
         _show_in_progress(in_progress, as_json, "cancelled" if stops else "in progress")
     elif plan is not None:
         if topics:
             raise click.UsageError(f"{PLAN} names the topics itself; name none.")
         wanted = plan_of(plan.read_text("utf-8", "replace"), str(plan))
-        _show_plan(run(_begin(bootstrap_server, wanted, dry_run=dry_run)), as_json)
+        _show_plan(run(_begin(client, wanted, dry_run=dry_run)), as_json)
     else:
         if not topics:
             raise click.UsageError(f"{BROKERS} needs the topics to move.")
-        moved = _move(bootstrap_server, topics, _broker_ids(brokers or ""), replication_factor, dry_run=dry_run)
+        moved = _move(client, topics, _broker_ids(brokers or ""), replication_factor, dry_run=dry_run)
         _show_plan(run(moved), as_json)
 
 
@@ -159,21 +159,21 @@ Moves = tuple[Mapping["TopicPartition", Sequence[int]], Mapping["TopicPartition"
 
 
 async def _move(
-    bootstrap_server: str, topics: Sequence[str], brokers: Sequence[int], factor: int | None, *, dry_run: bool
+    client: dict[str, str], topics: Sequence[str], brokers: Sequence[int], factor: int | None, *, dry_run: bool
 ) -> Moves:
     from coterie.client import Admin
 
-    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+    async with Admin(client) as admin:
         wanted = plan_over(brokers, await _replicas(admin, topics), factor)
-    return await _begin(bootstrap_server, wanted, dry_run=dry_run)
+    return await _begin(client, wanted, dry_run=dry_run)
 
 
-async def _begin(bootstrap_server: str, plan: Mapping[TopicPartition, Sequence[int]], *, dry_run: bool) -> Moves:
+async def _begin(client: dict[str, str], plan: Mapping[TopicPartition, Sequence[int]], *, dry_run: bool) -> Moves:
     """The replicas of now, the plan as far as it has begun, and a sentence for each partition that the controller rejects.
     Raises KafkaError where the request failed as a whole."""
     from coterie.client import Admin, KafkaError
 
-    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+    async with Admin(client) as admin:
         now = await _replicas(admin, sorted({topic for topic, _ in plan}))
         if dry_run:
             return now, plan, []
@@ -200,11 +200,11 @@ def _show_plan(moves: Moves, as_json: bool) -> None:
 
 
 async def _in_progress(
-    bootstrap_server: str, topics: Sequence[str], *, cancel: bool
+    client: dict[str, str], topics: Sequence[str], *, cancel: bool
 ) -> dict[TopicPartition, PartitionReassignment]:
     from coterie.client import Admin
 
-    async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+    async with Admin(client) as admin:
         wanted = list(await _replicas(admin, topics)) if topics else None
         listed = await admin.list_partition_reassignments(wanted)
         if cancel and listed:

@@ -40,12 +40,12 @@ def topics() -> None:
 @click.option("--internal", is_flag=True, help="Include __consumer_offsets and __coterie_journal.")
 @broker_option
 @json_option
-def list_topics(bootstrap_server: str, internal: bool, as_json: bool) -> None:
+def list_topics(client: dict[str, str], internal: bool, as_json: bool) -> None:
     """List every topic with its number of partitions."""
     from coterie.client import Admin
 
     async def ask() -> list[ListedTopic]:
-        async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        async with Admin(client) as admin:
             infos = await admin.topics()
         return [
             {"topic": name, "partitions": len(info.partitions), "internal": info.is_internal}
@@ -78,7 +78,7 @@ def create(
     partitions: int | None,
     replication_factor: int | None,
     configs: tuple[str, ...],
-    bootstrap_server: str,
+    client: dict[str, str],
     as_json: bool,
 ) -> None:
     """Create a topic."""
@@ -87,7 +87,7 @@ def create(
     settings = settings_of(configs, "--config")
 
     async def ask() -> None:
-        async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        async with Admin(client) as admin:
             await admin.create_topic(topic, partitions or -1, settings, replication_factor=replication_factor or -1)
 
     run(ask())
@@ -101,7 +101,7 @@ def create(
 )
 @broker_option
 @json_option
-def describe(topic: str, every_setting: bool, bootstrap_server: str, as_json: bool) -> None:
+def describe(topic: str, every_setting: bool, client: dict[str, str], as_json: bool) -> None:
     """Show a topic's partitions, replicas and settings.
 
     ISR names the replicas in sync; NOTE, where there is one, a partition without a leader, offline replicas and replicas
@@ -111,7 +111,7 @@ def describe(topic: str, every_setting: bool, bootstrap_server: str, as_json: bo
     from coterie.client.errors import check
 
     async def ask() -> DescribedTopic:
-        async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        async with Admin(client) as admin:
             info = (await admin.topics([topic]))[topic]
             check(info.error, subject=f"topic {topic}")
             partitions = {p.partition: TopicPartition(topic, p.partition) for p in info.partitions}
@@ -191,12 +191,12 @@ def _note(partition: DescribedReplicas) -> str:
 @click.option("--partitions", "-p", type=IntegerRange(1, 100_000), required=True, help="The new number of partitions.")
 @broker_option
 @json_option
-def grow(topic: str, partitions: int, bootstrap_server: str, as_json: bool) -> None:
+def grow(topic: str, partitions: int, client: dict[str, str], as_json: bool) -> None:
     """Add partitions to a topic."""
     from coterie.client import Admin
 
     async def ask() -> None:
-        async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        async with Admin(client) as admin:
             await admin.create_partitions(topic, partitions)
 
     run(ask())
@@ -207,12 +207,12 @@ def grow(topic: str, partitions: int, bootstrap_server: str, as_json: bool) -> N
 @click.argument("topic")
 @broker_option
 @json_option
-def delete(topic: str, bootstrap_server: str, as_json: bool) -> None:
+def delete(topic: str, client: dict[str, str], as_json: bool) -> None:
     """Delete a topic, its records and its committed offsets."""
     from coterie.client import Admin
 
     async def ask() -> None:
-        async with Admin({"bootstrap.servers": bootstrap_server}) as admin:
+        async with Admin(client) as admin:
             await admin.delete_topic(topic)
 
     run(ask())

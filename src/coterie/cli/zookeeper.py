@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from coterie.addresses import parse_address
-from coterie.cli.invocation import check_addresses, json_option, run, sentences, show
+from coterie.cli.invocation import client_options, json_option, run, sentences, show
 from coterie.console.terminal import write_line
 from coterie.interruption import on_signal
 from coterie.lag import total_lag
@@ -102,14 +102,14 @@ class _Reading:
             return message is not None
 
 
-def describe_in_zookeeper(group_id: str, zookeeper: str) -> GroupDocument:
-    """The document of `groups describe`."""
+def describe_in_zookeeper(group_id: str, zookeeper: str, client: dict[str, str]) -> GroupDocument:
+    """The document of `groups describe`; the brokers are those in ZooKeeper."""
     from coterie.client.zookeeper.groups import ZooKeeperGroups, lag
 
-    with ZooKeeperGroups(zookeeper) as client:
-        group = client.read(group_id)
-        servers = client.bootstrap_servers()
-    ends = run(lag(group, servers))
+    with ZooKeeperGroups(zookeeper) as source:
+        group = source.read(group_id)
+        servers = source.bootstrap_servers()
+    ends = run(lag(group, client | {"bootstrap.servers": servers}))
     partitions: list[DescribedPartition] = []
     for tp in sorted({*group.partitions, *group.owners, *group.offsets}):
         committed, end = group.offsets.get(tp), ends.get(tp)
@@ -157,19 +157,11 @@ def list_in_zookeeper(zookeeper: str) -> tuple[list[GroupRow], str]:
 @click.command()
 @click.argument("group")
 @zookeeper_option("The ZooKeeper of the group", required=True)
-@click.option(
-    "--bootstrap-server",
-    "-b",
-    metavar="HOST:PORT",
-    callback=check_addresses,
-    help="The brokers to copy to; by default those in ZooKeeper.",
-)
+@client_options("The brokers to copy to; by default those in ZooKeeper.")
 @click.option("--overwrite", is_flag=True, help="Replace committed offsets that are further on.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be committed.")
 @json_option
-def migrate(
-    group: str, zookeeper: str, bootstrap_server: str | None, overwrite: bool, dry_run: bool, as_json: bool
-) -> None:
+def migrate(group: str, zookeeper: str, client: dict[str, str], overwrite: bool, dry_run: bool, as_json: bool) -> None:
     """Copy a group's offsets from ZooKeeper to __consumer_offsets.
 
     The group must have stopped on both sides. The offsets in ZooKeeper are unchanged.
@@ -177,12 +169,13 @@ def migrate(
     from coterie.client.zookeeper.groups import ZooKeeperGroups
     from coterie.client.zookeeper.groups import migrate as take_over
 
-    def look() -> tuple[Any, str]:
-        with ZooKeeperGroups(zookeeper) as client:
-            return client.read(group), bootstrap_server or client.bootstrap_servers()
+    def look() -> Any:
+        with ZooKeeperGroups(zookeeper) as source:
+            if "bootstrap.servers" not in client:
+                client["bootstrap.servers"] = source.bootstrap_servers()
+            return source.read(group)
 
-    read, servers = sentences(look)
-    moved = run(take_over(read, servers, overwrite=overwrite, dry_run=dry_run))
+    moved = run(take_over(sentences(look), client, overwrite=overwrite, dry_run=dry_run))
     rows = [(m.topic, m.partition, m.in_zookeeper, m.before, m.after, m.note) for m in moved]
     headers = ["TOPIC", "PARTITION", "ZOOKEEPER", "BEFORE", "NOW", "RESULT"]
     if as_json:

@@ -16,6 +16,7 @@ from pathlib import Path
 from coterie.addresses import parse_address
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import check
+from coterie.client.security import PLAINTEXT, Security
 from coterie.conformance.kafka import START_S, running
 from coterie.conformance.questions import METADATA_MAX_BYTES, OTHER_TOPIC, PARTITIONS, TOPIC
 from coterie.conformance.story import GroupStory, StoryResult
@@ -93,9 +94,9 @@ def make_topics(address: tuple[str, int]) -> None:
     connection.close()
 
 
-def wait_for_coordinator(address: tuple[str, int]) -> None:
+def wait_for_coordinator(address: tuple[str, int], security: Security = PLAINTEXT) -> None:
     """The first look-up makes `__consumer_offsets`; then its partition has to be loaded."""
-    connection = BrokerSocket(*address)
+    connection = BrokerSocket(*address, security=security)
     end = time.monotonic() + START_S
     while time.monotonic() < end:
         connection.request(FindCoordinatorRequest(key="g"), highest=3)

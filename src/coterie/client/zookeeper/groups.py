@@ -132,16 +132,16 @@ class ZooKeeperGroups:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text) from error
 
 
-async def lag(group: GroupInZooKeeper, bootstrap_servers: str) -> dict[TopicPartition, int]:
+async def lag(group: GroupInZooKeeper, client: Mapping[str, str]) -> dict[TopicPartition, int]:
     """The end of each partition's log; a partition that the brokers do not have is left out."""
     wanted = sorted({*group.partitions, *group.owners, *group.offsets})
-    async with Admin({"bootstrap.servers": bootstrap_servers}) as admin:
+    async with Admin(client) as admin:
         there = set(await admin.partitions({topic for topic, _ in wanted}))
         return await admin.offsets({tp: -1 for tp in wanted if tp in there})
 
 
 async def migrate(
-    group: GroupInZooKeeper, bootstrap_servers: str, *, overwrite: bool = False, dry_run: bool = False
+    group: GroupInZooKeeper, client: Mapping[str, str], *, overwrite: bool = False, dry_run: bool = False
 ) -> list[Migrated]:
     """Commits the group's offsets to `__consumer_offsets`. An offset that the coordinator has further on already stays,
     unless ``overwrite``. Raises KafkaError, also where the group has members on either side."""
@@ -149,7 +149,7 @@ async def migrate(
         members = quantity(len(group.members), "member")
         text = f"{group.group_id} has {members} in ZooKeeper; stop every member first, or it reads on"
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP, text)
-    async with Admin({"bootstrap.servers": bootstrap_servers}) as admin:
+    async with Admin(client) as admin:
         there = set(await admin.partitions({topic for topic, _ in group.offsets}))
         before = await admin.group_offsets(group.group_id)
         wanted = {

@@ -17,6 +17,7 @@ from typing import Any
 from coterie.addresses import format_address
 from coterie.client.connection import Connection
 from coterie.client.errors import KafkaError
+from coterie.client.security import PLAINTEXT, Security
 from coterie.conformance.certify.recording import (
     AGAIN_EVERY_S,
     RecordedStory,
@@ -104,17 +105,21 @@ class Certificate:
 
 
 async def certify(
-    recording: Recording, address: tuple[str, int], run: str, progress: Callable[[StoryOutcome], None]
+    recording: Recording,
+    address: tuple[str, int],
+    run: str,
+    progress: Callable[[StoryOutcome], None],
+    security: Security = PLAINTEXT,
 ) -> Certificate:
     """Runs every story on the broker. Raises CannotCertify, and KafkaError without a broker at the address."""
     certificate, began = Certificate(format_address(*address), recording.version), time.monotonic()
-    certificate.served, node_id = await _look_at(address)
-    await asyncio.to_thread(wait_for_coordinator, address)
+    certificate.served, node_id = await _look_at(address, security)
+    await asyncio.to_thread(wait_for_coordinator, address, security)
     numbered, base_ms = enumerate(recording.stories), int(time.time()) * 1000
 
     async def worker() -> None:
         for number, story in numbered:
-            side = StorySide("broker", address, story_prefix(run, number), base_ms, node_id=node_id)
+            side = StorySide("broker", address, story_prefix(run, number), base_ms, node_id, security)
             finding = await _replay(story, side, certificate.served)
             certificate.findings.append(finding)
             progress(finding)
@@ -126,9 +131,9 @@ async def certify(
     return certificate
 
 
-async def _look_at(address: tuple[str, int]) -> tuple[dict[str, tuple[int, int]], int]:
+async def _look_at(address: tuple[str, int], security: Security) -> tuple[dict[str, tuple[int, int]], int]:
     """The broker's APIs with their versions, and its id."""
-    connection = await Connection.connect(*address, "certify", ANSWER_S)
+    connection = await Connection.connect(*address, "certify", ANSWER_S, security)
     try:
         assert connection.versions is not None
         served = {name: connection.versions.range(api.key) for name, api in API_BY_NAME.items()}

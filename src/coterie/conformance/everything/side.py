@@ -15,6 +15,7 @@ from typing import Any
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.client.connection import Connection
 from coterie.client.errors import KafkaError
+from coterie.client.security import PLAINTEXT, Security
 from coterie.conformance.everything import answers
 from coterie.conformance.everything.answers import Tree
 from coterie.conformance.everything.batches import describe_bytes, encode_described
@@ -59,9 +60,17 @@ class StorySide:
     """``prefix`` replaces ``$``; ``base_ms`` is the story's start, the same on both sides. The broker's own id, ``node_id``,
     is 1 in every answer."""
 
-    def __init__(self, name: str, address: tuple[str, int], prefix: str, base_ms: int, node_id: int = 1) -> None:
+    def __init__(
+        self,
+        name: str,
+        address: tuple[str, int],
+        prefix: str,
+        base_ms: int,
+        node_id: int = 1,
+        security: Security = PLAINTEXT,
+    ) -> None:
         self.name, self.address, self.prefix, self.base_ms = name, address, prefix, base_ms
-        self._node_id = node_id
+        self._node_id, self._security = node_id, security
         self._connections: dict[str, Connection] = {}
         self._real: dict[str, Any] = {}
         self._symbol: dict[Any, str] = {}
@@ -71,7 +80,7 @@ class StorySide:
     async def connection(self, name: str) -> Connection:
         known = self._connections.get(name)
         if known is None or known.closed:
-            known = self._connections[name] = await Connection.connect(*self.address, name, ANSWER_S)
+            known = self._connections[name] = await Connection.connect(*self.address, name, ANSWER_S, self._security)
         return known
 
     def close(self) -> None:
