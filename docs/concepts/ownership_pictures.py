@@ -77,7 +77,7 @@ SCENES = {
 
 
 def draw(scene: Scene) -> str:
-    """The picture as SVG: a row for each partition, a colour for each member, white where nobody owns it."""
+    """The picture as SVG: a row for each partition, a colour for each member, light grey where it is unowned."""
     group = ExperimentGroup(PARTITIONS, LISTENER_MS, SEED)
     recorded = group.ownership = RecordedOwnership()
     for n in range(MEMBERS):

@@ -7,11 +7,14 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from coterie.console import history_page
 from coterie.console.growth_chart import Growth, growth_chart
 from coterie.console.page import Markup, Section, page, table
 from coterie.console.report import Rebalance, Report, render
@@ -212,3 +215,30 @@ def test_a_page_has_no_markup_of_a_name_and_needs_no_network(name: str, note: st
         assert set(_Cells(text).tags).isdisjoint({"b", "script", "img", "link"})
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
         assert not re.search(r"""(?:src|href)=["']""", text)
+
+
+def test_the_result_of_a_check_is_not_broken_inside_the_word() -> None:
+    """A cell breaks anywhere, for long names; in the demo's report a long figure broke `right`."""
+    shown = page("t", "", [Section("Checks", "", table(["what", ""], [("records", "right")]))])
+    assert "overflow-wrap: anywhere" in shown
+    for css in ("right", "wrong"):
+        rules = re.findall(rf"^[^\n{{]*\.{css}\b[^{{]*\{{([^}}]*)\}}", shown, re.MULTILINE)
+        assert any("white-space: nowrap" in rule for rule in rules), css
+
+
+def test_the_times_of_a_groups_history_are_not_broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    numbers = dict.fromkeys(
+        ("generation", "members", "join_ms", "sync_ms", "moved", "unowned_ms", "epoch", "offset"), 1
+    )
+    numbers |= dict.fromkeys(
+        ("target_ms", "reconciled_ms", "log_offset", "from_ms", "pause_ms", "partition", "time_ms"), 2
+    )
+    row: dict[str, Any] = {**numbers, "cause": "member_left", "why": "why " * 99, "source": "journal", "topic": "t"}
+    tables = {"rebalances": [row], "epochs": [row], "stalls": [row]}
+    released = [{**row, "revoking": revoking, "member_id": "m", "client_id": "c"} for revoking in (["t-0"], [])]
+    tables["reconciliations"] = released
+    monkeypatch.setattr(history_page, "rows_of", lambda folder, group: tables.get(folder.name, []))
+    shown = [section.body for section in history_page.sections(tmp_path, "g")]
+    times = [cell for body in shown for cell in re.findall(r"<td[^>]*>1970-01-01[^<]*", body)]
+    assert len(times) == 4
+    assert all(cell.startswith('<td class="n">') for cell in times)

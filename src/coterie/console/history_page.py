@@ -139,7 +139,7 @@ def _rebalances(rebalances: list[Row]) -> Section | None:
     ]
     headers = ["time (UTC)", "generation", "members", "join", "sync", "moved", "unowned", "why"]
     sources = ", ".join(sorted({r["source"].replace("_", " ") for r in rebalances}))
-    body = table(headers, cells, frozenset(range(1, 7)))
+    body = table(headers, cells, frozenset(range(7)))
     return Section("Rebalances", f"Sources: {sources}. Unowned is summed over partitions.", body)
 
 
@@ -159,7 +159,7 @@ def _epochs(rows: list[Row]) -> Section | None:
     ]
     note = "How long until the epoch's target was computed, and until every member had its part; -: a later epoch came first."
     headers = ["time (UTC)", "epoch", "members", "target after", "reconciled after", "moved"]
-    return Section("Epochs of the consumer protocol", note, table(headers, cells, frozenset(range(1, 6))))
+    return Section("Epochs of the consumer protocol", note, table(headers, cells, frozenset(range(6))))
 
 
 def _slow_to_release(rows: list[Row]) -> Section | None:
@@ -182,7 +182,7 @@ def _slow_to_release(rows: list[Row]) -> Section | None:
     ]
     note = "The longest times from the request to revoke partitions to their release; other members wait for it."
     headers = ["from (UTC)", "epoch", "member", "partitions", "for"]
-    return Section("Slow to release", note, table(headers, cells, frozenset({1, 3, 4})))
+    return Section("Slow to release", note, table(headers, cells, frozenset({0, 1, 3, 4})))
 
 
 def _after(time_ms: int | None, since_ms: int) -> int | None:
@@ -198,7 +198,7 @@ def _stalls(rows: list[Row]) -> Section | None:
         for r in longest
     ]
     note = "The longest pauses in a partition's progress: at least half a minute, and ten times its usual interval."
-    body = table(["from (UTC)", "partition", "for", "at offset", "then moved by"], cells, frozenset({2, 3, 4}))
+    body = table(["from (UTC)", "partition", "for", "at offset", "then moved by"], cells, frozenset({0, 2, 3, 4}))
     return Section("Stalls", note, body)
 
 

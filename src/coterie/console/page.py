@@ -23,6 +23,7 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 13px; backgroun
 th.n, td.n { text-align: right; white-space: nowrap; }
 .right { color: #00694d; font-weight: 600; }
 .wrong { color: #b00020; font-weight: 600; }
+.right, .wrong { white-space: nowrap; }
 svg { width: 100%; height: auto; }
 """
 

@@ -99,7 +99,7 @@ def colours(names: Sequence[str]) -> dict[str, str]:
 def timeline(
     rows: Sequence[str], stretches: Sequence[Stretch], marks: Sequence[Mark], end_s: float, title: str
 ) -> Markup:
-    """Who owned each row over time; light grey is nobody."""
+    """The owner of each row over time; light grey: unowned."""
     colour = colours([s.name for s in stretches])
     row_height, top = 20, 44 + 20 * ((len(colour) - 1) // OWNERS_PER_LINE if colour else 0)
     height = top + len(rows) * row_height + 30
