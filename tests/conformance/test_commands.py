@@ -30,7 +30,7 @@ def test_every_verb_that_takes_a_bootstrap_server_is_in_the_table() -> None:
         taking |= {
             f"{verb} {name}".strip()
             for name, sub in commands.items()
-            if verb != "pipeline" and any(p.name == "bootstrap_server" for p in sub.params)
+            if verb != "pipeline" and any("--bootstrap-server" in p.opts for p in sub.params)
         }
     assert {line for line in taking if not any(c.line.startswith(line) for c in COMMANDS)} == {
         "certify",
