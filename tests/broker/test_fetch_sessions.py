@@ -359,6 +359,9 @@ async def play(client: Client, version: int, steps: list[tuple[str, str]]) -> No
         elif action == "delete_records":
             below = DeleteRecordsTopic(name, [DeleteRecordsPartition(0, -1)])
             await client.ask(DeleteRecordsRequest([below], 1000), DeleteRecordsResponse, 2)
+        # A client forgets a partition by the topic id that it knew; here ``ids`` has the newest alone.
+        elif action in ("delete", "create") and name in merged.sent:
+            continue
         elif action == "delete" and name not in merged.wanted:
             gone = DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=1000)
             await client.ask(gone, DeleteTopicsResponse, 6)
