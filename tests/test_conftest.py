@@ -20,7 +20,9 @@ def test_processes_of_a_test_keep_their_bytecode() -> None:
 
 
 def test_objects_of_the_collection_are_not_collected_again() -> None:
-    assert gc.get_freeze_count() > len(gc.get_objects())
+    # Not beside gc.get_objects(): a failure would have pytest write out every object, 20 GB of text.
+    frozen = gc.get_freeze_count()
+    assert frozen > 10_000
 
 
 def test_each_file_is_in_the_share_of_one_worker() -> None:
