@@ -1,8 +1,16 @@
-"""Numbers with their nouns: the one way in which a text counts things."""
+"""Numbers with their nouns, and lists with an end: the one way in which a text counts things."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 def quantity(number: int, noun: str, plural: str = "") -> str:
     """``1 member``, ``0 members``, ``12,000 records``; ``plural``: where it is another word than the noun with an s."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """The first ``most``, and how many more there are: ``a, b and 3 more``."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -75,7 +75,7 @@ def test_requests_while_the_partition_loads() -> None:
 def test_upkeep_leaves_a_half_loaded_partition_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Expiry would judge by a commit that a newer one, not yet read, replaces; a topic deleted meanwhile loses its offsets
     once the partition is loaded."""
-    monkeypatch.setattr("coterie.coordinator.offsets_log.LOAD_CHUNK_BYTES", 1)
+    monkeypatch.setattr("coterie.log.chunks.CHUNK_BYTES", 1)
 
     async def story() -> None:
         running = Broker(BrokerSettings(FAST | {"offsets.topic.num.partitions": "1"}))

@@ -139,7 +139,7 @@ def test_later_segments_override_earlier_ones() -> None:
 
 def test_a_record_larger_than_the_read_buffer_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     """testLoadGroupWithLargeGroupMetadataRecord"""
-    monkeypatch.setattr("coterie.coordinator.offsets_log.LOAD_CHUNK_BYTES", 1000)
+    monkeypatch.setattr("coterie.log.chunks.CHUNK_BYTES", 1000)
     log = log_of([offset_record(1)], [group_record(3, members=200)], [offset_record(2)])
     group = load(log).groups["g"]
     assert (len(group.members), group.offsets["t", 0].offset) == (200, 2)

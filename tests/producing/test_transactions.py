@@ -279,7 +279,7 @@ def test_after_an_aborted_failure_comes_the_next_epoch() -> None:
 
 
 def test_a_fatal_error_ends_every_call() -> None:
-    """Also those that wait for their turn."""
+    """The queued ones as well."""
     producer = Producer().begun()
     machine = producer.machine
     machine.add([T0], 0)

@@ -207,7 +207,7 @@ class TransactionCoordinator:
             expired.setdefault(self._partition_of(transaction).index, []).append(transaction)
         for index, transactions in expired.items():
             partition = self._topics.transactions_topic().partitions[index]
-            max_bytes = min(partition.log.config.max_message_bytes, partition.log.config.segment_bytes)
+            max_bytes = partition.log.config.largest_batch_bytes
             for removed, batch in tombstone_batches(transactions, max_bytes, now_ms):
                 with suppress(Refusal):  # of a disk that fails: the next time, then
                     self._append(partition, batch, now_ms)

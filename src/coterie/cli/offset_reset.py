@@ -61,9 +61,8 @@ async def _reset(
     from coterie.wire.errors import ErrorCode
 
     async with Admin(client) as admin:
-        await (
-            admin.describe_cluster()
-        )  # reports a broker that is away at once; look-ups of a group wait for its coordinator
+        # Reports a broker that is away at once; the look-up of a coordinator is repeated for a minute.
+        await admin.describe_cluster()
         for name, info in (await admin.topics(names) if names else {}).items():
             check(info.error, subject=f"topic {name}")
         now = await admin.group_offsets(group)

@@ -9,7 +9,7 @@ from typing import Any
 
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.state import Group, Member, Phase
-from coterie.quantity import quantity
+from coterie.quantity import listed, quantity
 
 MEMBERS_NAMED = 3
 
@@ -107,13 +107,10 @@ def _at_join_deadline(group: Group) -> str:
     if not leaving:
         return "the generation is formed; static members that have not rejoined stay in it"
     verb = "is" if len(leaving) == 1 else "are"
-    text = f"{len(leaving)} of {quantity(len(group.members), 'member')} {verb} removed ({_names(leaving)})"
+    text = (
+        f"{len(leaving)} of {quantity(len(group.members), 'member')} {verb} removed ({listed(leaving, MEMBERS_NAMED)})"
+    )
     return text + (", and the group is empty" if len(leaving) == len(group.members) else ", and the others go on")
-
-
-def _names(member_ids: list[str]) -> str:
-    more = len(member_ids) - MEMBERS_NAMED
-    return ", ".join(member_ids[:MEMBERS_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _at_session_end(group: Group, member: Member) -> str:
@@ -127,7 +124,7 @@ def _at_session_end(group: Group, member: Member) -> str:
 
 def _verdict(group: Group, waiting_for: list[dict[str, Any]], next_timeout: dict[str, Any] | None) -> str:
     """One sentence for a person."""
-    late = _names([w["member_id"] for w in waiting_for])
+    late = listed([w["member_id"] for w in waiting_for], MEMBERS_NAMED)
     if group.phase == Phase.STABLE:
         return f"no rebalance is under way: generation {group.generation} has {quantity(len(group.members), 'member')}"
     if group.phase == Phase.PREPARING and group.initial_delay_left_ms is not None:

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from coterie.coordinator.shard import Decision, Shard
 from coterie.log.appended import Appended
+from coterie.log.chunks import chunks
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import TRANSACTIONAL_BIT, BatchHeader, batches
+from coterie.records.batch import TRANSACTIONAL_BIT, BatchHeader
 from coterie.records.decoding import decode_keys_and_values
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction, marker_of
 from coterie.wire.primitives import WireError
 
 DIVIDED_RECORDS = 1_000  # tombstones of at most some 560 bytes: well below message.max.bytes
-LOAD_CHUNK_BYTES = 256 * 1024
 
 
 class OffsetsLog:
@@ -25,8 +25,7 @@ class OffsetsLog:
 
     def batch_bytes(self) -> int:
         """What a batch may hold, its header included."""
-        config = self.log.config
-        return min(config.max_message_bytes, config.segment_bytes)
+        return self.log.config.largest_batch_bytes
 
     def append(self, decisions: Sequence[Decision]) -> Appended:
         """One batch; several for what may be divided. That comes alone, as do the records of a transaction. Returns the last
@@ -68,19 +67,15 @@ class OffsetsLog:
 
     def load_by_chunks(self, shard: Shard) -> Iterator[int]:
         """The same in pieces of some milliseconds, so that a driver can do other things in between."""
-        offset = self.log.log_start_offset
-        while offset < self.log.end_offset:
-            data, loaded = self.log.read(offset, LOAD_CHUNK_BYTES), 0
-            if not data:
-                return  # damage took what came before the end
-            for position, header in batches(data):
+        for data, headers in chunks(self.log):
+            loaded = 0
+            for position, header in headers:
                 if header.is_control:
                     committed = marker_of(data, position, header)
                     if committed is not None:
                         shard.end_transaction(header.producer_id, committed, header.max_timestamp)
                 else:
                     loaded += self._load_batch(shard, data, position, header)
-                offset = header.last_offset + 1
             yield loaded
 
     @staticmethod

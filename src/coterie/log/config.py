@@ -35,6 +35,11 @@ class LogConfig:
     max_compaction_lag_ms: int = NO_LIMIT
 
     @property
+    def largest_batch_bytes(self) -> int:
+        """A larger batch is refused, its header included."""
+        return min(self.max_message_bytes, self.segment_bytes)
+
+    @property
     def roll_ms(self) -> int:
         """The age at which the active segment is closed: a compacted log closes it in time for max.compaction.lag.ms."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.cleanup_compact else self.segment_ms

@@ -5,7 +5,7 @@ Calls are served one after the other, in order: one request is out at a time, so
 its end was requested. Errors are of two kinds: an *abortable* one spoils the open transaction, which has to be aborted; a
 *fatal* one (another producer took the transactional id over, or it is not allowed) ends the producer.
 
-A transaction of version 2 is one where the cluster's feature transaction.version said so at the end of the one before, or at
+A transaction is of version 2 where the cluster reported level 2 of transaction.version when the one before ended, or at
 init: partitions and groups join it with their first records or offsets, and its end returns the epoch of the next. The first
 of version 2 has an epoch of its own, so that nothing late of version 1 joins it.
 """

@@ -18,7 +18,6 @@ from coterie.broker.features import TRANSACTION_VERSION, FeatureUpdate, UpgradeT
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import TRANSACTIONS_TOPIC, Partition
 from coterie.coordinator.partitioning import partition_for
-from coterie.coordinator.transactions import state_log
 from coterie.coordinator.transactions.replicated import (
     AddToTransaction,
     EndTransaction,
@@ -27,6 +26,7 @@ from coterie.coordinator.transactions.replicated import (
 )
 from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.coordinator.transactions.steps import Claim
+from coterie.log import chunks
 from coterie.records.encoding import encode_batch
 from coterie.replication.states import PartitionState
 from coterie.wire.errors import ErrorCode, Refusal
@@ -285,7 +285,7 @@ def test_a_partition_that_moves_away_takes_its_own_transactional_ids() -> None:
 @pytest.mark.parametrize("comes_back", [False, True])
 def test_a_partition_that_moves_away_while_it_loads(monkeypatch: pytest.MonkeyPatch, comes_back: bool) -> None:
     """testDeleteLoadingPartition, testMakeFollowerLoadingPartition."""
-    monkeypatch.setattr(state_log, "LOAD_CHUNK_BYTES", 1)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 1)
 
     async def story(one: Coordinating) -> None:
         for n in range(3):

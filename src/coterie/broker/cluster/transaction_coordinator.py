@@ -244,8 +244,7 @@ class ClusterTransactions:
         self._append_batch(hosted, encode_batch([record]), kept)
 
     def _remove(self, hosted: HostedTransactions, expired: tuple[Transaction, ...]) -> None:
-        shard, config = hosted.shard, hosted.partition.log.config
-        max_bytes = min(config.max_message_bytes, config.segment_bytes)
+        shard, max_bytes = hosted.shard, hosted.partition.log.config.largest_batch_bytes
         for removed, batch in tombstone_batches(expired, max_bytes, self._clock.now_ms()):
             self._append_batch(hosted, batch, partial(shard.removed, removed))
 

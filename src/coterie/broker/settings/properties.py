@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coterie.broker.settings.broker_table import BROKER_SETTINGS
 from coterie.configuration import SettingError, nearest
+from coterie.quantity import listed
 
 _OF_LISTENER = "listener.name."
-MOST_NAMED = 10  # unknown settings
+MOST_NAMED = 10  # unknown settings: a file of another kind has a name on each line
 
 
 def read_properties(text: str) -> dict[str, str]:
@@ -42,14 +43,8 @@ class ServerProperties:
             guesses = [
                 name + nearest(name, BROKER_SETTINGS).replace("; ", " (").replace("?", "?)") for name in self.unknown
             ]
-            parts.append(f"not known to coterie or Kafka: {_listed(guesses)}")
+            parts.append(f"not known to coterie or Kafka: {listed(guesses, MOST_NAMED)}")
         return "; ".join(parts)
-
-
-def _listed(names: Sequence[str]) -> str:
-    """The first of them, and how many more there are: a file of another kind has a name on each line."""
-    more = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def server_properties(properties: Mapping[str, str]) -> ServerProperties:

@@ -19,7 +19,7 @@ from coterie.coordinator.consumer.state import (
 from coterie.coordinator.consumer.target import NO_PARTITIONS, preferred_assignor
 from coterie.coordinator.consumer.topics import TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig
-from coterie.quantity import quantity
+from coterie.quantity import listed, quantity
 
 NAMED = 3
 
@@ -58,9 +58,7 @@ class _Names:
         return sorted(f"{self._names.get(topic, topic.hex())}-{number}" for topic, number in partitions)
 
     def some(self, partitions: Iterable[TopicIdPartition]) -> str:
-        every = self.all(partitions)
-        more = len(every) - NAMED
-        return ", ".join(every[:NAMED]) + (f" and {more} more" if more > 0 else "")
+        return listed(self.all(partitions), NAMED)
 
 
 def _waits(group: ConsumerGroup, member: ConsumerMember, now_ms: int, names: _Names) -> dict[str, Any] | None:

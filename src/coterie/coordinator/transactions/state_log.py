@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from coterie.coordinator.transactions.state import Transaction
+from coterie.log.chunks import chunks
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import HEADER_BYTES, batches
+from coterie.records.batch import HEADER_BYTES
 from coterie.records.decoding import decode_keys_and_values
 from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode
 
-LOAD_CHUNK_BYTES = 256 * 1024
 _TOMBSTONE_BYTES = 16  # at most, without its key
 Load = Callable[[bytes | None, bytes | None], None]
 # As Kafka's TransactionStateManager.appendTransactionToLog.
@@ -30,16 +30,12 @@ _STORE_ERRORS = {
 def load_by_chunks(log: PartitionLog, load: Load) -> Iterator[int]:
     """Passes key and value of each record to ``load``, some milliseconds at a time; yields the number of records in each chunk.
     Raises BatchError, CompressionError, OSError."""
-    offset = log.log_start_offset
-    while offset < log.end_offset:
-        data, loaded = log.read(offset, LOAD_CHUNK_BYTES), 0
-        if not data:
-            return  # damage took what came before the end
-        for position, header in batches(data):
+    for data, headers in chunks(log):
+        loaded = 0
+        for position, header in headers:
             for key, value, _ in decode_keys_and_values(data, position, header):
                 load(key, value)
                 loaded += 1
-            offset = header.last_offset + 1
         yield loaded
 
 
