@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
+from coterie.broker.cleaner import Cleaner
+from coterie.broker.clock import Clock
+from coterie.broker.disk import DiskFileSystem
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topic import OFFSETS_TOPIC
+from coterie.broker.topic import OFFSETS_TOPIC, Partition
 from coterie.broker.topics import Topics
 from coterie.broker.turns import finish
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.retention import delete_records
 from coterie.records.encoding import encode_batch
 from coterie.testing import LocalBroker
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest
+from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -107,3 +115,99 @@ def test_a_later_topic_has_none_of_the_records_of_a_deleted_one(monkeypatch: pyt
     again = Topics(fs, BrokerSettings())
     assert [partition.log.end_offset for partition in again.create("t", 2).partitions] == [0, 0]
     assert sorted(name.partition(".")[0] for name in fs.names("") if name.endswith("-stray")) == ["t-0", "t-1"]
+
+
+def _appended(partition: Partition, *values: bytes) -> None:
+    for value in values:
+        partition.log.append(encode_batch([(5, b"k", value, ())]), 5)
+
+
+def _made_anew(topics: Topics, name: str, configs: dict[str, str]) -> Partition:
+    finish(topics.deleting(topics.by_name[name]))
+    return topics.create(name, 1, configs).partitions[0]
+
+
+def test_the_start_of_a_deleted_topic_is_not_that_of_a_later_one() -> None:
+    """DeleteRecords, DeleteTopics, CreateTopics, and a crash before the checkpoint of start offsets is written again."""
+    fs = MemoryFileSystem()
+    topics = Topics(fs, BrokerSettings())
+    _appended(topics.create("t", 1).partitions[0], b"1", b"2", b"3")
+    delete_records(topics.partition("t", 0).log, 2)
+    topics.save_start_offsets()
+    _appended(_made_anew(topics, "t", {}), b"4", b"5", b"6")
+    again = Topics(fs, BrokerSettings())
+    again.load()
+    assert (again.partition("t", 0).log.log_start_offset, again.partition("t", 0).log.end_offset) == (0, 3)
+
+
+def test_the_compaction_of_a_deleted_topic_is_not_that_of_a_later_one() -> None:
+    fs, compacted = MemoryFileSystem(), {"cleanup.policy": "compact"}
+    topics = Topics(fs, BrokerSettings())
+    topics.create("t", 1, compacted)
+    topics.partition("t", 0).log.cleaned_until = 2
+    topics.save_cleaned_offsets()
+    _appended(_made_anew(topics, "t", compacted), b"4", b"5", b"6")
+    again = Topics(fs, BrokerSettings())
+    again.load()
+    assert again.partition("t", 0).log.cleaned_until == 0
+
+
+def test_partitions_that_are_being_added_go_with_their_topic() -> None:
+    """Their topic is deleted, and made anew, while they are added: the new one keeps its folders."""
+    fs = MemoryFileSystem()
+    topics = Topics(fs, BrokerSettings())
+    topic = topics.create("t", 1)
+    adding = topics.adding_partitions(topic, 3)
+    next(adding)
+    deleting = topics.deleting(topic)
+    next(deleting)
+    with pytest.raises(Refusal):
+        topics.create("t", 3)
+    finish(adding)
+    finish(deleting)
+    for partition in topics.create("t", 3).partitions:
+        _appended(partition, b"1")
+    again = Topics(fs, BrokerSettings())
+    again.load()
+    assert [partition.log.end_offset for partition in again.by_name["t"].partitions] == [1, 1, 1]
+
+
+def test_a_topic_that_is_deleted_twice_at_once() -> None:
+    topics = Topics(MemoryFileSystem(), BrokerSettings())
+    topic = topics.create("t", 1)
+    adding = topics.adding_partitions(topic, 2)
+    next(adding)
+    first, second = topics.deleting(topic), topics.deleting(topic)
+    next(first)
+    next(second)
+    finish(adding)
+    finish(first)
+    with pytest.raises(Refusal) as refused:
+        finish(second)
+    assert refused.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_log_that_is_to_be_compacted_may_be_of_a_topic_that_is_deleted_by_then(tmp_path: Path) -> None:
+    """The cleaner lists the logs, then compacts one after the other. Its loop would end with the error of a closed file."""
+    settings = BrokerSettings({"log.cleaner.min.compaction.lag.ms": "0"})
+    topics = Topics(DiskFileSystem(tmp_path), settings)
+    configs = {"cleanup.policy": "compact", "segment.ms": "1", "max.compaction.lag.ms": "1"}
+    partition = topics.create("t", 1, configs).partitions[0]
+    for at_ms in (5, 50, 500):
+        partition.log.append(encode_batch([(at_ms, b"k", b"v", ())]), at_ms)
+    partition.log.cleaned_until = 1
+    partition.log.config.min_cleanable_dirty_ratio = 1.0
+    finish(topics.deleting(topics.by_name["t"]))
+    asyncio.run(Cleaner(topics, Clock(), settings).compact(partition.log))
+
+
+def test_metadata_of_a_topic_that_another_request_is_creating(coterie_broker: LocalBroker) -> None:
+    """It is not known yet, with a code that clients retry, also where they may create it."""
+    creating = coterie_broker.broker.topics.creating("t", 2, {})
+    next(creating)
+    socket = BrokerSocket(coterie_broker.host, coterie_broker.port)
+    request = MetadataRequest([MetadataRequestTopic(name="t")], allow_auto_topic_creation=True)
+    assert socket.request(request).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    finish(creating)
+    assert len(socket.request(request).topics[0].partitions) == 2
+    socket.close()

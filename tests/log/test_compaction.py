@@ -340,3 +340,20 @@ def test_the_last_batch_of_an_aborted_transaction_stays_without_records() -> Non
     headers = [h for segment in log.segments for _, h in segment.headers(0) if h.producer_id == 9]
     assert [(h.record_count, h.is_transactional) for h in headers] == [(0, False)]
     assert b"a" not in {key for _, key, _ in records(log)}
+
+
+def test_the_compaction_of_a_deleted_topic_leaves_a_later_one_alone() -> None:
+    """The topic is deleted and made anew, in a folder of the same name, while its log is compacted in a thread."""
+    fs = MemoryFileSystem()
+    log = new_log(fs)
+    put(log, (b"a", b"old"))
+    roll(log)
+    wanted = plan(log, 0, force=True)
+    assert wanted is not None
+    log.close_files()
+    fs.remove_directory("c-0")
+    later = new_log(fs)
+    put(later, (b"a", b"new"))
+    assert not swap(log, clean(wanted))
+    assert newest(new_log(fs)) == newest(later) == {b"a": b"new"}
+    assert not [name for name in fs.names("c-0") if name.endswith(".cleaned")]

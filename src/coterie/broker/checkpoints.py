@@ -98,6 +98,18 @@ class LogCheckpoints:
         """Writes how far logs are compacted. Raises OSError."""
         self.cleaned = self._save(CLEANED_OFFSETS, logs, lambda log: log.cleaned_until, cleaned=True)
 
+    def forget(self, directories: Iterable[str]) -> None:
+        """The logs in these directories are new: what is kept of former ones there, of deleted topics, goes. Raises OSError."""
+        new = set(directories)
+        if new.isdisjoint(self.starts) and new.isdisjoint(self.cleaned):
+            return
+        self.starts = {directory: offset for directory, offset in self.starts.items() if directory not in new}
+        self.cleaned = {directory: offset for directory, offset in self.cleaned.items() if directory not in new}
+        self._write(self.starts, self.cleaned, {})
+        for checkpoint, offsets in ((START_OFFSETS, self.starts), (CLEANED_OFFSETS, self.cleaned)):
+            partitions = ((*directory.rpartition("-")[::2], offset) for directory, offset in offsets.items())
+            self._write_kafkas(checkpoint, [(topic, int(index), offset) for topic, index, offset in partitions])
+
     def _save(
         self,
         checkpoint: str,

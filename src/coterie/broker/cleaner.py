@@ -37,15 +37,19 @@ class Cleaner:
                 await self.compact(log)
 
     async def compact(self, log: PartitionLog) -> None:
-        """Compacts a log, if it is dirty enough. A failure is logged, and retried later."""
-        wanted = plan(log, self._clock.now_ms())
-        if wanted is None:
+        """Compacts a log, if it is dirty enough, unless its topic is deleted. A failure is logged, and retried later."""
+        if log.is_closed:
             return
         try:
+            wanted = plan(log, self._clock.now_ms())
+            if wanted is None:
+                return
             cleaned = await asyncio.to_thread(clean, wanted)
             if not swap(log, cleaned):
                 return
         except (OSError, BatchError, CompressionError) as error:
+            if log.is_closed:
+                return
             logger.error("%s could not be compacted: %s", log.directory, error)
             if isinstance(error, BatchError):
                 log.verify()  # what is damaged goes, with a finding

@@ -55,7 +55,9 @@ class ReplicaLogs:
     def store(self, partition: Partition, config: LogConfig) -> None:
         """The partition has a replica here: its log is in the folder. Raises OSError, UnreadableFile."""
         if not partition.is_stored:
-            log = self._store.new_log(f"{partition.topic}-{partition.index}", config)
+            directory = f"{partition.topic}-{partition.index}"
+            self._store.forget_checkpoints([directory])
+            log = self._store.new_log(directory, config)
             if partition.topic in self._topic_ids:
                 self._store.is_of_topic(log, self._topic_ids[partition.topic])
             partition.use_log(log, is_stored=True)

@@ -158,6 +158,10 @@ class TopicStore:
         log.cleaned_until = min(self._checkpoints.cleaned.get(directory, 0), log.end_offset)
         return log
 
+    def forget_checkpoints(self, directories: Iterable[str]) -> None:
+        """Before logs are made in directories whose names those of deleted topics may have had. Raises OSError."""
+        self._checkpoints.forget(directories)
+
     def new_log(self, directory: str, config: LogConfig) -> PartitionLog:
         """Of a partition that is new here. Raises OSError, UnreadableFile."""
         high_watermark = 0 if self._in_cluster else None

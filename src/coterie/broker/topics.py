@@ -177,9 +177,10 @@ class Topics:
         before = len(topic.partitions)
         made: list[Partition] = []
         new: list[str] = []
+        directories = [f"{topic.name}-{index}" for index in range(before, count)]
         try:
-            for index in range(before, count):
-                directory = f"{topic.name}-{index}"
+            self._store.forget_checkpoints(directories)
+            for index, directory in enumerate(directories, before):
                 if self._fs.exists(directory):
                     self._store.set_aside(directory)
                 new.append(directory)
@@ -253,7 +254,12 @@ class Topics:
 
     def deleting(self, topic: Topic) -> Generator[None, None, None]:
         """Deletes a topic, then its files, a partition at each step; fetches that wait for its records are answered. Until
-        the last step no topic of its name can be created. Raises Refusal KAFKA_STORAGE_ERROR."""
+        the last step no topic of its name can be created. Partitions that are being added are awaited. Raises Refusal
+        UNKNOWN_TOPIC_OR_PARTITION where another request deletes it first, KAFKA_STORAGE_ERROR."""
+        while topic.name in self._creating and self.by_name.get(topic.name) is topic:
+            yield
+        if self.by_name.get(topic.name) is not topic:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         self._creating.add(topic.name)
         try:
             del self.by_name[topic.name]

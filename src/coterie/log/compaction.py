@@ -124,7 +124,8 @@ def swap(log: PartitionLog, cleaned: Cleaned) -> bool:
     """Puts the cleaned files in place of the old ones; False when the log has changed meanwhile (a deleted topic, a
     segment retention took), and then the old ones stay. Raises OSError; then what was not exchanged stays as it was."""
     fs = cleaned.plan.fs
-    if log.cuts != cleaned.plan.cuts or log.segments[: len(cleaned.plan.segments)] != cleaned.plan.segments:
+    is_same = log.cuts == cleaned.plan.cuts and log.segments[: len(cleaned.plan.segments)] == cleaned.plan.segments
+    if log.is_closed or not is_same:
         for group in cleaned.groups:
             path = group[0].stem + ".log" + CLEANED
             if fs.exists(path):

@@ -44,6 +44,7 @@ class LogState:
         self.cleaned_until = 0  # compaction has seen everything before this offset
         self.fs = fs
         self.cuts = 0  # of the end, by `truncation`, since the log was opened
+        self.is_closed = False  # its folder may be gone, or that of a later log
         self.epoch_due = True  # the next batch may begin an epoch, or the file of epochs is to be written
         self._report = report
         self._stale_aborted = False  # a `.txnindex` lacks entries

@@ -261,5 +261,6 @@ class PartitionLog(LogState):
 
     def close_files(self) -> None:
         """Closes the files as they are."""
+        self.is_closed = True
         for segment in self.segments:
             segment.close_files()

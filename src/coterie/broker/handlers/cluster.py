@@ -134,7 +134,9 @@ def _requested_topic(
             topic = broker.topics.create(name, broker.settings.current.num_partitions)
             logger.info("created topic %s, which a client requested", name)
     except Refusal as refusal:
-        return MetadataResponseTopic(refusal.code, name)
+        # The topic is being created or deleted by another request: clients ask again, as on Kafka.
+        is_changing = refusal.code == ErrorCode.TOPIC_ALREADY_EXISTS
+        return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_changing else refusal.code, name)
     return _topic_metadata(broker, topic, api_version)
 
 
