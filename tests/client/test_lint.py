@@ -13,7 +13,7 @@ from coterie.cli import main
 from coterie.client import Admin, Advice, ConsumerGroupDescription, Node
 from coterie.client.admin_results import group_description
 from coterie.client.lint import FIRST, SECOND, STATIC, lint_group
-from coterie.client.protocol_lint import ProtocolSupport
+from coterie.client.lint_rule import ProtocolSupport
 from coterie.testing import LocalBroker
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from tests.awaiting import until

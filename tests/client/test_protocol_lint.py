@@ -18,17 +18,9 @@ from coterie.client.admin_results import consumer_group_description, group_descr
 from coterie.client.admin_types import MemberAssignment
 from coterie.client.handshake import SOFTWARE_NAME
 from coterie.client.lint import CHANGES
-from coterie.client.protocol_lint import (
-    DOWNGRADE,
-    DOWNGRADE_RULES,
-    FIRST_RELEASE,
-    UNDER_WAY_RULES,
-    UPGRADE,
-    UPGRADE_RULES,
-    ProtocolSupport,
-    protocol_advice,
-    speaks_consumer_protocol,
-)
+from coterie.client.lint_rule import ProtocolSupport
+from coterie.client.protocol_lint import DOWNGRADE, DOWNGRADE_RULES, UNDER_WAY_RULES, UPGRADE, protocol_advice
+from coterie.client.upgrade_rules import FIRST_RELEASE, UPGRADE_RULES, speaks_consumer_protocol
 from coterie.coordinator.consumer.convert import may_downgrade, upgrade
 from coterie.coordinator.consumer.describe import describe_consumer_group
 from coterie.coordinator.consumer.state import (

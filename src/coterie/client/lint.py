@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from coterie.assignors import COOPERATIVE_ASSIGNORS, is_cooperative
 from coterie.client.admin_types import ConsumerGroupDescription, GroupState, GroupType
 from coterie.client.advice import Advice
-from coterie.client.protocol_lint import DOWNGRADE, UPGRADE, ProtocolSupport, protocol_advice
-from coterie.client.protocol_lint import member_name as _name
+from coterie.client.lint_rule import ProtocolSupport
+from coterie.client.lint_rule import member_name as _name
+from coterie.client.protocol_lint import DOWNGRADE, UPGRADE, protocol_advice
 from coterie.quantity import quantity
 
 COOPERATIVE = " or ".join(COOPERATIVE_ASSIGNORS)

@@ -9,7 +9,7 @@ from coterie.client.admin_types import ConsumerGroupDescription
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError, check
 from coterie.client.group_explanation import GroupExplanation
-from coterie.client.protocol_lint import BROKER_SETTINGS, GROUP_SESSION_TIMEOUT, ProtocolSupport
+from coterie.client.lint_rule import BROKER_SETTINGS, GROUP_SESSION_TIMEOUT, ProtocolSupport
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.describe_configs import (
     DescribeConfigsRequest,
