@@ -68,7 +68,7 @@ def test_a_day_with_the_command_line(broker: BrokerProcess) -> None:
     [
         (("brokr",), 2, "coterie has no command 'brokr'. Did you mean broker?"),
         (("broker",), 2, "--data DIR, or --memory"),
-        (("broker", "--memory", "--set", "num.partition=3"), 1, "did you mean num.partitions?"),
+        (("broker", "--memory", "--set", "num.partition=3"), 2, "did you mean num.partitions?"),
         (("broker", "--memory", "--listen", "nowhere"), 2, "--listen takes HOST:PORT"),
         (("topics", "list"), 1, "no broker answers at 127.0.0.1:1"),
         (("groups", "reset", "g", "--to", "yesterday"), 2, "--to takes earliest, latest, an offset or an ISO time"),

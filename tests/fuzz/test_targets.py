@@ -152,7 +152,7 @@ def test_the_command_says_what_there_is() -> None:
     assert "request-Produce" in listed.output
     assert "records" not in listed.output.split()
     unknown = CliRunner().invoke(main, ["fuzz", "--target", "nothing"])
-    assert unknown.exit_code == 1
+    assert unknown.exit_code == 2
     assert "--list prints them" in unknown.output
 
 

@@ -69,7 +69,7 @@ def test_mistakes_are_refused_before_spark_starts(
     code, text = run("table", "nowhere", *where)
     assert (code, text.startswith("Error: UNKNOWN_TOPIC_OR_PARTITION: topic nowhere: it does not exist;")) == (1, True)
     code, text = run("table", "t", *where, "--kafka", "auto.offset.reset=earliest")
-    assert (code, "kafka.auto.offset.reset cannot be set" in text) == (1, True)
+    assert (code, "kafka.auto.offset.reset cannot be set" in text) == (2, True)
     offsets = tmp_path / "checkpoint" / "offsets"
     offsets.mkdir(parents=True)
     (offsets / "0").write_text('v1\n{"batchWatermarkMs":0}\n{"t":{"0":5}}')

@@ -104,8 +104,8 @@ Examples:
   coterie groups history crew                  why the group rebalanced
 
 \b
-Exit codes: 0 done, or stopped where it runs until it is stopped; 1 refused or failed; 2 wrong arguments;
-3 a program that it needs cannot run here; 130 stopped by Ctrl-C or SIGTERM before it was done;
+Exit codes: 0 done, or stopped where it runs until it is stopped; 1 refused or failed; 2 wrong arguments
+or settings; 3 a program that it needs cannot run here; 130 stopped by Ctrl-C or SIGTERM before it was done;
 141 the reader of its output has gone.
 
 \b

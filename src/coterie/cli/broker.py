@@ -91,7 +91,7 @@ def broker(
         folder = _data_folder(checked, data, memory)
         address = _address(checked, listen)
     except SettingError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.UsageError(str(error)) from error
     if http_names and http is None:
         raise click.UsageError("--http-name goes with --http.")
     http_address = None if http is None else _address_of(http, "--http")
@@ -119,7 +119,9 @@ def _settings(properties: Path | None, settings: tuple[str, ...], fsync: bool) -
     given |= {name: value.strip() for name, value in settings_of(settings, "--set").items()}
     if fsync:
         given["log.flush.interval.messages"] = "1"
-    return BrokerSettings(given)
+    checked = BrokerSettings(given)
+    checked.coordinator()  # settings that conflict
+    return checked
 
 
 def _data_folder(settings: BrokerSettings, data: Path | None, memory: bool) -> Path | None:
@@ -178,7 +180,7 @@ async def _serve(
     try:
         broker = Broker(settings, data)
     except SettingError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.UsageError(str(error)) from error
     starting = asyncio.create_task(broker.start(*address))
     stopped = asyncio.create_task(stop.wait())
     awaited = {starting, stopped} if settings.joins_cluster else {starting}  # a registration may take its time

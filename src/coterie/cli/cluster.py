@@ -109,9 +109,9 @@ def _settings(words: tuple[str, ...]) -> dict[str, str]:
     if own:
         raise click.UsageError(f"--set {min(own)}: `coterie cluster start` gives each broker its own.")
     try:
-        BrokerSettings(settings)
+        BrokerSettings(settings).coordinator()
     except SettingError as error:
-        raise click.UsageError(f"--set: {error}.") from error
+        raise click.UsageError(f"--set: {error}") from error
     return settings
 
 

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.invocation import broker_option, json_option, run_until_stopped, sentences, settings_of
+from coterie.cli.invocation import (
+    COMMAND_CONFIG,
+    broker_option,
+    json_option,
+    run_until_stopped,
+    sentences,
+    settings_of,
+)
 from coterie.cli.ranges import IntegerRange
 from coterie.cli.zookeeper import read_streams, zookeeper_option
 from coterie.console.terminal import OutputFailed, write_json, write_line, write_value
@@ -63,6 +70,11 @@ def consume(
     if zookeeper is not None:
         if group is None or instance_id is not None:
             raise click.UsageError("--zookeeper needs --group, and has no static members.")
+        if COMMAND_CONFIG in click.get_current_context().meta:
+            raise click.UsageError(
+                "--command-config does not go with --zookeeper: the consumer of Kafka 0.8 has neither TLS nor SASL; "
+                "its own settings go with --set."
+            )
         old: dict[str, Any] = {
             "zookeeper.connect": zookeeper,
             "group.id": group,

@@ -2,7 +2,7 @@
 
 0     done, or stopped where it runs until it is stopped
 1     refused or failed, with a sentence; where a command compares or checks: not everything held
-2     wrong arguments
+2     wrong arguments, settings and files that options name included, before anything is done
 3     something that the command needs cannot run here
 130   stopped by SIGINT or SIGTERM before it was done
 141   the reader of the output has gone, as after `| head -1` (128 + SIGPIPE)

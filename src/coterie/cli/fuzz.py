@@ -51,7 +51,7 @@ def fuzz(minutes: float, names: tuple[str, ...], seed: int | None, engine: str, 
 
     chosen = [t for t in TARGETS.values() if not names or any(name in t.name for name in names)]
     if not chosen:
-        raise click.ClickException(f"no target has {' or '.join(names)} in its name; --list prints them")
+        raise click.UsageError(f"No target has {' or '.join(names)} in its name; --list prints them.")
     if listing:
         for target in chosen:
             write_line(f"{target.name:40} {target.what}")

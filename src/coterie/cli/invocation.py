@@ -171,7 +171,7 @@ def _on_loop(what: Callable[[], object]) -> Callable[[], None]:
 
 
 def sentences(work: Callable[..., Any], *args: Any) -> Any:
-    """Calls it; a refusal becomes one sentence and exit code 1."""
+    """Calls it; a refusal becomes one sentence and exit code 1, a setting that no client can work with one and exit code 2."""
     try:
         return work(*args)
     except Exception as error:
@@ -179,12 +179,14 @@ def sentences(work: Callable[..., Any], *args: Any) -> Any:
         from coterie.client.errors import ConfigError, KafkaError
         from coterie.wire.errors import ErrorCode
 
-        if not isinstance(error, KafkaError | ConfigError):
+        if isinstance(error, ConfigError):
+            raise click.UsageError(visible(str(error))) from error
+        if not isinstance(error, KafkaError):
             raise
         text = visible(str(error))
-        if isinstance(error, KafkaError) and error.code == ErrorCode.NETWORK_EXCEPTION and NO_BROKER in text:
+        if error.code == ErrorCode.NETWORK_EXCEPTION and NO_BROKER in text:
             text += "; start a broker there, or name another with --bootstrap-server"
-        elif isinstance(error, KafkaError) and error.code == ErrorCode.GROUP_ID_NOT_FOUND:
+        elif error.code == ErrorCode.GROUP_ID_NOT_FOUND:
             text += "; `coterie groups list` prints the groups"
         raise click.ClickException(text) from error
 

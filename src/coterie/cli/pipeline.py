@@ -107,12 +107,16 @@ def _check(source: JobSource, out: Path) -> None:
     """What can be known before Spark starts: options, the broker, the topic, the checkpoint."""
     from coterie.pipeline.checkpoints import check_checkpoint
     from coterie.pipeline.jobs import checkpoint
+    from coterie.pipeline.options import OptionError
     from coterie.pipeline.topics import DataLossError, TopicReader
 
     try:
         options = source.parsed()
+    except OptionError as error:
+        raise click.UsageError(str(error)) from error
+    try:
         check_checkpoint(checkpoint(out), options)
-    except (ValueError, DataLossError) as error:
+    except (OptionError, DataLossError) as error:
         raise click.ClickException(str(error)) from error
     reach({"bootstrap.servers": source.bootstrap_server, **source.client})
     reader = TopicReader(options)

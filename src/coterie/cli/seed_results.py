@@ -15,7 +15,8 @@ Result = tuple[int, dict[str, Any], str]  # seed, report, failure
 class SeedResults:
     """``passed``: seed -> its report. A seed that failed is not among them, and so runs again.
 
-    Raises ClickException for a file that is not one of results, or has those of other stories."""
+    Raises UsageError for a file that is not one of results, or has those of other stories; ClickException for one that
+    cannot be read."""
 
     def __init__(self, path: Path, story: str, minutes: float) -> None:
         self._path, self._head = path, {"of": story, "minutes": minutes}
@@ -34,10 +35,10 @@ class SeedResults:
             head, results = (documents[0], documents[1:]) if documents else (self._head, [])
             kept = [(int(r["seed"]), dict(r["report"]), r["failure"]) for r in results]
         except (ValueError, KeyError, TypeError) as error:
-            raise click.ClickException(f"{self._path} has no results of lab fuzz; name another file") from error
+            raise click.UsageError(f"{self._path} has no results of lab fuzz; name another file.") from error
         if head != self._head:
             other = " and ".join(f"--{name} {value}" for name, value in head.items())
-            raise click.ClickException(f"{self._path} has results of {other}; name another file")
+            raise click.UsageError(f"{self._path} has results of {other}; name another file.")
         self.passed = {seed: report for seed, report, failure in kept if not failure}
         self._path.write_text("".join(lines) or json.dumps(self._head) + "\n")
 
