@@ -21,7 +21,7 @@ from coterie.wire.messages.end_txn import EndTxnRequest
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.produce import ProduceRequest
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
-from tests.awaiting import quiet, until
+from tests.awaiting import quiet, run_in_virtual_time, until
 from tests.client.scripted_cluster import LOST, ScriptedCluster, scripted
 
 E = ErrorCode
@@ -37,7 +37,7 @@ def run(story: Story, **settings: Any) -> None:
             async with producer:
                 await story(producer, cluster)
 
-    asyncio.run(bounded())
+    run_in_virtual_time(bounded())
 
 
 async def begun(one: One) -> None:
