@@ -30,7 +30,10 @@ WRONG = [
     ("broker --memory --set advertised.listeners=SSL://h:1", "advertised.listeners has none of protocol PLAINTEXT"),
     ("broker --memory --set group.consumer.assignors=", "group.consumer.assignors must name at least one assignor"),
     ("cluster start --data {config}.d --set num.partitions=0", "num.partitions must be"),
-    ("cluster start --data {config}.d --set group.consumer.assignors=", "group.consumer.assignors must name at least one"),
+    (
+        "cluster start --data {config}.d --set group.consumer.assignors=",
+        "group.consumer.assignors must name at least one",
+    ),
     ("produce orders --set acks", "--set takes KEY=VALUE, not 'acks'."),
     ("produce orders --set acks=7", "acks must be"),
     ("produce orders --set linger.ms=soon", "linger.ms must be"),

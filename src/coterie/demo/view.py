@@ -75,7 +75,7 @@ class View:
             head.add_row(
                 "brokers", f"{up} up; crew's coordinator: {coordinator or 'none'}", f"under-replicated {lacking}"
             )
-        owners = Table(title="who owns which partition", title_justify="left", box=None, padding=(0, 1))
+        owners = Table(title="owner of each partition", title_justify="left", box=None, padding=(0, 1))
         cells = []
         for partition in sorted(watch.owners):
             name = watch.owners[partition]
