@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -16,6 +17,7 @@ from coterie.wire.messages.metadata import (
 )
 
 Address = tuple[str, int]
+TopicPartition = Any  # (topic, partition), or a driver's named tuple of them: a mapping's keys are invariant
 GROUP, TRANSACTION = 0, 1  # kinds of coordinators
 NEVER_MS = float("-inf")
 NO_NODE = -1
@@ -138,6 +140,11 @@ class ClusterMetadata:
         info.leaders[partition] = NO_NODE
         self._seen[topic][1][partition] = epoch
         return True
+
+    def epochs_seen(self, offsets: Mapping[TopicPartition, tuple[int, int, str]]) -> None:
+        """Of offsets with the leader's epoch, -1 where it is unknown: `epoch_seen`."""
+        for (topic, partition), (_, epoch, _) in offsets.items():
+            self.epoch_seen(topic, partition, epoch)
 
     def leaders_received(
         self, leaders: Mapping[tuple[str, int], tuple[int, int]], addresses: Mapping[int, Address]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coterie.client import Assignor, ConfigError, Consumer, KafkaError, TopicPartition
+from coterie.client import Assignor, ConfigError, Consumer, KafkaError, OffsetAndMetadata, TopicPartition
 from coterie.client.classic_membership import member_config
 from coterie.client.settings import client_settings
 from coterie.testing import ErrorCode, LocalBroker
@@ -60,6 +60,27 @@ def test_a_coordinator_that_is_away_at_first(broker: LocalBroker) -> None:
             await one.assign([T0, T1])
             assert await one.committed([T0]) == {T0: 5}
             assert await one.committed([T0, T1]) == {T0: 5, T1: -1}
+
+    asyncio.run(story())
+
+
+def test_an_offset_with_a_newer_epoch_has_the_leader_looked_up(broker: LocalBroker) -> None:
+    """testCommitSync and testCommitAsync of CommitRequestManagerTest: committed, read back, and sought."""
+
+    async def story() -> None:
+        async with member(broker, **MANUAL) as one, member(broker, **MANUAL) as other:
+            await one.assign([T0, T1])
+            await other.assign([T0, T1])
+            assert await read(one, 5) == VALUES
+            assert await read(other, 5) == VALUES
+            await one.commit({T0: OffsetAndMetadata(5, 7)})
+            assert (one._cluster.leader(*T0), one._cluster.leader_epoch(*T0)) == (-1, 7)
+            await one.commit_async({T1: OffsetAndMetadata(0, 8)})
+            assert (one._cluster.leader(*T1), one._cluster.leader_epoch(*T1)) == (-1, 8)
+            assert await other.committed([T0]) == {T0: 5}
+            assert (other._cluster.leader(*T0), other._cluster.leader_epoch(*T0)) == (-1, 7)
+            other.seek(T1, OffsetAndMetadata(0, 9))
+            assert (other._cluster.leader(*T1), other._cluster.leader_epoch(*T1)) == (-1, 9)
 
     asyncio.run(story())
 

@@ -254,6 +254,25 @@ def test_a_close_leaves_what_another_process_ends() -> None:
     run(story)
 
 
+@pytest.mark.parametrize(
+    ("code", "warns"),
+    [(E.PRODUCER_FENCED, False), (E.INVALID_PRODUCER_EPOCH, False), (E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, True)],
+)
+def test_a_close_warns_of_a_transaction_that_stays_open(
+    code: ErrorCode, warns: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The coordinator has ended that of a fenced producer."""
+
+    async def story(one: One, cluster: ScriptedCluster) -> None:
+        await begun(one)
+        await one.send_and_wait("t", b"v", partition=0)
+        cluster.fail(EndTxnRequest, code)
+        await one.close()
+
+    run(story)
+    assert ("was not aborted" in caplog.text) == warns
+
+
 @pytest.mark.parametrize("is_failed", [False, True])
 def test_a_close_without_time(is_failed: bool) -> None:
     """testSenderShouldCloseWhenTransactionManagerInErrorState, and without an error: nothing is aborted."""

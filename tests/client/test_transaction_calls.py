@@ -245,6 +245,54 @@ def test_a_call_that_was_given_up_is_called_again(name: str, is_answered: bool) 
     run(story)
 
 
+@pytest.mark.parametrize("name", ["abort", "commit"])
+def test_an_end_whose_caller_gives_up_while_records_are_in_flight_has_begun(name: str) -> None:
+    """As Kafka's beginCommit: no other call is allowed, and the end goes out once the records have their results."""
+
+    async def story(one: One, cluster: ScriptedCluster) -> None:
+        calls = {"abort": one.abort_transaction, "commit": one.commit_transaction}
+        await begun(one)
+        cluster.hold(ProduceRequest)
+        delivery = await one.send("t", b"v", partition=0)
+        await until(lambda: type(cluster.last()) is ProduceRequest)
+        await given_up(calls[name](), lambda: one._manager().state in (State.COMMITTING, State.ABORTING))
+        refused = await every_call(one, but=name)
+        assert [error and error.code for _, error in refused] == [E.INVALID_TXN_STATE] * 5, refused
+        cluster.release(ProduceRequest)
+        await until(lambda: one._manager().state == State.READY)
+        assert (await delivery).offset == 7
+        await calls[name]()
+        assert [r.committed for r in cluster.asked if isinstance(r, EndTxnRequest)] == [name == "commit"]
+        one.begin_transaction()
+
+    run(story)
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+def test_a_block_that_is_left_during_its_commit_commits(is_cancelled: bool) -> None:
+    """Also where max.block.ms is over: neither aborts what has begun to be committed."""
+
+    async def story(one: One, cluster: ScriptedCluster) -> None:
+        await one.init_transactions()
+        cluster.hold(ProduceRequest)
+
+        async def block() -> None:
+            async with one.transaction():
+                await one.send("t", b"v", partition=0)
+
+        task = asyncio.create_task(block())
+        await until(lambda: one._manager().state == State.COMMITTING)
+        if is_cancelled:
+            task.cancel()
+        with pytest.raises((asyncio.CancelledError, KafkaError)):
+            await task
+        cluster.release(ProduceRequest)
+        await one.commit_transaction()
+        assert [r.committed for r in cluster.asked if isinstance(r, EndTxnRequest)] == [True]
+
+    run(story, **{} if is_cancelled else {"max_block_ms": 200})
+
+
 @pytest.mark.parametrize(
     ("name", "first", "second"),
     [

@@ -127,6 +127,7 @@ class SimulatedCluster:
         self.leaders = {T0: 1, T1: 2, U0: 1}
         self.errors: dict[TopicPartition, deque[ErrorCode]] = defaultdict(deque)
         self.replicas: dict[TopicPartition, int] = {}
+        self.topic_ids: dict[str, bytes] = {}
         self.ids = 0
         self.sessions = {node: FetchSessions(slots, self._new_id) for node in NODES}
 
@@ -152,7 +153,10 @@ class SimulatedCluster:
                 epoch = self.logs[TopicPartition(topic, index)].epoch
                 by_topic[topic].append(MetadataResponsePartition(0, index, leader, epoch))
         brokers = [MetadataResponseBroker(node, f"b{node}", 9092) for node in NODES]
-        response = [MetadataResponseTopic(0, topic, partitions=parts) for topic, parts in by_topic.items()]
+        response = [
+            MetadataResponseTopic(0, topic, self.topic_ids.get(topic, bytes(16)), partitions=parts)
+            for topic, parts in by_topic.items()
+        ]
         known.metadata_received(MetadataResponse(brokers=brokers, topics=response), now_ms=0, version=version)
 
     def fetch(self, node: int, request: FetchRequest) -> tuple[FetchResponse, dict[TopicPartition, int]]:

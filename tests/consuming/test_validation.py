@@ -147,6 +147,37 @@ def test_a_committed_offset_of_an_older_epoch_is_validated() -> None:
     driven.validation()
 
 
+@pytest.mark.parametrize("elected", [1, 2], ids=["the same broker", "another broker"])
+def test_a_position_of_a_newer_epoch_has_its_leader_looked_up_first(elected: int) -> None:
+    """A committed offset, or a seek (SubscriptionState.maybeValidatePositionForCurrentLeader, Metadata's
+    updateLastSeenEpochIfNewer): metadata that is behind is not taken."""
+    driven = Driven({T0: 0}, validates=True)
+    driven.cluster.logs[T0].plain(5)
+    driven.cluster.topic_ids["t"] = b"t" * 16
+    driven.cluster.metadata(driven.known)
+    driven.machine.seek(T0, 3, 1)
+    driven.refresh()
+    assert driven.effects() == [], "after a pause, since the metadata that came is older"
+    driven.wait()
+    driven.cluster.move(T0, elected)
+    driven.refresh()
+    sent = driven.sent()
+    assert (sent.node_id, sent.wanted) == (elected, {T0: (3, 1)})
+
+
+def test_a_position_of_an_older_epoch_than_a_response_named_waits_for_the_leader() -> None:
+    """Another offset of the partition named a newer epoch: the position is validated once the leader is known."""
+    driven = Driven({T0: 0}, validates=True)
+    driven.cluster.logs[T0].plain(5)
+    driven.machine.seek(T0, 3, 0)
+    driven.known.epochs_seen({T0: (9, 1, ""), T1: (9, -1, "")})
+    driven.cluster.move(T0, 2)
+    driven.refresh()
+    (sent,) = driven.effects()
+    assert isinstance(sent, SendValidation)
+    assert (sent.node_id, driven.known.leader(*T1)) == (2, 2)
+
+
 def test_a_cut_log_is_read_again_from_where_the_logs_agree() -> None:
     """[testTruncationDetected, testTruncationDetectionWithResetPolicy]"""
     driven = Validating(read=5, end=3)

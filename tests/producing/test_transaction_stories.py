@@ -45,6 +45,7 @@ MOVES = (
     "answer",
     "lose",
     "batch",
+    "records",
     "wait",
     "moved",
     "level",
@@ -68,6 +69,7 @@ class Story:
         self.epochs = count()
         self.of_version_1 = (-1, -1)  # the identity of the last transaction of version 1
         self.is_spoiled = False  # the open transaction, by what failed in it
+        self.awaits_records = False  # the end that was called
 
     def step(self, move: str, number: int) -> None:
         machine, now_ms = self.machine, self.producer.now_ms
@@ -82,7 +84,9 @@ class Story:
                     self.of_version_1 = self.identity
                 self.is_end_answered = False
                 self.added, self.knows_of_it, self.is_end_sent, self.is_spoiled = set(), False, False, False
-            case "add" if machine.allows(S.IN_TRANSACTION):
+            case "add" if machine.allows(S.IN_TRANSACTION) or (
+                self.awaits_records and machine.allows(S.COMMITTING, S.ABORTING)
+            ):
                 wanted = {("t", number % 3), ("t", number % 4)}
                 token = machine.add(wanted, now_ms)
                 if token is not None:
@@ -93,9 +97,11 @@ class Story:
             case "offsets" if machine.allows(S.IN_TRANSACTION):
                 self.open[machine.send_offsets({("u", 0): number}, MEMBER, now_ms)] = move
             case "commit" if machine.allows(S.IN_TRANSACTION):
-                self.open[machine.end(True, now_ms)] = move
+                self.awaits_records = bool(number % 2)
+                self.open[machine.end(True, now_ms, awaits_records=self.awaits_records)] = move
             case "abort" if machine.allows(S.IN_TRANSACTION, S.ABORTABLE_ERROR):
-                self.open[machine.end(False, now_ms)] = move
+                self.awaits_records = bool(number % 2)
+                self.open[machine.end(False, now_ms, awaits_records=self.awaits_records)] = move
                 self.is_aborted = machine.state == S.ABORTING and "commit" in self.open.values()
             case "answer" if self.out is not None:
                 self._answer(CODES[number % len(CODES)], LOOKUPS[number % len(LOOKUPS)])
@@ -107,6 +113,9 @@ class Story:
             ):
                 self.is_spoiled = self.is_spoiled or not self.is_end_sent
                 machine.failed(BATCH_CODES[number % len(BATCH_CODES)])
+            case "records":
+                self.awaits_records = False
+                machine.records_ended()
             case "wait":
                 self.producer.now_ms += (1, 99, 900, 6_000)[number % 4]
             case "moved":
@@ -184,6 +193,7 @@ class Story:
         if isinstance(request, EndTxnRequest):
             assert machine.state == (S.COMMITTING if request.committed else S.ABORTING)
             assert self.knows_of_it, "the coordinator knows of no transaction"
+            assert not self.awaits_records, "the end overtakes records"
             self.is_end_sent = True
             return
         assert not self.is_end_sent or machine.state == S.ABORTABLE_ERROR, "something is added after the end"
@@ -194,8 +204,10 @@ class Story:
     def _check_end(self, call: str, code: ErrorCode) -> None:
         state = self.machine.state
         if call in ("commit", "abort", "init") and not code:
-            assert state == S.READY
-            assert not self.machine.error
+            # The transaction has ended; an error is the next epoch's.
+            is_over = call != "init" and (self.is_end_answered or not self.knows_of_it)
+            assert state == S.READY or (is_over and state in (S.UNINITIALIZED, S.FATAL_ERROR))
+            assert state != S.READY or not self.machine.error
         elif call in ("commit", "abort") and not self.is_aborted:
             assert state in (S.ABORTABLE_ERROR, S.FATAL_ERROR, S.UNINITIALIZED)
         if call in ("commit", "abort") and not code:
@@ -213,7 +225,9 @@ class Story:
             assert machine.error, "an error state without an error"
         due_ms = machine.next_deadline_ms()
         assert due_ms is None or due_ms > now_ms, "the driver would come back at once, for nothing"
-        assert self.out is not None or due_ms is not None or not self.open, f"{self.open} wait for nothing"
+        assert self.out is not None or due_ms is not None or not self.open or self.awaits_records, (
+            f"{self.open} wait for nothing"
+        )
         if machine.state in (S.READY, S.FATAL_ERROR):
             assert not any(machine.has(tp) for tp in self.added), "a partition takes part in nothing"
             self.added = set()
@@ -224,6 +238,7 @@ class Story:
         for _ in range(200):
             if not self.open:
                 break
+            self.step("records", 0)
             if self.out is not None:
                 self._answer(OK, OK)
             self.producer.now_ms += 1_000

@@ -172,6 +172,35 @@ def test_an_end_waits_for_what_was_added_before() -> None:
     assert [type(r) for r in (*requests, end.request)] == [AddPartitionsToTxnRequest, EndTxnRequest]
 
 
+@pytest.mark.parametrize("committed", [True, False])
+def test_an_end_begins_at_once_and_waits_for_the_results_of_records(committed: bool) -> None:
+    """Kafka's TransactionManager.nextRequest. A partition that a waiting record needs is added before the end."""
+    producer = Producer().begun().added()
+    machine = producer.machine
+    machine.end(committed, 0, awaits_records=True)
+    assert machine.state == (S.COMMITTING if committed else S.ABORTING)
+    assert (producer.next(), machine.next_deadline_ms()) == ([], None)
+    machine.add([T1], 0)
+    assert [type(request) for request in producer.answer(OK)] == [AddPartitionsToTxnRequest]
+    assert producer.ended() == OK
+    assert (producer.next(), machine.next_deadline_ms()) == ([], None)
+    machine.records_ended()
+    assert producer.answer(OK) == [EndTxnRequest("x", 7, 0, committed)]
+    assert producer.ended() == OK
+
+
+def test_a_record_that_fails_while_its_commit_waits_ends_the_commit_once_all_have_results() -> None:
+    producer = Producer().begun().added()
+    machine = producer.machine
+    machine.end(True, 0, awaits_records=True)
+    machine.failed(ErrorCode.MESSAGE_TOO_LARGE)
+    assert (machine.state, producer.next()) == (S.ABORTABLE_ERROR, [])
+    machine.records_ended()
+    assert producer.ended() == ErrorCode.MESSAGE_TOO_LARGE
+    machine.end(False, 0)
+    assert producer.answer(OK, OK)[0] == EndTxnRequest("x", 7, 0, False)
+
+
 def test_a_batch_that_fails_before_the_end_is_sent_spoils_the_commit() -> None:
     """Nothing is committed without one of its records."""
     producer = Producer().begun()
@@ -274,8 +303,32 @@ def test_after_an_aborted_failure_comes_the_next_epoch() -> None:
     assert producer.answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) == [InitProducerIdRequest("x", 60_000, 7, 1)]
     machine.next(100)
     machine.request_failed(ErrorCode.INVALID_REQUEST, 100, 0)
-    assert producer.ended() == ErrorCode.INVALID_REQUEST
+    assert producer.ended() == OK, "the transaction has ended, whatever comes of the next epoch"
     assert machine.state == S.UNINITIALIZED, "the epoch is unknown: init_transactions is due again"
+
+
+@pytest.mark.parametrize(
+    ("code", "state"),
+    [
+        (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, S.UNINITIALIZED),
+        (ErrorCode.PRODUCER_FENCED, S.FATAL_ERROR),
+        (OK, S.READY),
+    ],
+)
+def test_a_commit_that_is_made_succeeds_whatever_comes_of_the_next_epoch(code: ErrorCode, state: S) -> None:
+    """The next epoch is due where an attempt of the end had no response; errors that may pass are repeated without a limit, as
+    Kafka's producer repeats InitProducerId."""
+    producer = Producer().begun().added()
+    machine = producer.machine
+    machine.failed(ErrorCode.REQUEST_TIMED_OUT)
+    machine.end(False, 0)
+    producer.answer(OK)
+    for _ in range(20):
+        producer.answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        assert producer.next() == []
+        producer.now_ms += 1_000  # 20 s are longer than default.api.timeout.ms
+    producer.answer(code)
+    assert (producer.ended(), machine.state) == (OK, state)
 
 
 def test_a_fatal_error_ends_every_call() -> None:

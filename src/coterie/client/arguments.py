@@ -183,16 +183,19 @@ def replica_assignments(given: Any) -> dict[int, list[int]]:
 
 
 def offsets_to_commit(given: Any) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Raises TypeError, and ValueError for a negative offset (Java's OffsetAndMetadata)."""
-    checked: dict[TopicPartition, OffsetAndMetadata] = {}
-    for partition, value in _items(given, "offsets"):
-        offset, epoch, metadata = value if isinstance(value, tuple) and len(value) == 3 else (value, -1, "")
-        checked[partition] = OffsetAndMetadata(
-            whole_number(offset, "an offset", 0, LARGEST_OFFSET),
-            whole_number(epoch, "a leader epoch", -1, 2**31 - 1),
-            text(metadata, "the metadata of an offset"),
-        )
-    return checked
+    """Raises TypeError, and ValueError for a negative offset."""
+    return {partition: offset_and_metadata(value) for partition, value in _items(given, "offsets")}
+
+
+def offset_and_metadata(given: Any) -> OffsetAndMetadata:
+    """A plain offset has neither epoch nor text. Raises TypeError, and ValueError for a negative offset (Java's
+    OffsetAndMetadata)."""
+    offset, epoch, metadata = given if isinstance(given, tuple) and len(given) == 3 else (given, -1, "")
+    return OffsetAndMetadata(
+        whole_number(offset, "an offset", 0, LARGEST_OFFSET),
+        whole_number(epoch, "a leader epoch", -1, 2**31 - 1),
+        text(metadata, "the metadata of an offset"),
+    )
 
 
 def settings(given: Any, *, deletes: bool = False) -> dict[str, str | None]:

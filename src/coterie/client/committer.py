@@ -75,7 +75,9 @@ class Committer:
         pending = PendingOffsets.AWAITED if self._stable_only else PendingOffsets.IGNORED
         machine = self.machine.member
         member = machine if isinstance(machine, ConsumerMemberMachine) and machine.is_in_group else None
-        return await committed_offsets(self._coordinator, list(partitions), pending=pending, member=member)
+        offsets = await committed_offsets(self._coordinator, list(partitions), pending=pending, member=member)
+        self._cluster.known.epochs_seen(offsets)
+        return offsets
 
     async def commit(self, offsets: Offsets, timeout_s: float, purpose: CommitPurpose = CommitPurpose.CALL) -> None:
         """Returns once the commit is made. Raises CommitFailedError, RebalanceInProgressError or another KafkaError."""

@@ -280,7 +280,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         {('orders', 0): 3}
         """
         self._loop.require_open()
-        wanted: Offsets = self._consumed() if offsets is None else arguments.offsets_to_commit(offsets)
+        wanted = self._to_commit(offsets)
         default_ms = self.settings.default_api_timeout_ms
         limit_ms = default_ms if timeout_ms is None else arguments.milliseconds(timeout_ms)
         if wanted:
@@ -293,8 +293,14 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         self._loop.require_open()
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be a function of (offsets, error), not {callback!r}")
-        wanted: Offsets = self._consumed() if offsets is None else arguments.offsets_to_commit(offsets)
-        return self._committer.commit_async(wanted, callback)
+        return self._committer.commit_async(self._to_commit(offsets), callback)
+
+    def _to_commit(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
+        if offsets is None:
+            return self._consumed()
+        checked = arguments.offsets_to_commit(offsets)
+        self._cluster.known.epochs_seen(checked)
+        return checked
 
     def _consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         positions = self._fetcher.positions

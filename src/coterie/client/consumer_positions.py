@@ -10,7 +10,7 @@ from coterie.client.fetcher import Fetcher
 from coterie.client.offsets import list_offsets
 from coterie.client.polling import PollLoop
 from coterie.client.settings import ClientSettings
-from coterie.client.types import ByPartition, PartitionLike, TopicPartition
+from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.consuming.position import UNKNOWN
 
 
@@ -35,8 +35,9 @@ class ConsumerPositions:
         ends = {tp: p.last_stable_offset if stable else p.high_watermark for tp, p in known.items()}
         return {tp: max(end - self.position(tp), 0) for tp, end in ends.items() if end >= 0}
 
-    def seek(self, partition: PartitionLike, offset: int) -> None:
-        """The next poll reads there. Raises TypeError, ValueError for a negative offset or a partition not assigned.
+    def seek(self, partition: PartitionLike, offset: int | OffsetAndMetadata) -> None:
+        """The next poll reads there. With a leader epoch, as of `committed_metadata`, the leader's log is first checked for the
+        position (KIP-320). Raises TypeError, ValueError for a negative offset or a partition not assigned.
 
         >>> await consumer.assign([("orders", 0)])
         >>> consumer.seek(("orders", 0), 1)
@@ -44,8 +45,8 @@ class ConsumerPositions:
         [b'2', b'3']
         """
         self._loop.require_open()
-        arguments.whole_number(offset, "an offset", 0, arguments.LARGEST_OFFSET)
-        self._fetcher.seek(self._owned([partition])[0], offset)
+        start = arguments.offset_and_metadata(offset)
+        self._fetcher.seek(self._owned([partition])[0], start.offset, start.leader_epoch)
 
     def _owned(self, partitions: Iterable[PartitionLike]) -> list[TopicPartition]:
         wanted = arguments.partitions(partitions)

@@ -263,11 +263,10 @@ class Producer(Generic[K, V]):
     async def commit_transaction(self) -> None:
         """Returns once the commit is decided, and everything sent is there for readers of committed records: at once, or a
         moment later where several brokers have the partitions. Raises KafkaError; where the state is then ABORTABLE_ERROR,
-        abort. A call that is cancelled once the records have their results goes on; the next one waits for its result."""
+        abort. A call that is cancelled goes on; the next one waits for its result."""
         manager = self._manager()
         async with self._bounded("commit_transaction"):
-            await self.flush()
-            await manager.end(committed=True)
+            await manager.end(True, self._sender.flush_then)
 
     async def abort_transaction(self) -> None:
         """Readers of committed records see nothing of the transaction; records that were not sent yet fail with
@@ -276,8 +275,7 @@ class Producer(Generic[K, V]):
         manager.require_end(committed=False)
         self._sender.abort_unsent()
         async with self._bounded("abort_transaction"):
-            await self.flush()
-            await manager.end(committed=False)
+            await manager.end(False, self._sender.flush_then)
 
     @contextlib.asynccontextmanager
     async def _bounded(self, call: str) -> AsyncIterator[None]:
@@ -353,9 +351,10 @@ class Producer(Generic[K, V]):
         if manager.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR) and limit_s > 0 and not self._is_left_open:
             try:
                 async with asyncio.timeout(limit_s):
-                    await manager.end(committed=False)
+                    await manager.end(False, self._sender.flush_then)
             except (KafkaError, TimeoutError) as error:
-                logger.warning("the open transaction was not aborted; its timeout will end it: %r", error)
+                if not manager.is_ended_elsewhere:
+                    logger.warning("the open transaction was not aborted; its timeout will end it: %r", error)
         else:
             await manager.finish(limit_s)
 

@@ -8,7 +8,7 @@ import contextlib
 import functools
 import random
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -106,6 +106,7 @@ class Sender:
         self._is_awake = False
         self._closed = False  # no more records; what is there is still sent, and repeated, until it is over
         self._is_over = False
+        self._flushed: Callable[[], None] | None = None  # called once no batch is without an end
         self._tasks: set[asyncio.Task[None]] = set()
 
     # -- records ------------------------------------------------------------------------------------------------------
@@ -203,6 +204,9 @@ class Sender:
         first = batch.results[0][1]
         is_of_all = len(batch.results) == 1
         self.ends.pop(batch).reach(first if is_of_all and isinstance(first, Acknowledged) else None)
+        if self._flushed is not None and not self.ends:
+            self._flushed()
+            self._flushed = None
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -307,6 +311,15 @@ class Sender:
         for end in list(self.ends.values()):
             await end
         await asyncio.sleep(0)  # so that callbacks of deliveries have run
+
+    def flush_then(self, flushed: Callable[[], None]) -> None:
+        """Calls it once everything is acknowledged or has failed; no record is appended before that."""
+        self.machine.flush()
+        self._run()
+        if self.ends:
+            self._flushed = flushed
+        else:
+            flushed()
 
     async def close(self, timeout_s: float) -> None:
         """Flushes within that time; what is left then fails with REQUEST_TIMED_OUT."""

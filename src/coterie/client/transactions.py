@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from coterie.client.cluster import Cluster
@@ -91,21 +91,32 @@ class TransactionManager:
         return self._machine.bumps_epoch
 
     @property
+    def is_ended_elsewhere(self) -> bool:
+        """Whether the coordinator has ended the open transaction, by itself or for another producer."""
+        return self._machine.is_ended_elsewhere
+
+    @property
     def state(self) -> TransactionState:
         return self._machine.state
 
     def require(self, *states: TransactionState) -> None:
         """Raises KafkaError INVALID_TXN_STATE, or what made the producer unusable."""
-        state, cause = self._machine.state, self.failure()
-        if cause is not None and state not in states:
-            fatal = FatalError if cause.code == ErrorCode.TRANSACTION_ABORTABLE else KafkaError
-            kind = TransactionAbortableError if state is State.ABORTABLE_ERROR else fatal
-            raise kind(cause.code, f"{state.value} ({cause})") from cause
-        if state not in states:
-            raise KafkaError(ErrorCode.INVALID_TXN_STATE, state.value)
+        if self._machine.state not in states:
+            raise self._error_of_state()
         if self._transition is not None:
             text = f"the result of {self._transition.call} was not awaited; call it again"
             raise KafkaError(ErrorCode.INVALID_TXN_STATE, text)
+
+    def _error_of_state(self) -> KafkaError:
+        """With which a call is refused that the state does not allow."""
+        state, cause = self._machine.state, self.failure()
+        if cause is None:
+            return KafkaError(ErrorCode.INVALID_TXN_STATE, state.value)
+        fatal = FatalError if cause.code == ErrorCode.TRANSACTION_ABORTABLE else KafkaError
+        kind = TransactionAbortableError if state is State.ABORTABLE_ERROR else fatal
+        error = kind(cause.code, f"{state.value} ({cause})")
+        error.__cause__ = cause
+        return error
 
     def failure(self) -> KafkaError | None:
         """What brought the producer into an error state; None in another."""
@@ -130,6 +141,7 @@ class TransactionManager:
                 raise KafkaError(ErrorCode.INVALID_TXN_STATE, f"{_INIT} was called already; begin a transaction")
             self.require(State.UNINITIALIZED)
             self._begun(_INIT, self._machine.init(_now_ms()))
+            self._start_driver()
         await self._transition_result()
 
     def begin(self) -> None:
@@ -171,12 +183,18 @@ class TransactionManager:
         if self._is_new(_END[committed]):
             self.require(State.IN_TRANSACTION, *([] if committed else [State.ABORTABLE_ERROR]))
 
-    async def end(self, committed: bool) -> None:
-        """Raises KafkaError. After an aborted failure the producer goes on under its next epoch (KIP-360)."""
+    async def end(self, committed: bool, flush_then: Callable[[Callable[[], None]], None]) -> None:
+        """Begins at once, and goes on where its caller is cancelled. ``flush_then`` calls its argument once every record has
+        its result. Raises KafkaError. After an aborted failure the producer goes on under its next epoch (KIP-360)."""
         self.require_end(committed)
         if self._is_new(_END[committed]):
-            self._begun(_END[committed], self._machine.end(committed, _now_ms()))
+            self._begun(_END[committed], self._machine.end(committed, _now_ms(), awaits_records=True))
+            flush_then(self._records_ended)
         await self._transition_result()
+
+    def _records_ended(self) -> None:
+        self._machine.records_ended()
+        self._start_driver()
 
     async def finish(self, timeout_s: float) -> None:
         """Waits for a commit or abort that is under way."""
@@ -187,7 +205,7 @@ class TransactionManager:
         return self._transition is None or self._transition.call != call
 
     def _begun(self, call: str, token: int) -> None:
-        self._transition = _Transition(call, token, self._awaited(token))
+        self._transition = _Transition(call, token, self._future(token))
 
     async def _transition_result(self) -> None:
         """Raises the error with which it ended. A caller that is cancelled leaves it to the next."""
@@ -203,16 +221,20 @@ class TransactionManager:
 
     async def _result(self, token: int) -> None:
         """Raises the error with which the call ended."""
-        error = await self._awaited(token)
+        result = self._future(token)
+        self._start_driver()
+        error = await result
         if error is not None:
             raise error
 
-    def _awaited(self, token: int) -> asyncio.Future[Exception | None]:
-        """The result of a call, which the driver begins to carry out."""
+    def _future(self, token: int) -> asyncio.Future[Exception | None]:
+        """The result of a call."""
         result = self._results[token] = asyncio.get_running_loop().create_future()
+        return result
+
+    def _start_driver(self) -> None:
         if self._driver is None or self._driver.done():
             self._driver = asyncio.create_task(self._drive())
-        return result
 
     async def _drive(self) -> None:
         """Until no call is under way. The machine has one request out at a time."""
@@ -265,7 +287,9 @@ class TransactionManager:
 
     def _ended(self, effect: TransactionCallEnded) -> None:
         error: Exception | None = None
-        if effect.code:
+        if effect.is_refused:
+            error = self._error_of_state()
+        elif effect.code:
             error, self._attempt_error = self._attempt_error or KafkaError(effect.code), None
             if isinstance(error, TransactionAbortableError) and self._machine.state is State.FATAL_ERROR:
                 error = FatalError(error.code, "the abort was refused; close this producer and make a new one")

@@ -62,11 +62,13 @@ class Fetching(AssignedPositions):
         self._checked_version = -1  # of the metadata with which every position was compared
 
     def seek(self, partition: TopicPartition, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
-        """As `AssignedPositions.seek`; a position with an epoch is validated where the leader's is newer."""
+        """As `AssignedPositions.seek`; a position with an epoch is validated where the leader's is newer. Where the epoch is
+        newer than the metadata's, the leader is looked up before anything is fetched."""
         super().seek(partition, offset, epoch)
         out_of_range = PartitionFailed(partition, ErrorCode.OFFSET_OUT_OF_RANGE)  # testSeekBeforeException
         self._reports = [report for report in self._reports if report != out_of_range]
         if epoch != UNKNOWN_EPOCH:
+            self._known.epoch_seen(*partition, epoch)
             self._checked_version = -1
 
     # -- what follows -------------------------------------------------------------------------------------------------

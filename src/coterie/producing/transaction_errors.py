@@ -42,6 +42,15 @@ _FATAL = frozenset(
     }
 )
 _NOT_AUTHORIZED = frozenset({ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
+# Errors of a producer whose open transaction the coordinator has ended, or has forgotten: it leaves nothing to abort.
+ENDED_ELSEWHERE = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+    }
+)
 # Of a coordinator: it knows another course of the transaction than this producer, and an abort would meet the same answer.
 _FATAL_WHERE_REFUSED: dict[type[Message], frozenset[ErrorCode]] = {
     AddPartitionsToTxnRequest: frozenset({ErrorCode.INVALID_TXN_STATE}),

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 
 from coterie.backoff import Backoff, Retries
 from coterie.cluster_metadata import GROUP, TRANSACTION, ClusterMetadata
-from coterie.producing.transaction_errors import TransactionRemedy, remedy_of
+from coterie.producing.accumulator import FOREVER_MS
+from coterie.producing.transaction_errors import ENDED_ELSEWHERE, TransactionRemedy, remedy_of
 from coterie.producing.transaction_requests import (
     CommittingMember,
     TopicPartition,
@@ -63,10 +64,12 @@ class LookUpCoordinatorOf:
 
 @dataclass(frozen=True, slots=True)
 class TransactionCallEnded:
-    """The result of a call, once for each; ``code`` NONE where it succeeded."""
+    """The result of a call, once for each; ``code`` NONE where it succeeded. ``is_refused``: the code is that of the state,
+    which an earlier failure left."""
 
     token: int
     code: ErrorCode
+    is_refused: bool = False
 
 
 TransactionEffect = SendTransactional | LookUpCoordinatorOf | TransactionCallEnded
@@ -89,6 +92,7 @@ class _Call:
     retries: Retries | None = None
     due_ms: float = float("-inf")
     was_sent: bool = False  # the present request
+    follows_end: bool = False  # the transaction has ended; this is the next epoch
     may_arrive: bool = False  # an attempt without a response: it may be carried out later
 
 
@@ -113,6 +117,7 @@ class Transactions:
     _calls: deque[_Call] = field(default_factory=deque)
     _tokens: int = 0
     _is_out: bool = False  # a request, or a look-up
+    _awaits_records: bool = False  # the end, for the results of records
     _needs_epoch: bool = False  # the next transaction, not to be mixed with what is left of this one
     _next_bumps_epoch: bool | None = None  # of the next transaction; None: decided when it begins
     _effects: list[TransactionEffect] = field(default_factory=list)
@@ -126,6 +131,11 @@ class Transactions:
     def allows(self, *states: TransactionState) -> bool:
         """Whether the state is one of these; else the call is refused with `state`, or with `error` where there is one."""
         return self.state in states
+
+    @property
+    def is_ended_elsewhere(self) -> bool:
+        """Whether the coordinator has ended the open transaction, by itself or for another producer."""
+        return self.state == S.FATAL_ERROR and self.error in ENDED_ELSEWHERE
 
     # -- calls --------------------------------------------------------------------------------------------------------
 
@@ -165,16 +175,21 @@ class Transactions:
         self._calls[-1].step = int(self.bumps_epoch)  # the offsets add their group
         return token
 
-    def end(self, committed: bool, now_ms: float) -> int:
-        """Commits or aborts. Where a batch failed, or a request has no response, the producer goes on under its next epoch
-        (KIP-360), which the end of a transaction of version 2 returns anyway; also where version 2 is next. The state is
-        IN_TRANSACTION, or ABORTABLE_ERROR for an abort."""
+    def end(self, committed: bool, now_ms: float, *, awaits_records: bool = False) -> int:
+        """Commits or aborts; ``awaits_records``: the request goes out after `records_ended`. Where a batch failed, or a request
+        has no response, the producer goes on under its next epoch (KIP-360), which the end of a transaction of version 2
+        returns anyway; also where version 2 is next. The state is IN_TRANSACTION, or ABORTABLE_ERROR for an abort."""
         assert not (committed and self.state == S.ABORTABLE_ERROR), "a failed transaction is not committed"
         self._to(S.COMMITTING if committed else S.ABORTING)
+        self._awaits_records = awaits_records
         if self._next_bumps_epoch is not None:
             self._next_bumps_epoch = self._is_version_2()
             self._needs_epoch = self._needs_epoch or self._next_bumps_epoch
         return self._call("end", now_ms, committed=committed)
+
+    def records_ended(self) -> None:
+        """Every record of the transaction has its result; a failed one was reported by `failed` before."""
+        self._awaits_records = False
 
     def _call(
         self,
@@ -189,7 +204,8 @@ class Transactions:
     ) -> int:
         self._tokens += 1
         call = _Call(self._tokens, kind, now_ms, partitions, offsets or {}, member, committed, claim)
-        self._calls.append(call)
+        before_end = kind == "add" and self._awaits_records  # records that the end awaits need it
+        self._calls.insert(len(self._calls) - before_end, call)
         return call.token
 
     def failed(self, code: ErrorCode) -> None:
@@ -266,7 +282,8 @@ class Transactions:
         if is_final and remedy in _RETRIED:
             remedy = TransactionRemedy.ABORT
         if remedy in _RETRIED and call.retries is not None:
-            pause_ms = call.retries.failed(now_ms, self.api_timeout_ms, jitter)
+            timeout_ms = FOREVER_MS if call.follows_end else self.api_timeout_ms
+            pause_ms = call.retries.failed(now_ms, timeout_ms, jitter)
             if pause_ms is not None:
                 is_first = call.kind == "add" and not self._partitions
                 if is_first and code == ErrorCode.CONCURRENT_TRANSACTIONS:
@@ -274,7 +291,7 @@ class Transactions:
                 call.due_ms = now_ms + pause_ms
                 return
         self._calls.popleft()
-        self._effects.append(TransactionCallEnded(call.token, code))
+        self._effects.append(TransactionCallEnded(call.token, ErrorCode.NONE if call.follows_end else code))
         if call.may_arrive or code == ErrorCode.UNKNOWN_PRODUCER_ID:
             self._needs_epoch = True
         if remedy == TransactionRemedy.GIVE_UP:
@@ -295,12 +312,12 @@ class Transactions:
 
     def next(self, now_ms: float) -> list[TransactionEffect]:
         """The effects that are due; each is returned once. At most one of them is to be reported back."""
-        while self._calls and not self._is_out and self._calls[0].due_ms <= now_ms:
+        while not self._is_waiting() and self._calls[0].due_ms <= now_ms:
             call = self._calls[0]
             code = self._refusal(call)
             if code or (call.request is None and not self._prepare(call, now_ms)):
                 self._calls.popleft()
-                self._effects.append(TransactionCallEnded(call.token, code))
+                self._effects.append(TransactionCallEnded(call.token, code, is_refused=bool(code)))
                 continue
             key, kind = self._coordinator_of(call)
             node_id = self.known.coordinator(key, kind)
@@ -317,7 +334,11 @@ class Transactions:
 
     def next_deadline_ms(self) -> float | None:
         """When to call `next` although no input came; None: only after an input."""
-        return self._calls[0].due_ms if self._calls and not self._is_out else None
+        return None if self._is_waiting() else self._calls[0].due_ms
+
+    def _is_waiting(self) -> bool:
+        """Whether nothing is due before an input."""
+        return not self._calls or self._is_out or (self._awaits_records and self._calls[0].kind == "end")
 
     def _prepare(self, call: _Call, now_ms: float) -> bool:
         """Makes the call's next request; False where there is none: the call has succeeded."""
@@ -358,6 +379,7 @@ class Transactions:
             case "end", _ if self._needs_epoch and not self.bumps_epoch:
                 self._to(S.INITIALIZING)
                 call.kind, call.step, call.claim = "init", 0, (self.producer_id, self.epoch)
+                call.follows_end = True
                 return self._next_request(call)
             case "end", _:
                 self._to(S.READY)

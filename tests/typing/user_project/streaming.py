@@ -47,6 +47,7 @@ async def consume() -> None:
                     assert_type((name, value), tuple[str, bytes | None])
         assert_type(consumer.assignment(), set[TopicPartition])
         assert_type(consumer.seek(("orders", 0), 5), None)
+        assert_type(consumer.seek(("orders", 0), OffsetAndMetadata(5, 1)), None)
         assert_type(consumer.seek(TopicPartition("orders", 0), 5), None)
         assert_type(await consumer.seek_to_beginning([("orders", 0)]), None)
         assert_type(await consumer.seek_to_end(), None)

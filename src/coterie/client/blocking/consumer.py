@@ -157,8 +157,9 @@ class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
         the first open transaction."""
         return self._call(self._client.lag)
 
-    def seek(self, partition: PartitionLike, offset: int) -> None:
-        """The next poll reads there. Raises TypeError, ValueError for a negative offset or a partition not assigned."""
+    def seek(self, partition: PartitionLike, offset: int | OffsetAndMetadata) -> None:
+        """The next poll reads there. With a leader epoch, as of `committed_metadata`, the leader's log is first checked for the
+        position (KIP-320). Raises TypeError, ValueError for a negative offset or a partition not assigned."""
         self._call(self._client.seek, partition, offset)
 
     def seek_to_beginning(self, partitions: Iterable[PartitionLike] | None = None) -> None:

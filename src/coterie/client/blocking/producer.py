@@ -118,7 +118,7 @@ class BlockingProducer(BlockingClient[Producer[K, V]], Generic[K, V]):
     def commit_transaction(self) -> None:
         """Returns once the commit is decided, and everything sent is there for readers of committed records: at once, or a
         moment later where several brokers have the partitions. Raises KafkaError; where the state is then ABORTABLE_ERROR,
-        abort. A call that is cancelled once the records have their results goes on; the next one waits for its result."""
+        abort. A call that is cancelled goes on; the next one waits for its result."""
         self._await(self._client.commit_transaction)
 
     def abort_transaction(self) -> None:
