@@ -26,7 +26,7 @@ def table_of(polled: Mapping[TopicPartition, tuple[int, list[Stored]]], damaged:
         import numpy as np
         import pyarrow as pa
 
-        import coterie.records.columnar  # noqa: F401
+        from coterie.records.arrow_arrays import arrow_array, repeated_text
     except ImportError as error:
         raise ConfigError("Arrow tables need pyarrow and numpy: pip install 'coterie[spark]'") from error
     schema = pa.schema(
@@ -47,12 +47,12 @@ def table_of(polled: Mapping[TopicPartition, tuple[int, list[Stored]]], damaged:
         first = int(np.searchsorted(columns.offsets, begin))
         columns = columns.slice(first, len(columns))
         rows = len(columns)
-        names = pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), [topic])
+        names = pa.DictionaryArray.from_arrays(arrow_array(np.zeros(rows, np.int32)), repeated_text(topic, 1))
         arrays = [
             names,
-            np.full(rows, partition, np.int32),
-            columns.offsets,
-            pa.array(columns.timestamps).cast(schema.field("timestamp").type),
+            arrow_array(np.full(rows, partition, np.int32)),
+            arrow_array(columns.offsets),
+            arrow_array(columns.timestamps, schema.field("timestamp").type),
             columns.keys,
             columns.values,
         ]

@@ -12,7 +12,7 @@ import gc
 import re
 import signal
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +84,13 @@ class CoterieDataSource(DataSource):
         return CoterieStreamWriter(dict(self.options), schema)
 
 
+@cache
+def _freeze_imported() -> None:
+    """Once per worker: after every task Spark has it collect garbage, over all that it imported."""
+    gc.collect()
+    gc.freeze()
+
+
 class Task(InputPartition):
     """The range that one task reads."""
 
@@ -96,10 +103,7 @@ def _read(options: SourceOptions, schema: StructType, partition: InputPartition)
     """Runs in a worker. Arrow batches must equal Spark's own schema exactly."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    if not gc.get_freeze_count():
-        # Once per worker: after every task Spark has it collect garbage over all of pandas and pyarrow.
-        gc.collect()
-        gc.freeze()
+    _freeze_imported()
     wanted = to_arrow_schema(schema, timezone="UTC")
     with_headers = "headers" in schema.fieldNames()
     settings = options.settings()

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from coterie.records import compiled
+from coterie.records.arrow_arrays import arrow_array
 from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchError, BatchHeader, batches, payload
 from coterie.records.compiled import COMPILED as COMPILED
 from coterie.records.compression import decompress
@@ -176,7 +177,7 @@ def _blobs(body: bytes, buffer: Any, at: Any, record_ends: Any) -> tuple[Any, An
     stretches = pa.Array.from_buffers(
         pa.binary(), 2 * count - 1, [None, pa.py_buffer(edges.tobytes()), pa.py_buffer(body)]
     )
-    wanted = pa.array(np.arange(0, 2 * count, 2, dtype=np.int64), mask=missing if missing.any() else None)
+    wanted = arrow_array(np.arange(0, 2 * count, 2, dtype=np.int64), missing=missing if missing.any() else None)
     return stretches.take(wanted), ends
 
 
