@@ -259,10 +259,21 @@ def test_a_lookup_of_offsets_ends_at_its_timeout(
     broker.fail("ListOffsets", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, times=10_000)
 
     async def story() -> None:
-        async with member(broker, request_timeout_ms=300) as one:
+        async with member(broker, default_api_timeout_ms=300) as one:
             with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION: t-0"):
                 await call(one)
             assert broker.asked("ListOffsets") > 0
+
+    asyncio.run(story())
+
+
+def test_a_lookup_of_offsets_goes_on_after_request_timeout_ms(broker: LocalBroker) -> None:
+    """Kafka's calls have default.api.timeout.ms, and a leader may change several times meanwhile."""
+    broker.fail("ListOffsets", ErrorCode.FENCED_LEADER_EPOCH, times=4)
+
+    async def story() -> None:
+        async with member(broker, request_timeout_ms=100, retry_backoff_ms=50) as one:
+            assert await one.end_offsets([T0]) == {T0: 5}
 
     asyncio.run(story())
 

@@ -47,11 +47,11 @@ async def list_offsets(
     arrived: Callable[[dict[TopicPartition, int]], None] | None = None,
 ) -> dict[TopicPartition, int]:
     """The offset for each timestamp (-1 end, -2 start); -1 where no record is that late. ``committed``: the end is where
-    the first open transaction begins. ``wait``: what may pass is retried until request.timeout.ms, a topic that no broker
+    the first open transaction begins. ``wait``: what may pass is retried until default.api.timeout.ms, a topic that no broker
     knows for NEW_TOPIC_S. ``arrived`` is called with the offsets of each response. Raises KafkaError."""
     wanted = {TopicPartition(*partition): timestamp for partition, timestamp in timestamps.items()}
     config = LookupConfig(
-        timeout_ms=cluster.timeout_s * 1000 if wait else 0,
+        timeout_ms=cluster.settings.default_api_timeout_ms if wait else 0,
         unknown_topic_timeout_ms=NEW_TOPIC_S * 1000,
         request_timeout_ms=cluster.settings.request_timeout_ms,
         committed_only=committed,
