@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,8 @@ from click.testing import CliRunner
 
 from coterie.bench import growth as growth_module
 from coterie.bench.growing_load import AXES, WARM_UP_MEMBERS, Axis
-from coterie.bench.growth import MeasuredBroker, curve, growth
+from coterie.bench.growth import BROKERS, COTERIE, WITHOUT_DELAY, MeasuredBroker, curve, growth
+from coterie.bench.kfake import NAME as KFAKE
 from coterie.bench.measurement import ProcessorMeter, broker
 from coterie.cli import main
 from coterie.console.growth_page import AXIS_TEXTS, MEASURES, CostPoint, CurveEnd
@@ -28,7 +31,7 @@ COSTS = {
 def test_every_axis_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("coterie.bench.growth.bind", lambda core: None)  # other tests need the cores as well
     monkeypatch.setattr("coterie.bench.beside.bind", lambda core, pid: None)
-    results = list(growth(tmp_path, 10, 0.05, with_kafka=False, axes=COSTS))
+    results = list(growth(tmp_path, 10, 0.05, peers=(), axes=COSTS))
     assert [(r.axis, r.size) for r in results] == [
         ("connections", 1), ("connections", 10), ("groups", 10), ("partitions", 10), ("bytes", 10),
     ]  # fmt: skip
@@ -45,6 +48,18 @@ def test_a_rebalance_is_measured(tmp_path: Path) -> None:
         AXES["members"].load(address, 5, 0.1, meter)
     assert set(meter.costs) == {"join_us", "rebalance_ms"}
     assert 0 < meter.costs["rebalance_ms"] < 60_000
+
+
+@LINUX
+def test_a_broker_without_the_delay_has_no_curve_over_members(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(BROKERS, COTERIE, BROKERS[KFAKE])
+    monkeypatch.setattr(growth_module, "kfake", lambda program: nullcontext((("127.0.0.1", 1), os.getpid())))
+    monkeypatch.setattr(growth_module, "kfake_program", Path)
+    monkeypatch.setattr(growth_module, "bind", lambda core: None)
+    monkeypatch.setitem(AXES, "members", replace(AXES["members"], load=lambda *_: None, warm_up=lambda *_: None))
+    results = list(growth(tmp_path, 10, 0.1, [KFAKE], ["members"]))
+    assert [type(r) for r in results] == [CostPoint, CurveEnd]
+    assert results[1] == CurveEnd("members", KFAKE, 10, WITHOUT_DELAY[KFAKE])
 
 
 def test_the_page_knows_every_axis_and_measure() -> None:

@@ -53,6 +53,12 @@ def test_a_slope_has_a_name(exponent: float | None, text: str) -> None:
     assert slope_text(exponent) == text
 
 
+def test_a_broker_in_memory_is_noted() -> None:
+    assert "keeps everything in memory" not in markdown(RESULTS, "performance")
+    with_kfake = RESULTS | {"points": [*RESULTS["points"], RESULTS["points"][0] | {"broker": "kfake 2026-09-18"}]}
+    assert "kfake, the broker of franz-go's tests, keeps everything in memory" in markdown(with_kfake, "performance")
+
+
 def test_the_page_has_every_slope_point_and_end() -> None:
     page = markdown(RESULTS, "performance")
     assert "| processor time of a commit | groups | constant (0.00) | constant (0.00) |" in page

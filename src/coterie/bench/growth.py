@@ -1,5 +1,5 @@
-"""Cost as it grows: curves over members, connections, partitions, groups and sizes of messages, of coterie and of Apache Kafka
-in one run, one core for each broker and one for the driver.
+"""Cost as it grows: curves over members, connections, partitions, groups and sizes of messages, of coterie and of its peers
+(Apache Kafka, kfake) in one run, one core for each broker and one for the driver.
 
 Each broker gets one process for each axis, and the sizes in rising order. A curve ends before a size that would take too long,
 or at one that the broker cannot serve, with the reason.
@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.bench.beside import BROKER_CORE, DRIVER_CORE, KAFKA, KAFKA_SETTINGS, bind, coterie
 from coterie.bench.growing_load import AXES
+from coterie.bench.kfake import NAME as KFAKE
+from coterie.bench.kfake import kfake, kfake_program
 from coterie.bench.measurement import ProcessorMeter, resident_mb
 from coterie.client.errors import KafkaError
 from coterie.conformance.differential import wait_for_coordinator
@@ -23,6 +25,7 @@ from coterie.conformance.kafka import CannotRun, KafkaBroker
 from coterie.console.growth_page import CostPoint, CurveEnd
 
 COTERIE, APACHE = "coterie", f"Kafka {KAFKA}"
+Starter = Callable[[Path, int], AbstractContextManager["MeasuredBroker"]]
 WARM_UP_FACTOR = 2  # of a size's seconds, for each kind of request
 SIZE_S = 40.0  # a size that took longer is the last of its curve: the next is ten times as large
 FAILURES = (KafkaError, OSError, AssertionError)  # of a load that a broker cannot carry
@@ -57,6 +60,17 @@ def started_kafka(folder: Path, delay_ms: int) -> Iterator[MeasuredBroker]:
         broker.stop()
 
 
+@contextmanager
+def started_kfake(folder: Path, delay_ms: int) -> Iterator[MeasuredBroker]:
+    """A kfake bound to its core; it keeps nothing on disk, and does not have the delay. Raises CannotRun."""
+    with kfake(kfake_program()) as (address, pid):
+        yield MeasuredBroker(KFAKE, address, pid)
+
+
+BROKERS: dict[str, Starter] = {COTERIE: started_coterie, APACHE: started_kafka, KFAKE: started_kfake}
+WITHOUT_DELAY = {KFAKE: "it has no group.initial.rebalance.delay.ms, and the first member of a crew is a group alone"}
+
+
 def curve(broker: MeasuredBroker, axis: str, sizes: Iterable[int], seconds: float) -> Iterator[CostPoint | CurveEnd]:
     """The points of one broker on one axis, and the end of a curve that ends early."""
     load, slow_s = AXES[axis].load, 0.0
@@ -76,13 +90,12 @@ def curve(broker: MeasuredBroker, axis: str, sizes: Iterable[int], seconds: floa
 
 
 def growth(
-    folder: Path, largest: int, seconds: float, with_kafka: bool, axes: Iterable[str] = tuple(AXES)
+    folder: Path, largest: int, seconds: float, peers: Iterable[str], axes: Iterable[str] = tuple(AXES)
 ) -> Iterator[CostPoint | CurveEnd]:
-    """Every curve up to ``largest``; ``seconds`` of each steady load. Raises CannotRun where Apache Kafka cannot be run, or the
-    system has no /proc."""
+    """Every curve up to ``largest``; ``seconds`` of each steady load; ``peers`` are of BROKERS. Raises CannotRun where a peer
+    cannot be run, or the system has no /proc."""
     if not Path("/proc/self/stat").exists():
         raise CannotRun("processor times are read from /proc; run the report on Linux")
-    starters = (started_coterie, started_kafka) if with_kafka else (started_coterie,)
     with ExitStack() as restored:
         if hasattr(os, "sched_setaffinity"):
             restored.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
@@ -90,7 +103,10 @@ def growth(
         for name in axes:
             axis = AXES[name]
             sizes = [size for size in axis.sizes if size <= largest]
-            for start in starters:
-                with start(folder / name / start.__name__, axis.delay_ms) as broker:
+            for measured in (COTERIE, *peers):
+                if axis.delay_ms and measured in WITHOUT_DELAY:
+                    yield CurveEnd(name, measured, sizes[0], WITHOUT_DELAY[measured])
+                    continue
+                with BROKERS[measured](folder / name / measured.replace(" ", "-"), axis.delay_ms) as broker:
                     axis.warm_up(broker.address, WARM_UP_FACTOR * seconds)
                     yield from curve(broker, name, sizes, seconds)

@@ -65,7 +65,9 @@ Examples:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="With --part clients: our client's CPU by operation, beside that of the client in another checkout.",
 )
-@click.option("--report", is_flag=True, help="Measure cost as it grows, beside Apache Kafka, and write the page.")
+@click.option(
+    "--report", is_flag=True, help="Measure cost as it grows, beside Apache Kafka and kfake, and write the page."
+)
 @click.option("--quick", is_flag=True, help="With --report: sizes up to 1,000, and half a second of each load.")
 @click.option(
     "--out",

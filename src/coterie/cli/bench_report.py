@@ -6,13 +6,17 @@ import json
 import tempfile
 import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
-from coterie.bench.growth import growth
+from coterie.bench.beside import KAFKA
+from coterie.bench.growth import APACHE, growth
+from coterie.bench.kfake import NAME as KFAKE
+from coterie.bench.kfake import kfake_program
 from coterie.bench.measure import machine
 from coterie.bench.measurement import SECONDS
 from coterie.broker.disk import raise_open_file_limit
-from coterie.conformance.kafka import VERSIONS, CannotRun, jars
+from coterie.conformance.kafka import CannotRun, jars
 from coterie.console.growth_page import CostPoint, markdown, pictures
 from coterie.console.terminal import write_line
 from coterie.edition import edition
@@ -23,24 +27,25 @@ LARGEST, QUICK_LARGEST, QUICK_S = 10**6, 1_000, 0.5
 
 def write_report(out: Path, quick: bool) -> None:
     """OUT/results/growth.json with every curve, and the page."""
-    try:
-        jars(VERSIONS[-1])
-        with_kafka = True
-    except CannotRun as reason:
-        write_line(f"Apache Kafka is left out: {reason}", color="red", bold=True, err=True)
-        with_kafka = False
+    peers = []
+    for peer, prepare in ((APACHE, partial(jars, KAFKA)), (KFAKE, kfake_program)):
+        try:
+            prepare()
+            peers.append(peer)
+        except CannotRun as reason:
+            write_line(f"{peer} is left out: {reason}", color="red", bold=True, err=True)
     raise_open_file_limit()
     points, ends = [], []
     with tempfile.TemporaryDirectory(prefix="coterie-bench-") as folder:
         limits = (QUICK_LARGEST, QUICK_S) if quick else (LARGEST, SECONDS)
-        for result in growth(Path(folder), *limits, with_kafka):
+        for result in growth(Path(folder), *limits, peers):
             if isinstance(result, CostPoint):
                 points.append(asdict(result))
                 costs = ", ".join(f"{name} {value:,.4g}" for name, value in result.costs.items())
-                write_line(f"{result.broker:12} {result.size:9,} {result.axis:12} {costs}")
+                write_line(f"{result.broker:16} {result.size:9,} {result.axis:12} {costs}")
             else:
                 ends.append(asdict(result))
-                write_line(f"{result.broker:12} {result.size:9,} {result.axis:12} ends: {result.reason}")
+                write_line(f"{result.broker:16} {result.size:9,} {result.axis:12} ends: {result.reason}")
     compiled = "compiled " if edition() == "compiled" else ""
     head = {
         "command": f"./run {compiled}bench --report{' --quick' if quick else ''}",

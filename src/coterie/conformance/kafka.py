@@ -59,19 +59,24 @@ def maven_jars(name: str, wanted: Sequence[tuple[str, str, str]]) -> Path:
     for tool in ("java", "mvn"):
         if shutil.which(tool) is None:
             raise CannotRun(f"{tool} is not on the PATH; on Debian: apt-get install default-jre-headless maven")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coterie" / name
-    if (cache / "complete").exists():
-        return cache / "lib"
-    cache.mkdir(parents=True, exist_ok=True)
+    folder = cache_folder() / name
+    if (folder / "complete").exists():
+        return folder / "lib"
+    folder.mkdir(parents=True, exist_ok=True)
     text = _POM.format(name=name, wanted="".join(_DEPENDENCY.format(*w) for w in wanted))
-    (cache / "pom.xml").write_text(text)
-    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={cache / 'lib'}"]
-    done = subprocess.run(command, cwd=cache, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    (folder / "pom.xml").write_text(text)
+    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={folder / 'lib'}"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode:
         first = next((line for line in done.stdout.splitlines() if "ERROR" in line), "no reason given")
         raise CannotRun(f"Maven could not fetch {name}: {first}")
-    (cache / "complete").touch()
-    return cache / "lib"
+    (folder / "complete").touch()
+    return folder / "lib"
+
+
+def cache_folder() -> Path:
+    """The folder of what was fetched and built once."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coterie"
 
 
 def on_zookeeper(version: str) -> bool:

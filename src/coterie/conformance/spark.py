@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from coterie.conformance.kafka import CannotRun, maven_jars
+from coterie.conformance.kafka import CannotRun, cache_folder, maven_jars
 from coterie.conformance.spark_cases import CASES
 from coterie.conformance.spark_connector import BETWEEN, PARTITIONS, ROUNDS
 from coterie.conformance.spark_options import OURS, THEIRS, as_dict, compare, make_topics
@@ -36,7 +36,7 @@ def connector_jars() -> str:
 
 def peer_python() -> Path:
     """The Python of an environment that has that Spark, made the first time. Raises CannotRun."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coterie" / f"pyspark-{PEER_SPARK}"
+    cache = cache_folder() / f"pyspark-{PEER_SPARK}"
     python = cache / "bin" / "python"
     if not (cache / "complete").exists():
         for command in (

@@ -7,18 +7,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 from coterie.client import Admin, Consumer, KafkaError, Producer
 from coterie.conformance.client import read, until
-from coterie.conformance.kafka import CannotRun, end, maven_jars
+from coterie.conformance.go_programs import FRANZ_GO, go_program
+from coterie.conformance.kafka import end, maven_jars
 
 SPRING, MIRROR = "3.3.4", "3.9.1"
-FRANZ_GO, KADM = "v1.22.2", "v1.19.0"
-PROGRAM_LIMIT_S, BUILD_LIMIT_S = 180.0, 900.0
+KADM = "v1.19.0"
+PROGRAM_LIMIT_S = 180.0
 NO_END = 124  # the exit code of a program that was killed after its limit, as timeout(1) has it
 MIRRORED_RECORDS = 20
 EARLIEST = -2  # the start of the log, to ListOffsets
@@ -38,17 +38,12 @@ def spring_kafka_admin(server: str, folder: Path) -> Printed:
 
 def franz_go_version_guess(server: str, folder: Path) -> Printed:
     """The version that franz-go takes the broker for, by its ApiVersions. Raises CannotRun."""
-    if shutil.which("go") is None:
-        raise CannotRun("go is not on the PATH; on Debian: apt-get install golang")
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "main.go").write_text(Path(__file__).with_name("version_guess.go").read_text())
-    if not (folder / "go.mod").exists():
-        wanted = [f"github.com/twmb/franz-go@{FRANZ_GO}", f"github.com/twmb/franz-go/pkg/kadm@{KADM}"]
-        for command in (["go", "mod", "init", "guess"], ["go", "get", *wanted], ["go", "build", "-o", "guess", "."]):
-            exit_code, printed = output_of(command, folder, BUILD_LIMIT_S)
-            if exit_code:
-                raise CannotRun(f"{' '.join(command)}: {printed.strip()[-300:]}")
-    return output_of(["./guess", server], folder)
+    program = go_program(
+        Path(__file__).with_name("version_guess.go"),
+        f"github.com/twmb/franz-go@{FRANZ_GO}",
+        f"github.com/twmb/franz-go/pkg/kadm@{KADM}",
+    )
+    return output_of([str(program), server], folder)
 
 
 def output_of(command: list[str], folder: Path, limit_s: float = PROGRAM_LIMIT_S) -> Printed:

@@ -67,6 +67,10 @@ MEASURES = {
     "fetch_us": ("processor time of a Fetch request", "µs"),
     "memory_mb": ("resident memory of the broker", "MB"),
 }
+# By the first word of a broker's name: what its costs leave out.
+BROKER_NOTES = {
+    "kfake": "kfake, the broker of franz-go's tests, keeps everything in memory: no file stands behind a commit."
+}
 Pairs = Sequence[tuple[float, float]]
 
 
@@ -113,6 +117,7 @@ def markdown(results: Mapping[str, Any], folder: str) -> str:
             "constant, the whole grows linearly.\n"
         ),
         _slopes(points),
+        *(f"{note}\n" for note in _notes(points)),
     ]
     for axis in dict.fromkeys(point.axis for point in points):
         mine = [point for point in points if point.axis == axis]
@@ -155,6 +160,11 @@ def _measures(points: Iterable[CostPoint], axis: str) -> list[str]:
 def _pairs(points: Iterable[CostPoint], axis: str, broker: str, measure: str) -> list[tuple[float, float]]:
     mine = [point for point in points if (point.axis, point.broker) == (axis, broker)]
     return [(point.size, point.costs[measure]) for point in mine if point.costs.get(measure, 0) > 0]
+
+
+def _notes(points: Iterable[CostPoint]) -> list[str]:
+    names = {point.broker.split()[0] for point in points}
+    return [note for name, note in BROKER_NOTES.items() if name in names]
 
 
 def _slopes(points: Sequence[CostPoint]) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.conformance.clients.steps import EVERY_TOPIC_SETTING, GROUP, PARTITIONS, RECORDS, TOPIC, TRANSACTION
-from coterie.conformance.kafka import CannotRun
+from coterie.conformance.kafka import CannotRun, cache_folder
 
 LIMIT_S = 300.0
 ENDED = "the script's end"
@@ -97,7 +97,7 @@ ACCEPTED: tuple[tuple[str, str, str], ...] = (
 
 def environment(program: Program) -> list[str]:
     """The command that runs the client's script, its packages installed the first time. Raises CannotRun."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coterie" / "clients"
+    cache = cache_folder() / "clients"
     folder = cache / program.package.replace("==", "-").replace("@", "-")
     python = folder / "bin" / "python"
     if not (folder / "complete").exists():

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coterie.conformance.clients.programs import PROGRAMS, environment
+from coterie.conformance.go_programs import BUILD_LIMIT_S, FRANZ_GO, go_program
 from coterie.conformance.kafka import CannotRun, jars
-from coterie.conformance.tools_programs import BUILD_LIMIT_S, FRANZ_GO, output_of
+from coterie.conformance.tools_programs import output_of
 
 HERE = Path(__file__).parent
 KAFKA = "4.3.0"
@@ -44,16 +45,9 @@ def prepare_java(folder: Path) -> list[str]:
     return ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", quiet, "-cp", f"{folder}:{lib}/*", "Member"]
 
 
-def prepare_go(folder: Path) -> list[str]:
+def prepare_go(_: Path) -> list[str]:
     """Raises CannotRun."""
-    if shutil.which("go") is None:
-        raise CannotRun("go is not on the PATH; on Debian: apt-get install golang")
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "main.go").write_text((HERE / "member.go").read_text())
-    wanted = f"github.com/twmb/franz-go/pkg/kgo@{FRANZ_GO}"
-    for command in (["go", "mod", "init", "member"], ["go", "get", wanted], ["go", "build", "-o", "member", "."]):
-        _built(command, folder)
-    return [str(folder / "member")]
+    return [str(go_program(HERE / "member.go", f"github.com/twmb/franz-go/pkg/kgo@{FRANZ_GO}"))]
 
 
 def prepare_confluent(_: Path) -> list[str]:

@@ -1,0 +1,48 @@
+"""Programs in Go, of one file each, built in the user's cache the first time and when the file or a module changes."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+from coterie.conformance.kafka import CannotRun, cache_folder
+
+FRANZ_GO = "v1.22.2"
+BUILD_LIMIT_S = 900.0
+
+
+def go_program(source: Path, *modules: str) -> Path:
+    """The program built of ``source`` and these modules ("PATH@VERSION"). Raises CannotRun."""
+    if shutil.which("go") is None:
+        raise CannotRun("go is not on the PATH; on Debian: apt-get install golang")
+    text = source.read_bytes()
+    digest = hashlib.sha256(b"\n".join([text, *(module.encode() for module in modules)])).hexdigest()
+    folder = cache_folder() / f"go-{source.stem}-{digest[:12]}"
+    program = folder / source.stem
+    if program.exists():
+        return program
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "main.go").write_bytes(text)
+    building = program.with_suffix(".building")
+    for command in (
+        ["go", "mod", "init", source.stem],
+        ["go", "get", *modules],
+        ["go", "build", "-o", str(building), "."],
+    ):
+        _run(command, folder)
+    building.rename(program)
+    return program
+
+
+def _run(command: list[str], folder: Path) -> None:
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=BUILD_LIMIT_S
+        )
+    except subprocess.TimeoutExpired as late:
+        raise CannotRun(f"{' '.join(command)}: no end within {BUILD_LIMIT_S:g} s") from late
+    if done.returncode:
+        raise CannotRun(f"{' '.join(command)}: {done.stderr.strip()[-300:]}")
