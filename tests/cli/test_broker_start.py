@@ -16,6 +16,8 @@ from coterie.broker.disk import folder_trouble
 from coterie.cli import main
 from coterie.cli.broker import is_loopback
 
+MESSAGES = 21  # modules that the coordinator and the logs use; the number may only fall
+
 
 def start(*arguments: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "coterie", "broker", "--listen", "127.0.0.1:0", *arguments]
@@ -39,6 +41,10 @@ def test_a_lone_broker_imports_what_it_needs() -> None:
     assert not imported & {"javaproperties", "kazoo", "http.server"}
     # Needed by the first pattern and the first compressed batch alone; 4 MB.
     assert not imported & {"re2", "cramjam"}
+    # Handlers, and the messages of requests, come with the first request of their API.
+    assert not {name for name in imported if name.startswith("coterie.broker.handlers.")}
+    messages = {name for name in imported if name.startswith("coterie.wire.messages.")}
+    assert len(messages) <= MESSAGES, sorted(messages)
 
 
 def test_a_folder_below_a_file(tmp_path: Path) -> None:

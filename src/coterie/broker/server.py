@@ -275,6 +275,9 @@ class AcceptedConnection(asyncio.Protocol):
         except UNREADABLE as error:
             self._cut_off(f"a request that cannot be read: {error}")
             return False
+        except OSError as absent:  # the messages of its API cannot be imported: no descriptor is left
+            self._cut_off(f"a request whose messages cannot be loaded: {absent}; a later one may be served")
+            return False
         if route.api_key == API_VERSIONS_KEY and request.client_software_name:
             software = Software(request.client_software_name, request.client_software_version)
             call = calls.named(software, route.version)

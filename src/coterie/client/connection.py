@@ -333,6 +333,6 @@ class Connection(asyncio.Protocol):
 
 
 def answer_type(request: Message) -> Any:
-    """The class of a request's answer, which is of the same module. `wire.apis` would import the messages of every API."""
+    """The class of a request's answer, which is of the same module."""
     kind = type(request)
     return getattr(sys.modules[kind.__module__], f"{kind.__name__.removesuffix('Request')}Response")

@@ -1,106 +1,25 @@
-"""The one list of APIs that the broker serves (`APIS`; `CLUSTER_APIS` in a cluster): key, messages, advertised versions.
+"""The one list of APIs that the broker serves (`APIS`; `CLUSTER_APIS` in a cluster): key, name, advertised versions.
 
 A version is advertised only when it is implemented right. Oldest: the first that was published of every API that
 clients of Kafka 0.8 to 1.1 need (Apache Kafka 4 has dropped them); of the others the minimum of Apache Kafka 4. Newest:
 the newest that exists, except where a version promises what this broker does not have.
+
+The messages of an API are imported when they are first used: of those here, a broker uses few.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 
 from coterie.wire.declaration import Message
 from coterie.wire.fields import Versions
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
-from coterie.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
-from coterie.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from coterie.wire.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-)
-from coterie.wire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
-from coterie.wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-)
-from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from coterie.wire.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
-from coterie.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
-from coterie.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
-from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from coterie.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from coterie.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from coterie.wire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from coterie.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from coterie.wire.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
-from coterie.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-from coterie.wire.messages.describe_delegation_token import (
-    DescribeDelegationTokenRequest,
-    DescribeDelegationTokenResponse,
-)
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from coterie.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from coterie.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
-from coterie.wire.messages.describe_topic_partitions import (
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-)
-from coterie.wire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
-from coterie.wire.messages.describe_user_scram_credentials import (
-    DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
-)
-from coterie.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from coterie.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
-from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
-from coterie.wire.messages.fetch import FetchRequest, FetchResponse
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from coterie.wire.messages.get_telemetry_subscriptions import (
-    GetTelemetrySubscriptionsRequest,
-    GetTelemetrySubscriptionsResponse,
-)
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from coterie.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from coterie.wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
-from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from coterie.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from coterie.wire.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-)
-from coterie.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
-from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from coterie.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
-from coterie.wire.messages.produce import ProduceRequest, ProduceResponse
-from coterie.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
-from coterie.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
-from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from coterie.wire.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from coterie.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from coterie.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from coterie.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from coterie.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from coterie.wire.messages.api_versions import ApiVersion
 from coterie.wire.topic_names import LAST_WITHOUT_IDS
+
+_INNER_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,81 +28,94 @@ class Api:
 
     key: int
     name: str
-    request: type[Message]
-    response: type[Message]
     advertised: Versions
     hidden: bool = False  # served, but not told in ApiVersions: coterie's own
 
+    @property
+    def request(self) -> type[Message]:
+        return _message(self.name, "Request")
 
-def _api(request: type[Message], response: type[Message], advertised: str = "", *, hidden: bool = False) -> Api:
-    versions = Versions.parse(advertised) if advertised else request.versions
-    return Api(request.api_key, request.__name__.removesuffix("Request"), request, response, versions, hidden)
+    @property
+    def response(self) -> type[Message]:
+        return _message(self.name, "Response")
+
+
+@cache
+def _message(api: str, kind: str) -> type[Message]:
+    """The class of an API's message, from the module in `messages` that is named after the API."""
+    module = import_module(f"coterie.wire.messages.{_INNER_CAPITAL.sub('_', api).lower()}")
+    message: type[Message] = getattr(module, f"{api}{kind}")
+    return message
+
+
+def _api(key: int, name: str, advertised: str, *, hidden: bool = False) -> Api:
+    return Api(key, name, Versions.parse(advertised), hidden)
 
 
 APIS: dict[int, Api] = {
     api.key: api
     for api in (
-        _api(ProduceRequest, ProduceResponse),
-        _api(FetchRequest, FetchResponse),
-        _api(ListOffsetsRequest, ListOffsetsResponse, "0-10"),
-        _api(MetadataRequest, MetadataResponse),
-        _api(OffsetCommitRequest, OffsetCommitResponse),
-        _api(OffsetFetchRequest, OffsetFetchResponse),
-        _api(FindCoordinatorRequest, FindCoordinatorResponse),
-        _api(JoinGroupRequest, JoinGroupResponse),
-        _api(HeartbeatRequest, HeartbeatResponse),
-        _api(LeaveGroupRequest, LeaveGroupResponse),
-        _api(SyncGroupRequest, SyncGroupResponse),
-        _api(DescribeGroupsRequest, DescribeGroupsResponse),
-        _api(ListGroupsRequest, ListGroupsResponse),
-        _api(ApiVersionsRequest, ApiVersionsResponse),
-        _api(CreateTopicsRequest, CreateTopicsResponse),
-        _api(DeleteTopicsRequest, DeleteTopicsResponse),
-        _api(DeleteRecordsRequest, DeleteRecordsResponse),
-        _api(InitProducerIdRequest, InitProducerIdResponse, "0-5"),
-        _api(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
-        _api(AddPartitionsToTxnRequest, AddPartitionsToTxnResponse),
-        _api(AddOffsetsToTxnRequest, AddOffsetsToTxnResponse),
-        _api(EndTxnRequest, EndTxnResponse),
-        _api(WriteTxnMarkersRequest, WriteTxnMarkersResponse),
-        _api(TxnOffsetCommitRequest, TxnOffsetCommitResponse),
-        _api(DescribeConfigsRequest, DescribeConfigsResponse),
-        _api(IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
-        _api(AlterConfigsRequest, AlterConfigsResponse),
-        _api(ListConfigResourcesRequest, ListConfigResourcesResponse),
-        _api(CreatePartitionsRequest, CreatePartitionsResponse),
-        _api(DeleteGroupsRequest, DeleteGroupsResponse),
-        _api(OffsetDeleteRequest, OffsetDeleteResponse),
-        _api(DescribeClusterRequest, DescribeClusterResponse),
-        _api(DescribeAclsRequest, DescribeAclsResponse),
-        _api(CreateAclsRequest, CreateAclsResponse),
-        _api(DeleteAclsRequest, DeleteAclsResponse),
-        _api(AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse),
-        _api(DescribeLogDirsRequest, DescribeLogDirsResponse),
-        _api(CreateDelegationTokenRequest, CreateDelegationTokenResponse),
-        _api(RenewDelegationTokenRequest, RenewDelegationTokenResponse),
-        _api(ExpireDelegationTokenRequest, ExpireDelegationTokenResponse),
-        _api(DescribeDelegationTokenRequest, DescribeDelegationTokenResponse),
-        _api(ElectLeadersRequest, ElectLeadersResponse),
-        _api(AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse),
-        _api(ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse),
-        _api(DescribeClientQuotasRequest, DescribeClientQuotasResponse),
-        _api(AlterClientQuotasRequest, AlterClientQuotasResponse),
-        _api(DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse),
-        _api(AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse),
-        _api(UpdateFeaturesRequest, UpdateFeaturesResponse),
-        _api(UnregisterBrokerRequest, UnregisterBrokerResponse),
-        _api(DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse),
-        _api(DescribeProducersRequest, DescribeProducersResponse),
-        _api(DescribeTransactionsRequest, DescribeTransactionsResponse),
-        _api(ListTransactionsRequest, ListTransactionsResponse),
-        _api(SaslHandshakeRequest, SaslHandshakeResponse),
-        _api(SaslAuthenticateRequest, SaslAuthenticateResponse),
-        _api(ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse),
-        _api(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse),
-        _api(GetTelemetrySubscriptionsRequest, GetTelemetrySubscriptionsResponse),
-        _api(PushTelemetryRequest, PushTelemetryResponse),
-        _api(ExplainGroupRequest, ExplainGroupResponse, hidden=True),
+        _api(0, "Produce", "0-13"),
+        _api(1, "Fetch", "0-18"),
+        _api(2, "ListOffsets", "0-10"),
+        _api(3, "Metadata", "0-13"),
+        _api(8, "OffsetCommit", "0-10"),
+        _api(9, "OffsetFetch", "0-10"),
+        _api(10, "FindCoordinator", "0-6"),
+        _api(11, "JoinGroup", "0-9"),
+        _api(12, "Heartbeat", "0-4"),
+        _api(13, "LeaveGroup", "0-5"),
+        _api(14, "SyncGroup", "0-5"),
+        _api(15, "DescribeGroups", "0-6"),
+        _api(16, "ListGroups", "0-5"),
+        _api(18, "ApiVersions", "0-4"),
+        _api(19, "CreateTopics", "0-7"),
+        _api(20, "DeleteTopics", "0-6"),
+        _api(21, "DeleteRecords", "0-2"),
+        _api(22, "InitProducerId", "0-5"),
+        _api(23, "OffsetForLeaderEpoch", "0-4"),
+        _api(24, "AddPartitionsToTxn", "0-5"),
+        _api(25, "AddOffsetsToTxn", "0-4"),
+        _api(26, "EndTxn", "0-5"),
+        _api(27, "WriteTxnMarkers", "0-2"),
+        _api(28, "TxnOffsetCommit", "0-5"),
+        _api(32, "DescribeConfigs", "0-4"),
+        _api(44, "IncrementalAlterConfigs", "0-1"),
+        _api(33, "AlterConfigs", "0-2"),
+        _api(74, "ListConfigResources", "0-1"),
+        _api(37, "CreatePartitions", "0-3"),
+        _api(42, "DeleteGroups", "0-2"),
+        _api(47, "OffsetDelete", "0"),
+        _api(60, "DescribeCluster", "0-2"),
+        _api(29, "DescribeAcls", "0-3"),
+        _api(30, "CreateAcls", "0-3"),
+        _api(31, "DeleteAcls", "0-3"),
+        _api(34, "AlterReplicaLogDirs", "0-2"),
+        _api(35, "DescribeLogDirs", "0-5"),
+        _api(38, "CreateDelegationToken", "0-3"),
+        _api(39, "RenewDelegationToken", "0-2"),
+        _api(40, "ExpireDelegationToken", "0-2"),
+        _api(41, "DescribeDelegationToken", "0-3"),
+        _api(43, "ElectLeaders", "0-2"),
+        _api(45, "AlterPartitionReassignments", "0-1"),
+        _api(46, "ListPartitionReassignments", "0"),
+        _api(48, "DescribeClientQuotas", "0-1"),
+        _api(49, "AlterClientQuotas", "0-1"),
+        _api(50, "DescribeUserScramCredentials", "0"),
+        _api(51, "AlterUserScramCredentials", "0"),
+        _api(57, "UpdateFeatures", "0-2"),
+        _api(64, "UnregisterBroker", "0"),
+        _api(75, "DescribeTopicPartitions", "0"),
+        _api(61, "DescribeProducers", "0"),
+        _api(65, "DescribeTransactions", "0"),
+        _api(66, "ListTransactions", "0-2"),
+        _api(17, "SaslHandshake", "0-1"),
+        _api(36, "SaslAuthenticate", "0-2"),
+        _api(68, "ConsumerGroupHeartbeat", "0-1"),
+        _api(69, "ConsumerGroupDescribe", "0-1"),
+        _api(71, "GetTelemetrySubscriptions", "0"),
+        _api(72, "PushTelemetry", "0"),
+        _api(30000, "ExplainGroup", "0", hidden=True),
     )
 }
 
@@ -192,10 +124,10 @@ APIS: dict[int, Api] = {
 CLUSTER_APIS: dict[int, Api] = {
     api.key: api
     for api in (
-        _api(LeaderAndIsrRequest, LeaderAndIsrResponse),
-        _api(StopReplicaRequest, StopReplicaResponse),
-        _api(UpdateMetadataRequest, UpdateMetadataResponse),
-        _api(ControlledShutdownRequest, ControlledShutdownResponse),
+        _api(4, "LeaderAndIsr", "0-4"),
+        _api(5, "StopReplica", "0-3"),
+        _api(6, "UpdateMetadata", "0-6"),
+        _api(7, "ControlledShutdown", "1-3"),
     )
 }
 

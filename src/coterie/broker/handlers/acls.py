@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coterie.broker.calls import Call
+from coterie.broker.services import Handler
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from coterie.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
@@ -21,3 +22,6 @@ def handle_create_acls(broker: object, request: CreateAclsRequest, call: Call) -
 
 def handle_delete_acls(broker: object, request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
     return DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(_CODE, _TEXT) for _ in request.filters])
+
+
+HANDLERS: dict[int, Handler] = {29: handle_describe_acls, 30: handle_create_acls, 31: handle_delete_acls}

@@ -15,7 +15,7 @@ from coterie.broker.handlers.alterations import (
 )
 from coterie.broker.kept_configs import ResourceType
 from coterie.broker.pending import Pending
-from coterie.broker.services import ConfigServices
+from coterie.broker.services import ConfigServices, Handler
 from coterie.broker.settings.changes import Change, Operation
 from coterie.wire.declaration import Message
 from coterie.wire.errors import Refusal
@@ -114,3 +114,6 @@ def _current(broker: ConfigServices, alteration: Alteration) -> Mapping[str, str
     if alteration.resource_type not in ResourceType.__members__.values():
         return {}
     return broker.kept_configs.of(ResourceType(alteration.resource_type), alteration.name)
+
+
+HANDLERS: dict[int, Handler] = {33: handle_alter_configs, 44: handle_incremental_alter_configs}

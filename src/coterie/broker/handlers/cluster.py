@@ -11,7 +11,7 @@ from coterie.broker.calls import Call
 from coterie.broker.cluster_view import LiveBroker
 from coterie.broker.features import supported_features
 from coterie.broker.pending import Pending
-from coterie.broker.services import ClusterServices
+from coterie.broker.services import ClusterServices, Handler
 from coterie.broker.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic, is_legal_name
 from coterie.broker.turns import distinct
 from coterie.wire.declaration import Message
@@ -226,3 +226,12 @@ def handle_find_coordinator(
     return FindCoordinatorResponse(
         error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
     )
+
+
+HANDLERS: dict[int, Handler] = {
+    3: handle_metadata,
+    10: handle_find_coordinator,
+    18: handle_api_versions,
+    60: handle_describe_cluster,
+    64: handle_unregister_broker,
+}

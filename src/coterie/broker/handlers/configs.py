@@ -10,7 +10,7 @@ from coterie.broker.handlers.alterations import check_broker_name
 from coterie.broker.kept_configs import ResourceType
 from coterie.broker.loggers import logger_levels
 from coterie.broker.pending import Pending
-from coterie.broker.services import ConfigServices
+from coterie.broker.services import ConfigServices, Handler
 from coterie.broker.settings import (
     BROKER_SETTINGS,
     TOPIC_SETTINGS,
@@ -225,3 +225,6 @@ def handle_list_config_resources(
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     resources = [ConfigResource(name, kind) for kind, every in names.items() if kind in wanted for name in every]
     return ListConfigResourcesResponse(config_resources=resources)
+
+
+HANDLERS: dict[int, Handler] = {32: handle_describe_configs, 74: handle_list_config_resources}

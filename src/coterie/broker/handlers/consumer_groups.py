@@ -9,7 +9,7 @@ from coterie.broker.calls import Call
 from coterie.broker.features import GROUP_VERSION
 from coterie.broker.handlers.groups import submit
 from coterie.broker.pending import Pending
-from coterie.broker.services import GroupServices
+from coterie.broker.services import GroupServices, Handler
 from coterie.broker.turns import distinct
 from coterie.coordinator.consumer.describe import describe_consumer_group
 from coterie.wire.declaration import Message
@@ -69,3 +69,6 @@ def _described(broker: GroupServices, group_id: str) -> DescribedGroup:
     config = broker.groups.config_of(group_id)
     image = broker.groups.topics_view.image()
     return describe_consumer_group(group, group_id, image, config.consumer_group_assignors)
+
+
+HANDLERS: dict[int, Handler] = {68: handle_consumer_group_heartbeat, 69: handle_consumer_group_describe}

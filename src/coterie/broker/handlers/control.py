@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from coterie.broker.calls import Call, CannotAnswer
 from coterie.broker.pending import Pending
-from coterie.broker.services import ControlServices
+from coterie.broker.services import ControlServices, Handler
 from coterie.wire.declaration import Message
 from coterie.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from coterie.wire.messages.leader_and_isr import LeaderAndIsrRequest
@@ -40,3 +40,11 @@ def handle_controlled_shutdown(
     broker: ControlServices, request: ControlledShutdownRequest, call: Call
 ) -> Message | Pending:
     return _control(broker, request.api_key, call).controlled_shutdown(request)
+
+
+HANDLERS: dict[int, Handler] = {
+    4: handle_leader_and_isr,
+    5: handle_stop_replica,
+    6: handle_update_metadata,
+    7: handle_controlled_shutdown,
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coterie.broker.calls import Call
+from coterie.broker.services import Handler
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from coterie.wire.messages.describe_delegation_token import (
@@ -38,3 +39,11 @@ def handle_describe_delegation_token(
     broker: object, request: DescribeDelegationTokenRequest, call: Call
 ) -> DescribeDelegationTokenResponse:
     return DescribeDelegationTokenResponse(_CODE)
+
+
+HANDLERS: dict[int, Handler] = {
+    38: handle_create_delegation_token,
+    39: handle_renew_delegation_token,
+    40: handle_expire_delegation_token,
+    41: handle_describe_delegation_token,
+}

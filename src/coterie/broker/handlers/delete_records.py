@@ -8,7 +8,7 @@ from collections.abc import Callable
 from coterie.broker.calls import Call
 from coterie.broker.pending import Pending
 from coterie.broker.scheduling import Timer
-from coterie.broker.services import RecordServices
+from coterie.broker.services import Handler, RecordServices
 from coterie.broker.topic import INTERNAL_TOPICS, code_of
 from coterie.log.retention import delete_records
 from coterie.replication.states import ReplicaRefusal, TopicPartition
@@ -145,3 +145,6 @@ class _LowWatermarkWait:
                 watchers.pop(watcher, None)
                 if not watchers:
                     self._broker.member.manager.low_watermark_watchers.pop(partition, None)
+
+
+HANDLERS: dict[int, Handler] = {21: handle_delete_records}

@@ -6,7 +6,7 @@ import logging
 
 from coterie.broker.calls import Call
 from coterie.broker.features import FeatureUpdate, UpgradeType
-from coterie.broker.services import ClusterServices
+from coterie.broker.services import ClusterServices, Handler
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.update_features import (
     FeatureUpdateKey,
@@ -39,3 +39,6 @@ def _upgrade_type(update: FeatureUpdateKey, call: Call) -> int:
     if call.api_version >= 1:
         return update.upgrade_type
     return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
+
+
+HANDLERS: dict[int, Handler] = {57: handle_update_features}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from coterie.broker.calls import Call
 from coterie.broker.fetch_sessions import Fetch, FetchedPartition, Read, is_consumer
 from coterie.broker.pending import Pending
-from coterie.broker.services import FetchServices
+from coterie.broker.services import FetchServices, Handler
 from coterie.broker.topic import NO_LEADER_EPOCH, Partition
 from coterie.broker.topics import Topics
 from coterie.log.epoch_cache import UNDEFINED_OFFSET
@@ -271,3 +271,6 @@ def _read_log(
     data = PartitionData(wanted.partition, ErrorCode.NONE, *watermarks)
     data.records, data.aborted_transactions = records, aborted
     return data
+
+
+HANDLERS: dict[int, Handler] = {1: handle_fetch}

@@ -10,7 +10,7 @@ from coterie.broker.calls import Call
 from coterie.broker.explaining import explained
 from coterie.broker.groups import GroupCoordinator
 from coterie.broker.pending import Pending
-from coterie.broker.services import GroupServices
+from coterie.broker.services import GroupServices, Handler
 from coterie.broker.turns import distinct
 from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.commands import Command, DeleteGroup
@@ -132,3 +132,15 @@ def handle_delete_groups(
         else:
             part.notify = lambda part=part: one_done(part)
     return pending
+
+
+HANDLERS: dict[int, Handler] = {
+    11: handle_join_group,
+    12: handle_heartbeat,
+    13: handle_leave_group,
+    14: handle_sync_group,
+    15: handle_describe_groups,
+    16: handle_list_groups,
+    42: handle_delete_groups,
+    30000: handle_explain_group,
+}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 from coterie.broker.calls import Call
-from coterie.broker.services import LogDirServices
+from coterie.broker.services import Handler, LogDirServices
 from coterie.broker.topic import is_legal_name
 from coterie.broker.topics import Topics
 from coterie.wire.errors import ErrorCode, Refusal
@@ -91,3 +91,6 @@ def _move(broker: LogDirServices, path: str, topic: str, index: int) -> ErrorCod
     except Refusal as refusal:
         return refusal.code
     return ErrorCode.NONE if partition.is_stored else ErrorCode.REPLICA_NOT_AVAILABLE
+
+
+HANDLERS: dict[int, Handler] = {34: handle_alter_replica_log_dirs, 35: handle_describe_log_dirs}

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 from coterie.broker.calls import Call
 from coterie.broker.handlers.groups import submit
 from coterie.broker.pending import Pending
-from coterie.broker.services import GroupServices
+from coterie.broker.services import GroupServices, Handler
 from coterie.broker.turns import distinct
 from coterie.coordinator.consumer.commits import check_fetch
 from coterie.coordinator.consumer.state import ConsumerGroup
@@ -200,3 +200,6 @@ def _unknown_topic(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     results = [OffsetDeleteResponsePartition(p.partition_index, code) for p in topic.partitions]
     return OffsetDeleteResponseTopic(topic.name, results)
+
+
+HANDLERS: dict[int, Handler] = {8: handle_offset_commit, 9: handle_offset_fetch, 47: handle_offset_delete}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coterie.broker.calls import Call
 from coterie.broker.quotas import Component, Entity
-from coterie.broker.services import ClientServices
+from coterie.broker.services import ClientServices, Handler
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages import alter_client_quotas, describe_client_quotas
 from coterie.wire.messages.alter_client_quotas import (
@@ -66,3 +66,6 @@ def handle_alter_client_quotas(
             for entity, refusal in results.items()
         ]
     )
+
+
+HANDLERS: dict[int, Handler] = {48: handle_describe_client_quotas, 49: handle_alter_client_quotas}

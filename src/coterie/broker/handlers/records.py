@@ -12,7 +12,7 @@ from coterie.broker.calls import Call, CannotAnswer
 from coterie.broker.handlers.produce_wait import ProduceWait
 from coterie.broker.pending import Pending
 from coterie.broker.replica_effects import AppendToken
-from coterie.broker.services import RecordServices
+from coterie.broker.services import Handler, RecordServices
 from coterie.broker.topic import INTERNAL_TOPICS, JOURNAL_CLIENT_ID, Partition
 from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODUCE_V2_FROM, Claim
 from coterie.journal import TOPIC as JOURNAL_TOPIC
@@ -343,3 +343,6 @@ def handle_offset_for_leader_epoch(
             topic_response.partitions.append(result)
         response.topics.append(topic_response)
     return response
+
+
+HANDLERS: dict[int, Handler] = {0: handle_produce, 2: handle_list_offsets, 23: handle_offset_for_leader_epoch}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coterie.broker.calls import Call
 from coterie.broker.pending import Pending
-from coterie.broker.services import ReplicaServices, TopicServices
+from coterie.broker.services import Handler, ReplicaServices, TopicServices
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -108,3 +108,10 @@ def handle_list_partition_reassignments(
     if broker.member is not None:
         return broker.member.commands.list_reassignments(request)
     return ListPartitionReassignmentsResponse()
+
+
+HANDLERS: dict[int, Handler] = {
+    43: handle_elect_leaders,
+    45: handle_alter_partition_reassignments,
+    46: handle_list_partition_reassignments,
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coterie.broker.calls import Call
+from coterie.broker.services import Handler
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -15,3 +16,6 @@ def handle_sasl_handshake(broker: object, request: SaslHandshakeRequest, call: C
 def handle_sasl_authenticate(broker: object, request: SaslAuthenticateRequest, call: Call) -> SaslAuthenticateResponse:
     text = "SASL is not enabled on this listener; connect without it"
     return SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, text)
+
+
+HANDLERS: dict[int, Handler] = {17: handle_sasl_handshake, 36: handle_sasl_authenticate}

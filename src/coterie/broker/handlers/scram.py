@@ -6,7 +6,7 @@ from collections import Counter
 
 from coterie.broker.calls import Call
 from coterie.broker.scram_credentials import Credential
-from coterie.broker.services import ClientServices
+from coterie.broker.services import ClientServices, Handler
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -57,3 +57,6 @@ def handle_alter_user_scram_credentials(
             for user, refusal in results.items()
         ]
     )
+
+
+HANDLERS: dict[int, Handler] = {50: handle_describe_user_scram_credentials, 51: handle_alter_user_scram_credentials}

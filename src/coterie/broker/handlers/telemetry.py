@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coterie.broker.calls import Call
-from coterie.broker.services import ClientServices
+from coterie.broker.services import ClientServices, Handler
 from coterie.broker.telemetry import COMPRESSION_TYPES, Push
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.get_telemetry_subscriptions import (
@@ -61,3 +61,6 @@ def _attributes(call: Call) -> dict[str, str]:
         "client_source_address": call.host.removeprefix("/"),
         "client_source_port": str(call.port),
     }
+
+
+HANDLERS: dict[int, Handler] = {71: handle_get_telemetry_subscriptions, 72: handle_push_telemetry}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from coterie.broker.authorized_operations import TOPIC_OPERATIONS
 from coterie.broker.calls import Call
 from coterie.broker.cluster_view import ClusterView
-from coterie.broker.services import TopicServices
+from coterie.broker.services import Handler, TopicServices
 from coterie.broker.topic import Topic, is_legal_name
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.describe_topic_partitions import (
@@ -74,3 +74,6 @@ def _page(topic: Topic, first: int, count: int, cluster: ClusterView) -> Describ
     return DescribeTopicPartitionsResponseTopic(
         ErrorCode.NONE, topic.name, topic.topic_id, topic.internal, partitions, TOPIC_OPERATIONS
     )
+
+
+HANDLERS: dict[int, Handler] = {75: handle_describe_topic_partitions}

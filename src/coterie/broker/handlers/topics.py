@@ -9,7 +9,7 @@ from collections.abc import Generator
 from coterie.broker.calls import Call
 from coterie.broker.handlers.configs import created_configs
 from coterie.broker.pending import Pending
-from coterie.broker.services import TopicServices
+from coterie.broker.services import Handler, TopicServices
 from coterie.broker.topic import INTERNAL_TOPICS, MAX_PARTITIONS, Topic
 from coterie.broker.turns import finish
 from coterie.wire.declaration import Message
@@ -211,3 +211,6 @@ def _to_delete(broker: TopicServices, state: DeleteTopicState) -> Topic:
     if topic.internal:
         raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic cannot be deleted")
     return topic
+
+
+HANDLERS: dict[int, Handler] = {19: handle_create_topics, 20: handle_delete_topics, 37: handle_create_partitions}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from coterie.broker.calls import Call
 from coterie.broker.patterns import BadPattern, matcher
-from coterie.broker.services import TransactionServices
+from coterie.broker.services import Handler, TransactionServices
 from coterie.broker.topic import check_name
 from coterie.broker.transactions import TransactionCoordinator
 from coterie.coordinator.transactions.describe import KNOWN_STATES, describe_transaction, list_transactions
@@ -120,3 +120,10 @@ def _matcher(pattern: str | None) -> Callable[[str], bool]:
         return matcher(pattern)
     except BadPattern as error:
         raise Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION) from error
+
+
+HANDLERS: dict[int, Handler] = {
+    61: handle_describe_producers,
+    65: handle_describe_transactions,
+    66: handle_list_transactions,
+}

@@ -11,7 +11,7 @@ from coterie.broker.calls import Call
 from coterie.broker.handlers.groups import submit
 from coterie.broker.handlers.offsets import after_refused
 from coterie.broker.pending import Pending
-from coterie.broker.services import TransactionServices
+from coterie.broker.services import Handler, TransactionServices
 from coterie.broker.topic import OFFSETS_TOPIC
 from coterie.coordinator.transactions.state import BUMPS_FROM
 from coterie.coordinator.transactions.steps import ADD_PARTITIONS_V2_FROM, END_TXN_V2_FROM, FENCED_FROM, Claim
@@ -194,3 +194,13 @@ def _write(broker: TransactionServices, marker: WritableTxnMarker) -> WritableTx
             results.append(WritableTxnMarkerPartitionResult(index, code))
         topics.append(WritableTxnMarkerTopicResult(topic.name, results))
     return WritableTxnMarkerResult(marker.producer_id, topics)
+
+
+HANDLERS: dict[int, Handler] = {
+    22: handle_init_producer_id,
+    24: handle_add_partitions_to_txn,
+    25: handle_add_offsets_to_txn,
+    26: handle_end_txn,
+    27: handle_write_txn_markers,
+    28: handle_txn_offset_commit,
+}
