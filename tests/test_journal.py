@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.journal import FIELDS, JournalLine
+from coterie.journal import FIELDS, JournalLine, json_of_lines
 
 OF_COORDINATORS = ("coordinator", "coordinator_from", "coordinator_epoch", "loaded_groups", "load_ms")
 texts, counts = st.text(max_size=20), st.integers(-1, 2**63)
@@ -51,6 +51,14 @@ def test_a_line_is_written_as_a_generic_encoder_would(line: JournalLine) -> None
             set_fields[name] = value
     assert line.to_json() == json.dumps(set_fields, separators=(",", ":"))
     assert JournalLine.from_json(line.to_json()) == line
+
+
+@given(st.lists(lines, max_size=3), st.lists(causes, min_size=2, max_size=2), st.lists(st.integers(0, 1), max_size=9))
+def test_lines_with_the_same_causes_are_written_as_each_would_be(
+    some: list[JournalLine], alternatives: list[list[dict[str, str]]], choices: list[int]
+) -> None:
+    several = [replace(line, causes=alternatives[choice]) for line in some for choice in choices]
+    assert json_of_lines(several) == [line.to_json() for line in several]
 
 
 def test_every_field_has_a_meaning() -> None:

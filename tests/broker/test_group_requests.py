@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from uuid import RFC_4122, UUID
 
 import pytest
 
@@ -53,6 +54,17 @@ async def stable(client: Client) -> str:
     member = (await join(client)).member_id
     assert (await sync(client, 5, member)).error_code == NONE
     return member
+
+
+def test_a_new_member_id_ends_with_a_random_uuid() -> None:
+    async def story() -> None:
+        async with broker() as connect:
+            client = await connect()
+            for n in range(20):
+                text = (await join(client, group=f"g{n}")).member_id[-36:]
+                assert (str(UUID(text)), UUID(text).variant, UUID(text).version) == (text, RFC_4122, 4)
+
+    run(story)
 
 
 @pytest.mark.parametrize("version", range(6))

@@ -126,6 +126,19 @@ def test_the_journal_tells_causes_phases_and_moves() -> None:
         assert JournalLine.from_json(line.to_json()) == line
 
 
+def test_a_cause_that_comes_during_a_rebalance_is_not_among_those_of_its_start() -> None:
+    told = Told()
+    told.submit(join(), "one")
+    told.submit(SyncGroupRequest("g", 1, "c-one", assignments=[SyncGroupRequestAssignment("c-one", b"")]), "sync-1")
+    for token in ("two", "three"):
+        told.submit(join(), token)
+    told.submit(join("c-one"), "one-again")
+    started, formed = (
+        [line for line in told.lines if line.event == event][-1] for event in ("rebalance_started", "generation_formed")
+    )
+    assert (started.why(), formed.why()) == ("c-two joined", "c-two joined; c-three joined")
+
+
 def test_records_that_nobody_knows_are_stepped_over_and_damaged_ones_are_refused() -> None:
     """testReadMessageKeyCanReadUnknownMessage, testLoadGroupsAndOffsetsWillIgnoreUnknownMessage,
     testShouldThrowExceptionForUnsupportedGroupMetadataVersion"""

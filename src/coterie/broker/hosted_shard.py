@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from coterie.broker.coordinator_moves import CoordinatorElection
 from coterie.broker.pending import Pending
@@ -118,14 +119,11 @@ class HostedShard:
         self.shard, self.log = shard, OffsetsLog(self.partition.log)
         self.unreplicated_offsets = UnreplicatedOffsets()
         self.loaded = self.resigned = False
-        self.queue = WriteQueue(shard, self._append, self._keep, self.log.batch_bytes)
+        self.queue = WriteQueue(shard, self._append, partial(self._kept, self), self.log.batch_bytes)
 
     def load_by_chunks(self) -> Iterator[int]:
         """Loads the shard; yields the number of records in each chunk. Raises BatchError, CompressionError, Refusal."""
         return self.log.load_by_chunks(self.shard)
-
-    def _keep(self, decision: Decision, steps: list[Step]) -> None:
-        self._kept(self, decision, steps)
 
     def _append(self, decisions: list[Decision]) -> None:
         try:

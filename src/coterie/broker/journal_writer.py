@@ -11,7 +11,7 @@ from coterie.broker.topics import Topics
 from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.journal_lines import JournalLines
 from coterie.coordinator.shard import Decision, Step
-from coterie.journal import JournalLine
+from coterie.journal import JournalLine, json_of_lines
 from coterie.records.encoding import encode_batch
 from coterie.wire.errors import Refusal
 
@@ -46,8 +46,12 @@ class JournalWriter:
         """Makes the lines of a committed decision's steps."""
         if not steps or not (self._enabled or self.listeners):
             return
-        every = [self._lines.line(step, decision.group, decision.now_ms) for step in steps]
-        self.add([line for line in every if line is not None])
+        lines: list[JournalLine] = []
+        for step in steps:
+            line = self._lines.line(step, decision.group, decision.now_ms)
+            if line is not None:
+                lines.append(line)
+        self.add(lines)
 
     def add(self, lines: list[JournalLine]) -> None:
         """Lines of groups that are here."""
@@ -62,7 +66,10 @@ class JournalWriter:
     def write(self) -> None:
         """Appends the lines that were recorded since the last call."""
         lines, self._unwritten = self._unwritten, []
-        records: list[JournalRecord] = [(li.time_ms, li.group.encode(), li.to_json().encode(), ()) for li in lines]
+        records: list[JournalRecord] = [
+            (line.time_ms, line.group.encode(), text.encode(), ())
+            for line, text in zip(lines, json_of_lines(lines), strict=True)
+        ]
         if self._topics.in_cluster:
             if self.send is not None:
                 self.send(records)

@@ -55,6 +55,7 @@ logger = logging.getLogger(__name__)
 FETCHES_REMEMBERED = 10_000
 SOFTWARE_REMEMBERED = 10_000
 FLUSH_CHECK_MS = 250
+_UUID_FIXED, _UUID_VERSION_4 = 0xF << 76 | 0x3 << 62, 0x4 << 76 | 0x2 << 62  # version and variant (RFC 9562)
 
 
 class BrokerNode:
@@ -108,7 +109,7 @@ class BrokerNode:
             scheduler,
             self.flusher,
             self.replica_effects,
-            lambda: str(self._uuid()),
+            self._member_id,
         )
         self._configure_groups()
         self.groups.start()
@@ -130,6 +131,11 @@ class BrokerNode:
 
     def _uuid(self) -> uuid.UUID:
         return uuid.UUID(int=self._rng.getrandbits(128), version=4)
+
+    def _member_id(self) -> str:
+        """The text of a `_uuid`, written without one, which takes twice as long."""
+        digits = f"{self._rng.getrandbits(128) & ~_UUID_FIXED | _UUID_VERSION_4:032x}"
+        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
     def _identify(self, fs: FileSystem) -> None:
         """The cluster id: of a broker alone by its folder, in a cluster by ZooKeeper, where the folder must be of both."""

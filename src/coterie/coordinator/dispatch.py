@@ -12,7 +12,6 @@ from coterie.coordinator.classic.heartbeat import decide_heartbeat
 from coterie.coordinator.classic.join import decide_join
 from coterie.coordinator.classic.leave import decide_leave
 from coterie.coordinator.classic.replay import replay
-from coterie.coordinator.classic.settle import settle
 from coterie.coordinator.classic.sync import decide_sync
 from coterie.coordinator.commands import (
     Command,
@@ -203,11 +202,6 @@ def apply(group: AnyGroup, event: e.Event, now_ms: int) -> None:
         replay_consumer(group, event, now_ms)
     else:
         replay(group, event, now_ms)
-
-
-def settle_group(group: AnyGroup, now_ms: int, config: CoordinatorConfig) -> Outcome | None:
-    """The transition that a classic group's state triggers; a group of the consumer protocol moves by its heartbeats alone."""
-    return settle(group, now_ms, config) if isinstance(group, Group) else None
 
 
 def timed(group: AnyGroup, member_id: str) -> Member | Reservation | MemberTimers | None:

@@ -62,34 +62,32 @@ class JournalLines:
 
     def line(self, step: Step, group: AnyGroup, now_ms: int) -> JournalLine | None:
         """The line for a step; None for what is not worth one (a follower's SyncGroup)."""
-        event = step.event
-        name = _NAMES.get(type(event), "")
-        of_consumers = isinstance(group, ConsumerGroup) and isinstance(event, ConsumerEvent)
-        if not (name or of_consumers or isinstance(event, e.GroupStored)):
-            return None
-        line = JournalLine(now_ms, step.group_id, step.generation, name, str(step.phase_before), str(step.phase_after))
-        if of_consumers:
-            assert isinstance(group, ConsumerGroup)
+        group_id, event, before, after, generation = step
+        if isinstance(group, ConsumerGroup) and isinstance(event, ConsumerEvent):
+            line = JournalLine(now_ms, group_id, generation, "", str(before), str(after))
             return line if self._of_consumers.fill(line, event, group) else None
-        story = self._stories.get(step.group_id)
+        name = _NAMES.get(type(event))
+        if name is None and not isinstance(event, e.GroupStored):
+            return None
+        story = self._stories.get(group_id)
         if story is None:
-            story = self._stories[step.group_id] = _Story()
+            story = self._stories[group_id] = _Story()
+        line = JournalLine(now_ms, group_id, generation, name or "", str(before), str(after))
         if isinstance(event, e.GroupStored):
             return self._stored(line, story, event.value, step)
         line.members = len(group.members)
-        if isinstance(event, e.MemberIdReserved):
-            line.causes = [{"kind": "member_joined", "member_id": event.member_id}]
-        elif isinstance(event, e.RebalanceStarted):
+        if isinstance(event, e.RebalanceStarted):
             story.started_ms, story.causes = now_ms, [_cause(c) for c in event.causes]
-            line.causes = list(story.causes)
+            line.causes = story.causes
         elif isinstance(event, e.GenerationFormed):
             line.join_ms = _since(story.started_ms, now_ms)
-            line.leader, line.protocol = event.leader, event.protocol
-            line.causes = list(story.causes)
+            line.leader, line.protocol, line.causes = event.leader, event.protocol, story.causes
             story.formed_ms = now_ms
+        elif isinstance(event, e.MemberIdReserved):
+            line.causes = [{"kind": "member_joined", "member_id": event.member_id}]
         elif isinstance(event, e.GroupRemoved):
             line.causes = [_cause(event.cause)]
-            self._stories.pop(step.group_id, None)
+            self._stories.pop(group_id, None)
         else:
             if isinstance(event, e.StaticMemberReplaced):
                 new = event.member.member_id
@@ -102,7 +100,8 @@ class JournalLines:
         if cause is not None:
             line.causes = [_cause(cause)]
             if step.phase_after == Phase.PREPARING:
-                story.causes += line.causes  # came while the rebalance was under way: one more reason for its result
+                # Came while the rebalance was under way: one more reason for its result. Earlier lines have the list.
+                story.causes = [*story.causes, *line.causes]
 
     def _stored(self, line: JournalLine, story: _Story, value: GroupMetadataValue, step: Step) -> JournalLine | None:
         if step.phase_before == step.phase_after:
@@ -114,7 +113,7 @@ class JournalLines:
         line.members, line.leader, line.protocol = len(value.members), value.leader, value.protocol
         line.join_ms = _since(story.started_ms, story.formed_ms if value.members else line.time_ms)
         line.sync_ms = _since(story.formed_ms, line.time_ms) if value.members else None
-        line.causes = list(story.causes)
+        line.causes = story.causes
         moved = [
             {"topic": topic, "partition": partition, "from": story.owners.get((topic, partition)), "to": owner}
             for (topic, partition), owner in owners.items()

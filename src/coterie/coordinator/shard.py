@@ -15,6 +15,7 @@ from coterie.coordinator import events as e
 from coterie.coordinator.classic.join import join_refused
 from coterie.coordinator.classic.member_checks import refuse_unnamed
 from coterie.coordinator.classic.replay import replay
+from coterie.coordinator.classic.settle import settle
 from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, RegexesResolved, TopicsDeleted
 from coterie.coordinator.consumer import events as c
@@ -27,13 +28,12 @@ from coterie.coordinator.dispatch import (
     apply,
     decide,
     kind_for,
-    settle_group,
 )
 from coterie.coordinator.offsets.replay import OffsetEvent, replay_offset
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.refusals import refuse
 from coterie.coordinator.state import Cause, CommittedOffset, Group, TopicPartition
-from coterie.coordinator.stored import KeyReader, StoredRecord, committed_offset, from_record, to_record
+from coterie.coordinator.stored import KeyReader, StoredRecord, committed_offset, from_record, to_records
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -85,6 +85,7 @@ REMOVALS = (
 )
 # The broker's own: no response is due, and a decision whose append fails is dropped.
 _JOINED = (e.MemberJoined, e.StaticMemberReplaced)
+_WATCHED = frozenset({*_JOINED, e.MemberIdReserved})  # after which there is one more deadline
 _UPKEEP = (DeadlineExpired, ExpireOffsets, TopicsDeleted, RegexesResolved)
 
 
@@ -150,7 +151,7 @@ class Shard:
             answer = refuse(command, refusal.code, refusal.message)
             return Decision(group, ctx.now_ms, Outcome(replies=[Reply(ctx.token, answer)]))
         if not outcome.events:
-            return Decision(group, ctx.now_ms, outcome)
+            return Decision(group, ctx.now_ms, outcome, [])
         decision = self._decision(group, outcome, ctx.now_ms)
         if decision.records and outcome.on_append_error is None and not isinstance(command, _UPKEEP):
             decision.refused, decision.token = (lambda code: refuse(command, code)), ctx.token
@@ -160,12 +161,7 @@ class Shard:
         return self._own_configs.get(group_id, self.config)
 
     def _decision(self, group: AnyGroup, outcome: Outcome, now_ms: int) -> Decision:
-        records = []
-        for event in outcome.events:
-            record = to_record(group.group_id, event)
-            if record is not None:
-                records.append(record)
-        return Decision(group, now_ms, outcome, records)
+        return Decision(group, now_ms, outcome, to_records(group.group_id, outcome.events))
 
     def append_failed(self, decision: Decision, code: ErrorCode) -> Decision:
         """The outcome in place of a decision whose records could not be appended, for the append's error ``code``. A group that
@@ -185,9 +181,9 @@ class Shard:
         """Keeps a decision whose records are appended; returns what happened to the group, offsets left out."""
         group, outcome = decision.group, decision.outcome
         steps: list[Step] = []
-        if outcome.producer is not None and outcome.events:
-            self._takes_part(*outcome.producer, group.group_id, decision.now_ms)
         if outcome.events:
+            if outcome.producer is not None:
+                self._takes_part(*outcome.producer, group.group_id, decision.now_ms)
             steps = self._apply(decision)
             group = decision.group
         for member_id, deadline_ms in outcome.deadlines:
@@ -217,7 +213,8 @@ class Shard:
                 self._keep(group)
             if isinstance(group, Group):
                 replay(group, event, now_ms)
-                self._watch(group, event)
+                if type(event) in _WATCHED:
+                    self._watch(group, event)
             else:
                 apply(group, event, now_ms)  # its members' sessions begin with the decision's deadlines
             steps.append(Step(group.group_id, event, before, group.phase, group.generation))
@@ -253,8 +250,9 @@ class Shard:
         return [(producer_id, known.epoch) for producer_id, known in self._in_transaction.items()]
 
     def settle(self, group: AnyGroup, now_ms: int) -> Decision | None:
-        """The transition that the group's state triggers now; to be called until None."""
-        outcome = settle_group(group, now_ms, self.config)
+        """The transition that a classic group's state triggers now; to be called until None. A group of the consumer protocol
+        moves by its heartbeats alone."""
+        outcome = settle(group, now_ms, self.config) if isinstance(group, Group) else None
         return None if outcome is None else self._decision(group, outcome, now_ms)
 
     # -- deadlines -----------------------------------------------------------------------------------------------

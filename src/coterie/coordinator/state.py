@@ -170,7 +170,7 @@ class Group(GroupOffsets):
 
     def rebalance_timeout_ms(self) -> int:
         """The largest of the members', in ms; 0 without members."""
-        return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
+        return max([m.rebalance_timeout_ms for m in self.members.values()], default=0)
 
     def candidate_protocols(self) -> set[str]:
         """The protocols that every member supports."""

@@ -8,7 +8,7 @@ expiry, v4 with a topic id (all that Kafka 4.3 writes v4 for; without an id both
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, get_args
@@ -60,6 +60,18 @@ def to_record(group_id: str, event: Event) -> StoredRecord | None:
     """The record of a hard event; None for a soft one."""
     make = _RECORDS.get(type(event))
     return None if make is None else make(group_id, event)
+
+
+def to_records(group_id: str, events: Iterable[Event]) -> list[StoredRecord]:
+    """The records of the hard events among these."""
+    records: list[StoredRecord] = []
+    for event in events:
+        make = _RECORDS.get(type(event))
+        if make is not None:
+            record = make(group_id, event)
+            if record is not None:
+                records.append(record)
+    return records
 
 
 def _offset_record(group_id: str, event: OffsetStored | TransactionalOffsetStored) -> StoredRecord:

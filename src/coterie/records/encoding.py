@@ -72,11 +72,14 @@ def _record(
     timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
 ) -> list[bytes]:
     """A record as its length and the rest."""
-    varint = _VARINT
-    record = b"\0" + varint[timestamp_delta] + varint[offset_delta]
-    record += b"\x01" if key is None else varint[len(key)] + key
-    record += b"\x01" if value is None else varint[len(value)] + value
-    record += _encode_headers(headers) if headers else b"\0"
+    varint, key_length, value_length = _VARINT, b"\x01", b"\x01"
+    if key is not None:
+        key_length = varint[len(key)]
+    if value is not None:
+        value_length = varint[len(value)]
+    counted = _encode_headers(headers) if headers else b"\0"
+    deltas = varint[timestamp_delta], varint[offset_delta]
+    record = b"".join((b"\0", *deltas, key_length, key or b"", value_length, value or b"", counted))
     return [varint[len(record)], record]
 
 

@@ -39,7 +39,7 @@ def submit(groups: GroupCoordinator, command: Command, call: Call) -> Pending:
 def handle_join_group(broker: GroupServices, request: JoinGroupRequest, call: Call) -> Message | Pending:
     """INVALID_REQUEST for metadata that no batch of `__consumer_offsets` could hold; otherwise the core decides
     (`coordinator/classic/join.py`)."""
-    longest = max((len(p.metadata) for p in request.protocols), default=0)
+    longest = max([len(p.metadata) for p in request.protocols], default=0)
     limit = broker.settings.topic_defaults.max_message_bytes
     if longest > limit:  # Kafka answers the SyncGroup with an unknown error, once it cannot store the generation
         text = "refusing a member of group %r: %d bytes of metadata, which no batch holds; message.max.bytes is %d"

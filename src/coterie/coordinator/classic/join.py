@@ -52,7 +52,7 @@ def decide_join(
     if not _has_room(group, request.member_id, config):
         return _refused(group, request, ctx)
     refuse_dead(group)
-    protocols = tuple((p.name, p.metadata) for p in request.protocols)
+    protocols = tuple([(p.name, p.metadata) for p in request.protocols])
     if not group.supports(request.protocol_type, protocols):
         raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if newcomer:
