@@ -11,6 +11,7 @@ import pytest
 from coterie.controller import deletion, election, isr_writer, machine, nodes, office, reassignment, session
 from coterie.laboratory.cluster.broker import ClusterBroker
 from coterie.laboratory.cluster.story import run_cluster_seed
+from coterie.laboratory.cluster.transaction_story import run_seed_of_clusters
 from coterie.laboratory.fuzz import FuzzFailure
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
@@ -36,6 +37,11 @@ def test_fresh_seeds() -> None:
 
 def test_the_same_seed_is_the_same_story() -> None:
     assert run_cluster_seed(3, minutes=0.5) == run_cluster_seed(3, minutes=0.5)
+
+
+def test_a_response_that_arrives_after_a_later_request() -> None:
+    """The checker expected the reassignment that was cancelled before its response arrived."""
+    run_seed_of_clusters(40_586, minutes=0.5)
 
 
 def the_isr_is_written_whatever_the_version(patch: Patch) -> None:

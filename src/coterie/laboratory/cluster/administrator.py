@@ -35,6 +35,7 @@ class Administrator(Process):
         self.brokers, self._server = brokers, server
         self._session = server.connect(FOREVER_MS, lambda _: None)
         self.targets: dict[TopicPartition, set[Target] | None] = {}
+        self._wishes: dict[TopicPartition, int] = {}  # how many reassignments and cancellations were wanted so far
         self.of_fixed_size: Container[str] = ()  # topics that are never enlarged
         self.made: Callable[[TopicPartition], None] = lambda _: None
         self.deleted: Callable[[str], None] = lambda _: None
@@ -120,24 +121,32 @@ class Administrator(Process):
     def _reassign(self) -> None:
         partition = self.world.random.choice(sorted(self.partitions()))
         target = self.some(3)
-        self._may_become(partition, target)
+        wish = self._may_become(partition, target)
         if self.world.chance(0.2):
             with suppress(NodeExists):
                 self.apply(Create(nodes.REASSIGNED, nodes.reassigned({partition: target}), ephemeral=False))
         else:
-            self._request(partial(AlterReassignments, targets={partition: target}), partial(self._altered, target))
+            answered = partial(self._altered, target, wish)
+            self._request(partial(AlterReassignments, targets={partition: target}), answered)
 
-    def _may_become(self, partition: TopicPartition, target: Target) -> None:
+    def _may_become(self, partition: TopicPartition, target: Target) -> int:
         before = {self.partitions()[partition].target}
         targets = self.targets.setdefault(partition, before)
         if targets is not None:
             targets.add(target)
+        return self._wish(partition)
 
-    def _altered(self, target: Target | None, response: ReassignmentsAltered) -> None:
+    def _wish(self, partition: TopicPartition) -> int:
+        self._wishes[partition] = self._wishes.get(partition, 0) + 1
+        return self._wishes[partition]
+
+    def _altered(self, target: Target | None, wish: int, response: ReassignmentsAltered) -> None:
+        """Nothing else is possible now, unless something else was wanted meanwhile."""
         for partition, error in response.results.items():
             if error is ErrorCode.NONE:
                 self.reassignments += 1
-                if target is not None and self.apply(Read(nodes.REASSIGNED)) is None:
+                is_latest = wish == self._wishes[partition]
+                if target is not None and is_latest and self.apply(Read(nodes.REASSIGNED)) is None:
                     self.targets[partition] = {target}
 
     def _cancel(self) -> None:
@@ -145,7 +154,8 @@ class Administrator(Process):
         if reassigned:
             partition = self.world.random.choice(reassigned)
             self.targets[partition] = None
-            self._request(partial(AlterReassignments, targets={partition: None}), partial(self._altered, None))
+            answered = partial(self._altered, None, self._wish(partition))
+            self._request(partial(AlterReassignments, targets={partition: None}), answered)
 
     def _elect(self) -> None:
         if self.world.chance(0.3):
