@@ -133,6 +133,9 @@ def world() -> Iterator[LocalBroker]:
             producer.send("orders", b"uncommitted", partition=0)
             producer.send_offsets_to_transaction({("orders", 0): 1}, member.group_metadata())
             producer.flush()
+            with BlockingConsumer(server | {"group.id": "next", "group.protocol": "consumer"}) as consumer:
+                consumer.subscribe(["orders"])
+                consumer.poll(30_000)
             yield broker
             producer.abort_transaction()
 
@@ -153,6 +156,12 @@ def test_every_command_with_json_is_asked() -> None:
     assert asked | {*GIVEN, *WITH_ZOOKEEPER} == with_json
     for name, path in WITH_ZOOKEEPER.items():
         assert f'documented("{name}"' in (ROOT / path).read_text()
+
+
+def test_the_generations_of_a_consumer_group(world: LocalBroker) -> None:
+    generations = documented("groups history", outcome(world, "groups history next"))
+    first = [(line["generation"], line["event"], line.get("moved_count")) for line in generations[:2]]
+    assert first == [(2, "epoch_raised", None), (2, "target_computed", 2)]
 
 
 def test_the_group_is_at_work(world: LocalBroker) -> None:

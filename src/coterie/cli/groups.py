@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 # The events of the journal that `groups history` shows without --all: the generations, what ends a group, the restart of a
 # static member, which makes no generation, and another coordinator.
-HISTORY_EVENTS = frozenset({"stable", "empty", "group_removed", "member_replaced", "coordinator_moved"})
+_CLASSIC_EVENTS = ("stable", "empty", "member_replaced")
+_CONSUMER_EVENTS = ("epoch_raised", "target_computed")  # a consumer group's generation: its causes, then what moves
+HISTORY_EVENTS = frozenset({*_CLASSIC_EVENTS, *_CONSUMER_EVENTS, "group_removed", "coordinator_moved"})
 
 
 @click.group(
