@@ -33,7 +33,7 @@ PAUSES_MS = [10, 20, 40, 50, 50, 50]
 SETTINGS = {"retry.backoff.ms": "10", "retry.backoff.max.ms": "50"}
 OURS = ("coterie.client.", "coterie.pipeline.")
 # Drivers of machines sleep until the machine's deadline.
-DRIVERS = ("coterie.client.lookup_steps", "coterie.pipeline.range_reader")
+DRIVERS = ("coterie.client.lookup_steps", "coterie.client.offsets", "coterie.pipeline.range_reader")
 MACHINES = ("coterie.consuming.",)  # they keep their pauses by themselves: a test of tests/consuming
 
 

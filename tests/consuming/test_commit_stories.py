@@ -7,7 +7,8 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 
 from coterie.consuming.commit_verdicts import Verdict, may_commit
-from coterie.consuming.commits import CommitEnded, LookUpCoordinator, SendCommit
+from coterie.consuming.commits import CommitEnded, SendCommit
+from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.wire.errors import ErrorCode
 from tests.consuming.test_commits import commits, know_coordinator, response
 from tests.member.driven import Driven

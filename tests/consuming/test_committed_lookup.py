@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from coterie.backoff import Backoff
 from coterie.cluster_metadata import GROUP, ClusterMetadata
-from coterie.consuming.commits import LookUpCoordinator
 from coterie.consuming.committed_lookup import (
     CommittedConfig,
     CommittedFailure,
@@ -19,6 +18,7 @@ from coterie.consuming.committed_lookup import (
     PendingOffsets,
     SendOffsetFetch,
 )
+from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.record import TopicPartition
 from coterie.wire.codec import decode, encode
 from coterie.wire.errors import ErrorCode

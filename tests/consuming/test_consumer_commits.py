@@ -7,7 +7,8 @@ import pytest
 from coterie.cluster_metadata import GROUP
 from coterie.consuming.auto_commit import AutoCommitSchedule
 from coterie.consuming.commit_verdicts import CommitPurpose, Verdict
-from coterie.consuming.commits import CommitEnded, Commits, LookUpCoordinator, SendCommit
+from coterie.consuming.commits import CommitEnded, Commits, SendCommit
+from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.consumer.stages import ConsumerStage

@@ -12,10 +12,12 @@ import pytest
 from coterie.conformance.spark_case_runner import run_case
 from coterie.conformance.spark_cases import CASES, TOPICS, SparkCase
 from coterie.conformance.spark_options import OURS, as_dict, expected_rows, make_topics, output_topic
-from coterie.pipeline import option_table, source
+from coterie.pipeline import option_table, stream_reader
+from coterie.pipeline.batch_reader import CoterieReader
 from coterie.pipeline.fetching import read_range
 from coterie.pipeline.options import source_options
-from coterie.pipeline.source import CoterieReader, CoterieStreamReader, Task
+from coterie.pipeline.stream_reader import CoterieStreamReader
+from coterie.pipeline.tasks import Task
 from coterie.testing import LocalBroker
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +77,7 @@ def read_stream(options: dict[str, str]) -> tuple[list[str], list[int]]:
 @pytest.mark.parametrize(("use", "case"), [(u, *c.values) for u in ("batch", "stream") for c in named(u)], ids=str)
 def test_a_read(use: str, case: SparkCase, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # The tests' own process is not stopped by Spark.
-    monkeypatch.setattr(source, "_stop_at_sigterm", lambda reader: None)
+    monkeypatch.setattr(stream_reader, "_stop_at_sigterm", lambda reader: None)
     options = {"kafka.bootstrap.servers": address, **case.options}
     read = read_batch if use == "batch" else read_stream
     if case.refused:

@@ -16,8 +16,8 @@ from coterie.client.settings import client_settings
 from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.fetch_errors import REMEDIES, FetchRemedy
 from coterie.pipeline import fetching, range_reader
+from coterie.pipeline.data_loss import DataLossError
 from coterie.pipeline.planning import OffsetRange
-from coterie.pipeline.topics import DataLossError
 from coterie.records.batch import batches
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

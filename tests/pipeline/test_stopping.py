@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from coterie.pipeline import source
-from coterie.pipeline.source import CoterieStreamReader
+from coterie.pipeline import stream_reader
+from coterie.pipeline.stream_reader import CoterieStreamReader
 
 
 class Leaving:
@@ -37,7 +37,7 @@ def _own_handler_afterwards() -> Iterator[None]:
 def reader(stream: Leaving) -> CoterieStreamReader:
     made = CoterieStreamReader({}, None)
     made._stream = stream  # type: ignore[assignment]
-    source._stop_at_sigterm(made)
+    stream_reader._stop_at_sigterm(made)
     return made
 
 

@@ -11,8 +11,9 @@ import pytest
 from coterie.client.errors import KafkaError
 from coterie.pipeline.admission import Limits
 from coterie.pipeline.assigned_stream import AssignedStream
+from coterie.pipeline.data_loss import DataLossError
 from coterie.pipeline.options import SourceOptions, source_options
-from coterie.pipeline.topics import DataLossError, TopicReader
+from coterie.pipeline.topics import TopicReader
 from coterie.testing import ErrorCode, LocalBroker
 
 

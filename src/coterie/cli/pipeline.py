@@ -106,9 +106,10 @@ def _stream_job(
 def _check(source: JobSource, out: Path) -> None:
     """What can be known before Spark starts: options, the broker, the topic, the checkpoint."""
     from coterie.pipeline.checkpoints import check_checkpoint
+    from coterie.pipeline.data_loss import DataLossError
     from coterie.pipeline.jobs import checkpoint
-    from coterie.pipeline.options import OptionError
-    from coterie.pipeline.topics import DataLossError, TopicReader
+    from coterie.pipeline.option_types import OptionError
+    from coterie.pipeline.topics import TopicReader
 
     try:
         options = source.parsed()

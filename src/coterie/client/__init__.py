@@ -20,28 +20,8 @@ for `Admin.explain_group`.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from coterie.assignors import AssignableTopics, Assignor, RebalanceProtocol, Subscriber
-from coterie.client.admin_types import (
-    ClusterDescription,
-    ConfigEntry,
-    ConfigSource,
-    ConsumerGroupDescription,
-    GroupListing,
-    GroupState,
-    GroupType,
-    MemberAssignment,
-    MemberDescription,
-    MemberSubscription,
-    Node,
-    PartitionLag,
-    PartitionReassignment,
-    TopicDescription,
-    TopicPartitionInfo,
-)
-from coterie.client.advice import Advice, LintFinding
-from coterie.client.batching import Delivery
 from coterie.client.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -67,14 +47,6 @@ from coterie.client.errors import (
     UnsupportedVersionError,
     WakeupError,
 )
-from coterie.client.group_explanation import (
-    AwaitedMember,
-    GroupExplanation,
-    MemberExplanation,
-    NextTimeout,
-    PartitionProgress,
-    ReservedMemberId,
-)
 from coterie.client.listener import ConsumerInterceptor, RebalanceListener
 from coterie.client.serialization import (
     BytesDeserializer,
@@ -90,7 +62,6 @@ from coterie.client.serialization import (
     StringDeserializer,
     StringSerializer,
 )
-from coterie.client.typed_settings import AdminSettings, ConsumerSettings, ProducerSettings
 from coterie.client.types import (
     ConsumerGroupMetadata,
     GroupMembershipOperation,
@@ -104,19 +75,71 @@ from coterie.client.types import (
 from coterie.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from coterie.assignors import AssignableTopics, Assignor, RebalanceProtocol, Subscriber
     from coterie.client.admin import Admin
     from coterie.client.admin_each import NewTopic
+    from coterie.client.admin_types import (
+        ClusterDescription,
+        ConfigEntry,
+        ConfigSource,
+        ConsumerGroupDescription,
+        GroupListing,
+        GroupState,
+        GroupType,
+        MemberAssignment,
+        MemberDescription,
+        MemberSubscription,
+        Node,
+        PartitionLag,
+        PartitionReassignment,
+        TopicDescription,
+        TopicPartitionInfo,
+    )
+    from coterie.client.advice import Advice, LintFinding
+    from coterie.client.batching import Delivery
     from coterie.client.consumer import Consumer
+    from coterie.client.group_explanation import (
+        AwaitedMember,
+        GroupExplanation,
+        MemberExplanation,
+        NextTimeout,
+        PartitionProgress,
+        ReservedMemberId,
+    )
     from coterie.client.producer import Producer
+    from coterie.client.typed_settings import AdminSettings, ConsumerSettings, ProducerSettings
 
-# Imported at their first use: a process that needs an error or a type alone, as those of a Spark job do, starts sooner.
-_MODULES = {"Admin": "admin", "NewTopic": "admin_each", "Consumer": "consumer", "Producer": "producer"}
+# Imported at their first use: a process that needs errors and records alone, as those of a Spark job do, starts sooner.
+_NAMES = {
+    "coterie.assignors": "AssignableTopics Assignor RebalanceProtocol Subscriber",
+    "coterie.client.admin": "Admin",
+    "coterie.client.admin_each": "NewTopic",
+    "coterie.client.admin_types": (
+        "ClusterDescription ConfigEntry ConfigSource ConsumerGroupDescription GroupListing GroupState GroupType "
+        "MemberAssignment MemberDescription MemberSubscription Node PartitionLag PartitionReassignment "
+        "TopicDescription TopicPartitionInfo"
+    ),
+    "coterie.client.advice": "Advice LintFinding",
+    "coterie.client.batching": "Delivery",
+    "coterie.client.consumer": "Consumer",
+    "coterie.client.group_explanation": (
+        "AwaitedMember GroupExplanation MemberExplanation NextTimeout PartitionProgress ReservedMemberId"
+    ),
+    "coterie.client.producer": "Producer",
+    "coterie.client.typed_settings": "AdminSettings ConsumerSettings ProducerSettings",
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
+if not TYPE_CHECKING:  # so that a type checker still reports a name that does not exist
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__} has no attribute {name}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__} has no attribute {name}")
+        value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return __all__
 
 
 __all__ = [

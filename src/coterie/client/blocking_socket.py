@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import ssl
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.client.connection import MAX_ANSWER_BYTES, UNREACHABLE, answer_type, not_opened
 from coterie.client.errors import KafkaError
-from coterie.client.handshake import Handshake, VersionTable, encoded
+from coterie.client.handshake import MAX_ANSWER_BYTES, Handshake, VersionTable, answer_type, encoded
 from coterie.client.security import PLAINTEXT, Security
+from coterie.client.unreachable import UNREACHABLE, is_tls_error, not_opened
 from coterie.cluster_metadata import Address
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
@@ -54,8 +53,11 @@ class BrokerSocket:
             raise not_opened(host, port, error, timeout_s) from error
         except BaseException as error:
             self.close()
-            if isinstance(error.__cause__, ssl.SSLError):  # in TLS 1.3 a broker refuses a certificate only now
-                raise not_opened(host, port, error.__cause__, timeout_s) from error
+            cause = error.__cause__
+            if isinstance(cause, Exception) and is_tls_error(cause):
+                raise not_opened(
+                    host, port, cause, timeout_s
+                ) from error  # in TLS 1.3 a broker refuses a certificate only now
             raise
 
     def _shake_hands(self, security: Security) -> VersionTable:

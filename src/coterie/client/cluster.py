@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from coterie.client.connection import Connection, answer_type
+from coterie.client.connection import Connection
 from coterie.client.errors import AuthenticationError, KafkaError, check
+from coterie.client.handshake import answer_type
 from coterie.client.settings import ClientSettings
 from coterie.client.sharing import Shared
 from coterie.cluster_metadata import GROUP, TOPICS_BY_ID_FROM, TRANSACTION, Address, ClusterMetadata, TopicInfo

@@ -21,8 +21,9 @@ from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.consuming.commit_requests import CommitOffsets
 from coterie.consuming.commit_verdicts import CommitPurpose, Verdict
-from coterie.consuming.commits import CommitEnded, Commits, LookUpCoordinator, SendCommit
+from coterie.consuming.commits import CommitEnded, Commits, SendCommit
 from coterie.consuming.committed_lookup import PendingOffsets
+from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode

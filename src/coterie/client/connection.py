@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import re
 import ssl
-import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from coterie.client.errors import KafkaError, SslAuthenticationError
-from coterie.client.handshake import Handshake, VersionTable, encoded
+from coterie.client.errors import KafkaError
+from coterie.client.handshake import MAX_ANSWER_BYTES, Handshake, VersionTable, encoded
 from coterie.client.security import PLAINTEXT, Security
+from coterie.client.unreachable import UNREACHABLE, not_opened
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import decode_response
@@ -21,42 +19,9 @@ from coterie.wire.primitives import WireError
 M = TypeVar("M", bound=Message)
 Answered = Callable[[bytes], object]
 NEVER_S = float("inf")
-MAX_ANSWER_BYTES = 512 * 1024 * 1024
 LARGE_BYTES = 64 * 1024
 
 LINGER_S = 5.0  # in which a broker must read what was sent before a close
-# What opening a connection and the first answers may raise. Of a host or port that is none: ValueError (a NUL, no IDNA) and
-# OverflowError; of answers that cannot be read: WireError, a ValueError.
-UNREACHABLE = (OSError, OverflowError, ValueError)
-
-
-_ERRNO = re.compile(r"\[Errno (-?\d+)\]")
-
-# TLS errors that tell of a lost connection, not of a refusal.
-_TLS_INTERRUPTED = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
-
-
-def not_opened(host: str, port: int, error: Exception, timeout_s: float) -> KafkaError:
-    """The error of a connection that could not be opened. A failed TLS handshake is not retried (SslTransportLayer)."""
-    address = f"{host if host.isprintable() else repr(host)}:{port}"
-    if isinstance(error, ssl.SSLError) and not isinstance(error, _TLS_INTERRUPTED):
-        return SslAuthenticationError(ErrorCode.NETWORK_EXCEPTION, f"the TLS handshake with {address} failed: {error}")
-    if isinstance(error, WireError):
-        why = f"what answers is no Kafka broker ({error})"
-    elif isinstance(error, TimeoutError):
-        why = f"no answer within {timeout_s:g} s"
-    else:
-        why = _reason(error)
-    return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no broker answers at {address}: {why}")
-
-
-def _reason(error: Exception) -> str:
-    """The system's words for an error of asyncio's, which names each address and number; of several addresses, all reasons."""
-    numbers = dict.fromkeys(int(number) for number in _ERRNO.findall(str(error)))
-    if numbers and all(number > 0 for number in numbers):
-        return ", ".join(map(os.strerror, numbers))
-    strerror = error.strerror if isinstance(error, OSError) else None
-    return strerror or str(error) or type(error).__name__
 
 
 class _Deadline(NamedTuple):
@@ -330,9 +295,3 @@ class Connection(asyncio.Protocol):
         self._fail_waiting(why)
         if self._transport is not None:
             self._transport.abort()
-
-
-def answer_type(request: Message) -> Any:
-    """The class of a request's answer, which is of the same module."""
-    kind = type(request)
-    return getattr(sys.modules[kind.__module__], f"{kind.__name__.removesuffix('Request')}Response")

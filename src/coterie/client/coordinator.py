@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -44,5 +45,7 @@ class Coordinator:
                     raise
                 if error.code != ErrorCode.CONCURRENT_TRANSACTIONS:
                     self.forget()
-                if not await retrying.pause(settings.default_api_timeout_ms / 1000):
+                pause_s = retrying.next_pause_s(settings.default_api_timeout_ms / 1000)
+                if pause_s is None:
                     raise
+                await asyncio.sleep(pause_s)

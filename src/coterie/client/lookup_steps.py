@@ -3,16 +3,15 @@ threads alike. A step is an effect, whose response or KafkaError is sent back, o
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from coterie.client.errors import KafkaError
-from coterie.consuming.commits import LookUpCoordinator
 from coterie.consuming.committed_lookup import CommittedLookup, CommittedPosition, SendOffsetFetch
+from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.fetch_effects import RefreshMetadata
 from coterie.consuming.offset_lookup import OffsetLookup, SendListOffsets
 from coterie.consuming.record import TopicPartition
@@ -93,27 +92,8 @@ def offset_fetch_steps(
     return lookup.offsets
 
 
-async def run_steps(steps: Generator[Any, Any, R], carry_out: Callable[[Any], Awaitable[Any]]) -> R:
-    """Carries a course out on the event loop, and returns its result. Raises KafkaError."""
-    response, error = None, None
-    while True:
-        try:
-            step = steps.send(response) if error is None else steps.throw(error)
-        except StopIteration as end:
-            result: R = end.value
-            return result
-        response, error = None, None
-        if isinstance(step, Pause):
-            await asyncio.sleep(step.seconds)
-            continue
-        try:
-            response = await carry_out(step)
-        except KafkaError as failed:
-            error = failed
-
-
 def run_steps_blocking(steps: Generator[Any, Any, R], carry_out: Callable[[Any], Any]) -> R:
-    """As `run_steps`, in a thread."""
+    """Carries a course out in a thread, and returns its result. Raises KafkaError."""
     response, error = None, None
     while True:
         try:

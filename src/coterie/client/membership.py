@@ -15,8 +15,8 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from coterie.client.cluster import Cluster
-from coterie.client.connection import answer_type
 from coterie.client.errors import KafkaError, unexpected
+from coterie.client.handshake import answer_type
 from coterie.client.heartbeat_thread import HeartbeatThread, Pulse
 from coterie.client.types import SubscriptionPattern
 from coterie.consuming.commit_verdicts import GroupMachine

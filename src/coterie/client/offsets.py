@@ -3,27 +3,28 @@ coordinator."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from typing import Any, TypeVar
 
 from coterie.client.admin_types import PartitionLag
 from coterie.client.cluster import Cluster
 from coterie.client.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
-from coterie.client.lookup_steps import list_offsets_steps, now_ms, offset_fetch_steps, run_steps
+from coterie.client.lookup_steps import Pause, list_offsets_steps, now_ms, offset_fetch_steps
+from coterie.client.offset_checks import NO_STABLE, check_committed, check_stable
 from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
-from coterie.consuming.commit_requests import commit_request, first_error
-from coterie.consuming.commits import LookUpCoordinator
+from coterie.consuming.commit_requests import commit_request
 from coterie.consuming.committed_lookup import (
-    STABLE_FROM,
     CommittedConfig,
     CommittedLookup,
     EpochMember,
     PendingOffsets,
     SendOffsetFetch,
 )
+from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.fetch_effects import RefreshMetadata
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendListOffsets
 from coterie.wire import topic_names
@@ -32,9 +33,10 @@ from coterie.wire.messages.delete_records import DeleteRecordsPartition, DeleteR
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
 from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
+R = TypeVar("R")
+
 logger = logging.getLogger(__name__)
 
-NO_STABLE = "offsets without pending ones need OffsetFetch version 7, which Apache Kafka has from 2.5 on"
 NEW_TOPIC_S = 5.0  # in which every broker knows a topic that was just created
 
 
@@ -64,7 +66,7 @@ async def list_offsets(
             return await cluster.request(effect.request, effect.node_id)
         return await cluster.refresh(effect.topics)
 
-    return await run_steps(list_offsets_steps(lookup, arrived), carry_out)
+    return await _run(list_offsets_steps(lookup, arrived), carry_out)
 
 
 async def committed_offsets(
@@ -90,16 +92,10 @@ async def committed_offsets(
             effect.request, OffsetFetchResponse, cluster.timeout_s, highest=topic_names.OFFSET_FETCH
         )
 
-    positions = await run_steps(offset_fetch_steps(lookup, group_id), carry_out)
+    positions = await _run(offset_fetch_steps(lookup, group_id), carry_out)
     if pending is PendingOffsets.AWAITED and not lookup.awaits_pending:
         logger.warning("group %s: %s; offsets of open transactions are not waited for", group_id, NO_STABLE)
     return {tp: OffsetAndMetadata(*position) for tp, position in positions.items()}
-
-
-def check_stable(request: OffsetFetchRequest, version: int) -> None:
-    """Raises KafkaError UNSUPPORTED_VERSION where the request needs a newer version than the connection has."""
-    if request.require_stable and version < STABLE_FROM:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_STABLE)
 
 
 async def commit_offsets(
@@ -112,12 +108,6 @@ async def commit_offsets(
         request, OffsetCommitResponse, cluster.timeout_s, highest=topic_names.OFFSET_COMMIT
     )
     check_committed(response)
-
-
-def check_committed(response: OffsetCommitResponse, where: str = "") -> None:
-    """Raises KafkaError with the first partition's error; ``where`` comes before the partition's name."""
-    code, partition = first_error(response)
-    check(code, where + partition)
 
 
 async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -151,3 +141,22 @@ async def lags(cluster: Cluster, committed: Mapping[TopicPartition, int]) -> dic
             except KafkaError:
                 continue
     return {tp: PartitionLag(offset, ends[tp]) for tp, offset in committed.items() if tp in ends}
+
+
+async def _run(steps: Generator[Any, Any, R], carry_out: Callable[[Any], Awaitable[Any]]) -> R:
+    """Carries a course out on the event loop, and returns its result. Raises KafkaError."""
+    response, error = None, None
+    while True:
+        try:
+            step = steps.send(response) if error is None else steps.throw(error)
+        except StopIteration as end:
+            result: R = end.value
+            return result
+        response, error = None, None
+        if isinstance(step, Pause):
+            await asyncio.sleep(step.seconds)
+            continue
+        try:
+            response = await carry_out(step)
+        except KafkaError as failed:
+            error = failed

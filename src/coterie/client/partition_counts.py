@@ -52,7 +52,7 @@ class PartitionCounts:
                     if time.monotonic() > warn_s:
                         logger.warning("waiting for topic %s, %g s at most: %s", topic, limit_s, last)
                         warn_s = float("inf")
-                    await retrying.pause()
+                    await asyncio.sleep(retrying.next_pause_s() or 0)
                 raise RuntimeError(CLOSED)
         except TimeoutError:
             code = ErrorCode.REQUEST_TIMED_OUT if last is None else last.code

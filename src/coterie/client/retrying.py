@@ -1,8 +1,7 @@
-"""`backoff` with this process's clock, randomness and sleep: how every part of a client waits before it tries again."""
+"""`backoff` with this process's clock and randomness: how every part of a client waits before it tries again."""
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
 
@@ -36,17 +35,3 @@ class Retrying:
         """An attempt failed: the pause before the next one; None once ``timeout_s`` is over."""
         pause_ms = self._retries.failed(time.monotonic() * 1000, timeout_s * 1000, random.uniform(-1, 1))
         return None if pause_ms is None else pause_ms / 1000
-
-    async def pause(self, timeout_s: float = FOREVER_S) -> bool:
-        """An attempt failed: sleeps until the next one is due. False, at once, where ``timeout_s`` is over."""
-        pause_s = self.next_pause_s(timeout_s)
-        if pause_s is not None:
-            await asyncio.sleep(pause_s)
-        return pause_s is not None
-
-    def pause_thread(self, timeout_s: float = FOREVER_S) -> bool:
-        """As `pause`, for a thread without an event loop."""
-        pause_s = self.next_pause_s(timeout_s)
-        if pause_s is not None:
-            time.sleep(pause_s)
-        return pause_s is not None

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 import secrets
-import ssl
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coterie.client.errors import ConfigError, KafkaError, check
 from coterie.client.scram import HASHES, scram
@@ -19,6 +18,9 @@ from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+if TYPE_CHECKING:
+    import ssl
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", *HASHES)
@@ -44,6 +46,8 @@ class Security:
         """None for a connection without TLS. Raises ConfigError for files that cannot be used."""
         if self.protocol not in ("SSL", "SASL_SSL"):
             return None
+        import ssl  # a client without TLS does without it
+
         try:
             context = ssl.create_default_context(cafile=self.truststore)
             if self.keystore is not None:

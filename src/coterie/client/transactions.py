@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from coterie.client.cluster import Cluster
-from coterie.client.connection import answer_type
 from coterie.client.coordinator import Coordinator
 from coterie.client.errors import FatalError, KafkaError, TransactionAbortableError, unexpected
+from coterie.client.handshake import answer_type
 from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from coterie.producing.transaction_requests import CommittingMember

@@ -27,6 +27,7 @@ from coterie.consuming.commit_verdicts import (
     outdated_error,
     verdict,
 )
+from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
@@ -39,11 +40,6 @@ class SendCommit(NamedTuple):
     node_id: int
     request: OffsetCommitRequest
     token: int
-
-
-@dataclass(frozen=True, slots=True)
-class LookUpCoordinator:
-    """Find the group's coordinator, put it into the cluster's metadata, then call the machine's ``coordinator_looked_up``."""
 
 
 class CommitEnded(NamedTuple):

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from coterie.backoff import Backoff, Retries
 from coterie.cluster_metadata import GROUP, ClusterMetadata
-from coterie.consuming.commits import LookUpCoordinator
+from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.record import TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.offset_fetch import (

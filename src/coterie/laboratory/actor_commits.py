@@ -11,8 +11,9 @@ from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.auto_commit import AutoCommitSchedule
 from coterie.consuming.commit_requests import CommitOffsets
 from coterie.consuming.commit_verdicts import GroupMachine, Verdict
-from coterie.consuming.commits import CommitEffect, CommitEnded, Commits, LookUpCoordinator, SendCommit
+from coterie.consuming.commits import CommitEffect, CommitEnded, Commits, SendCommit
 from coterie.consuming.committed_lookup import CommittedConfig, CommittedLookup, SendOffsetFetch
+from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.owned_offsets import OwnedOffsets
 from coterie.consuming.record import TopicPartition
 from coterie.laboratory.broker_actor import BrokerActor

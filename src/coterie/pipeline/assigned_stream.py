@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from coterie.client.errors import KafkaError
 from coterie.pipeline.admission import Admission, Limits
+from coterie.pipeline.data_loss import DataLossError
 from coterie.pipeline.offsets import EARLIEST, Offset, TopicOffsets, TopicPartition, as_json, from_json
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.planning import OffsetRange
-from coterie.pipeline.topics import DataLossError, TopicReader
+from coterie.pipeline.topics import TopicReader
 
 
 class AssignedStream:

@@ -8,7 +8,8 @@ from pathlib import Path
 from coterie.pipeline.assigned_stream import parse
 from coterie.pipeline.group_stream import ranges_of
 from coterie.pipeline.offsets import Offset
-from coterie.pipeline.options import OptionError, SourceOptions
+from coterie.pipeline.option_types import OptionError
+from coterie.pipeline.options import SourceOptions
 
 
 def newest_offset(checkpoint: Path) -> Offset | None:

@@ -12,9 +12,9 @@ from coterie.client.errors import CorruptBatchError, OffsetOutOfRangeError
 from coterie.client.settings import ClientSettings
 from coterie.cluster_metadata import Address
 from coterie.consuming.position import Stored
+from coterie.pipeline.data_loss import DataLossError
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.range_reader import RangeReader
-from coterie.pipeline.topics import DataLossError
 from coterie.records.arrow_arrays import arrow_array, repeated_text
 from coterie.records.columnar import Columns, columns_of
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 
 from coterie.pipeline.admission import Admission, Limits
+from coterie.pipeline.data_loss import DataLossError
 from coterie.pipeline.group_member import GroupMember
 from coterie.pipeline.offsets import LATEST, Offset, TopicPartition, as_json
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.planning import OffsetRange
-from coterie.pipeline.topics import DataLossError, TopicReader
+from coterie.pipeline.topics import TopicReader
 
 Ranges = dict[TopicPartition, tuple[int, int]]
 NOTHING: Offset = {"generation": -1, "member": "", "ranges": {}}

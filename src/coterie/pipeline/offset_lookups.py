@@ -10,8 +10,8 @@ from coterie.client.retrying import backoff_of
 from coterie.client.settings import ClientSettings
 from coterie.client.types import ByPartition
 from coterie.cluster_metadata import ClusterMetadata
-from coterie.consuming.commits import LookUpCoordinator
 from coterie.consuming.committed_lookup import CommittedConfig, CommittedLookup, PendingOffsets, SendOffsetFetch
+from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.fetch_effects import RefreshMetadata
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendListOffsets
 from coterie.consuming.record import TopicPartition

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from coterie.configuration import LIST, LONG, STRING, Kind, UnfitValue, ValueType
+from coterie.configuration import BOOLEAN, LIST, LONG, STRING, Kind, UnfitValue, ValueType
 from coterie.configuration.value_types import text_of
 from coterie.pipeline.offsets import EARLIEST, TopicOffsets
 
 _UNITS_MS = {"": 1, "us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class OptionError(ValueError):
+    """An option that is missing, unknown or has a bad value."""
+
+
+def flag(options: Mapping[str, str], name: str, default: bool) -> bool:
+    """One true-or-false option by itself, whatever the others are. Raises OptionError."""
+    given = {n.lower(): v for n, v in options.items()}.get(name.lower())
+    try:
+        return default if given is None else BOOLEAN.parse(given)
+    except UnfitValue as error:
+        raise OptionError(f"option {name} {error}") from None
 
 
 def _topics(value: object) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from coterie.client.errors import ConfigError
 from coterie.client.settings import CLIENT_SETTINGS, ClientSettings, client_settings
-from coterie.configuration import BOOLEAN, SettingError, UnfitValue, nearest, with_values
+from coterie.configuration import SettingError, nearest, with_values
 from coterie.pipeline.offsets import EARLIEST, LATEST, TopicOffsets
 from coterie.pipeline.option_table import (
     IGNORED_PREFIXES,
@@ -20,13 +20,10 @@ from coterie.pipeline.option_table import (
     OptionValues,
     Use,
 )
+from coterie.pipeline.option_types import OptionError
 
 _NAMES = {"batch": "batch read", "stream": "stream", "sink": "write"}
 _warned: set[str] = set()
-
-
-class OptionError(ValueError):
-    """An option that is missing, unknown or has a bad value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +123,6 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
     values, warnings = _parsed(options, "sink")
     client, unknown = _client_settings(options, REFUSED_BY_SINK)
     return SinkOptions(client, values.topic, values.exactly_once, tuple(warnings + unknown))
-
-
-def flag(options: Mapping[str, str], name: str, default: bool) -> bool:
-    """One true-or-false option by itself, whatever the others are. Raises OptionError."""
-    given = {n.lower(): v for n, v in options.items()}.get(name.lower())
-    try:
-        return default if given is None else BOOLEAN.parse(given)
-    except UnfitValue as error:
-        raise OptionError(f"option {name} {error}") from None
 
 
 def warn(warnings: Iterable[str]) -> None:

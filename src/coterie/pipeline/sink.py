@@ -34,7 +34,8 @@ from coterie.client.settings import client_settings
 from coterie.client.transactions import OpenTransaction
 from coterie.client.types import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata
 from coterie.consuming.committed_lookup import PendingOffsets
-from coterie.pipeline.options import OptionError, SinkOptions, sink_options, warn
+from coterie.pipeline.option_types import OptionError
+from coterie.pipeline.options import SinkOptions, sink_options, warn
 
 # Larger batches than a client's own default: a task writes as fast as it can and then ends.
 _DEFAULTS = {"batch.size": "500000", "linger.ms": "20", "client.id": "coterie-spark-sink"}

@@ -10,16 +10,18 @@ from typing import TypeVar
 
 from coterie.client.blocking_socket import BrokerSocket, Sockets
 from coterie.client.errors import KafkaError, check
-from coterie.client.offsets import check_committed, check_stable
+from coterie.client.offset_checks import check_committed, check_stable
 from coterie.client.retrying import Retrying
 from coterie.client.settings import ClientSettings
 from coterie.cluster_metadata import GROUP, Address, ClusterMetadata
 from coterie.consuming.commit_requests import commit_request
 from coterie.consuming.committed_lookup import SendOffsetFetch
 from coterie.consuming.offset_lookup import SendListOffsets
+from coterie.pipeline.data_loss import DataLossError
 from coterie.pipeline.offset_lookups import committed, looked_up
 from coterie.pipeline.offsets import EARLIEST, LATEST, TopicOffsets, TopicPartition, from_json
-from coterie.pipeline.options import OptionError, SourceOptions
+from coterie.pipeline.option_types import OptionError
+from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.planning import OffsetRange, divide
 from coterie.records.batch import batches
 from coterie.wire import topic_names
@@ -32,10 +34,6 @@ from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRe
 R = TypeVar("R")
 SAMPLE_BYTES = 64 * 1024
 CLIENT_ID = "coterie-spark"
-
-
-class DataLossError(RuntimeError):
-    """Records that were to be read are no longer there (failOnDataLoss)."""
 
 
 _MISSING = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})  # retriable, but the caller's query fails by it at once
@@ -58,8 +56,10 @@ def retry_until_timeout(
             if not error.retriable or error.code in final:
                 raise
             forget()
-            if not retrying.pause_thread(settings.default_api_timeout_ms / 1000):
+            pause_s = retrying.next_pause_s(settings.default_api_timeout_ms / 1000)
+            if pause_s is None:
                 raise
+            time.sleep(pause_s)
 
 
 class TopicReader:

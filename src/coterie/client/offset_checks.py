@@ -1,0 +1,24 @@
+"""What a response about offsets, or the broker's version of a request, refuses."""
+
+from __future__ import annotations
+
+from coterie.client.errors import KafkaError, check
+from coterie.consuming.commit_requests import first_error
+from coterie.consuming.committed_lookup import STABLE_FROM
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.offset_commit import OffsetCommitResponse
+from coterie.wire.messages.offset_fetch import OffsetFetchRequest
+
+NO_STABLE = "offsets without pending ones need OffsetFetch version 7, which Apache Kafka has from 2.5 on"
+
+
+def check_stable(request: OffsetFetchRequest, version: int) -> None:
+    """Raises KafkaError UNSUPPORTED_VERSION where the request needs a newer version than the connection has."""
+    if request.require_stable and version < STABLE_FROM:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_STABLE)
+
+
+def check_committed(response: OffsetCommitResponse, where: str = "") -> None:
+    """Raises KafkaError with the first partition's error; ``where`` comes before the partition's name."""
+    code, partition = first_error(response)
+    check(code, where + partition)
