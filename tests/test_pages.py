@@ -32,9 +32,14 @@ QUIET = [
 # What the page looks like to the browser: texts outside of their picture, overlapping texts, requests, errors.
 PROBE = """<script>
 addEventListener('load', () => {
-  const found = {outside: [], overlapping: [], requests: performance.getEntriesByType('resource').length};
+  const found = {outside: [], overlapping: [], touching: [], requests: performance.getEntriesByType('resource').length};
   for (const svg of document.querySelectorAll('svg')) {
     const frame = svg.getBoundingClientRect(), boxes = [];
+    for (const part of svg.querySelectorAll('text, rect:not(.paper), line, polyline, path')) {
+      const box = part.getBoundingClientRect();
+      if (Math.min(box.left - frame.left, frame.right - box.right, box.top - frame.top, frame.bottom - box.bottom) < 6)
+        found.touching.push(part.outerHTML);
+    }
     for (const text of svg.querySelectorAll('text')) {
       const box = text.getBoundingClientRect();
       if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.bottom > frame.bottom + 1)
@@ -58,7 +63,7 @@ def sections() -> list[Section]:
         Stretch(row, start, start + 5.0, f"member-{(row + start) % 3}") for row in range(6) for start in (0, 5, 10)
     ]
     marks = [Mark(5.0, "1"), Mark(10.0, "2")]
-    owners = timeline([f"flights-{n}" for n in range(6)], stretches, marks, 15.0, "owners")
+    owners = timeline([f"flights.of-the-airport.departures-{n}" for n in range(6)], stretches, marks, 15.0, "owners")
     lag = line_chart([Line("flights", [(0, 0), (5, 900), (15, 0)])], 15.0, "lag", "records")
     causes = bars([("a static member returned", 3.0), ("a member joined", 12.0)], "causes", "rebalances")
     spreads = [
@@ -87,6 +92,7 @@ def test_a_page_in_a_browser(tmp_path: Path) -> None:
     assert seen is not None, done.stderr[-2000:]
     assert '"outside":[]' in seen[1], seen[1]
     assert '"overlapping":[]' in seen[1], seen[1]
+    assert '"touching":[]' in seen[1], seen[1]
     assert '"requests":0' in seen[1], "the page must need nothing from elsewhere"
     assert '"wide":false' in seen[1]
     shot = tmp_path / "page.png"
@@ -107,7 +113,13 @@ def test_pictures_stand_on_their_own(tmp_path: Path) -> None:
             assert path.read_bytes().startswith(b"\x89PNG")
             assert path.stat().st_size > 5_000
         else:
-            assert "<style>" in path.read_text()
+            text = path.read_text()
+            assert "<style>" in text
+            box = re.search(r'viewBox="(\S+) (\S+) (\S+) (\S+)"', text)
+            assert box is not None
+            x, y, width, height = box.groups()
+            paper = f'<rect x="{x}" y="{y}" width="{width}" height="{height}" class="paper"/>'
+            assert paper in text, "black text on a dark page cannot be read"
 
 
 def test_colours_that_colour_blind_people_tell_apart() -> None:

@@ -27,7 +27,7 @@ th.n, td.n { text-align: right; white-space: nowrap; }
 svg { width: 100%; height: auto; }
 """
 
-# Inside each picture, so that it looks the same on its own.
+# Inside each picture, so that it looks the same on its own, on a dark page too.
 SVG_STYLE = """
 text { font: 13px system-ui, "DejaVu Sans", sans-serif; fill: #1a1a1a; }
 .small { font-size: 11px; fill: #333; }
@@ -37,6 +37,7 @@ text { font: 13px system-ui, "DejaVu Sans", sans-serif; fill: #1a1a1a; }
 .mark { stroke: #1a1a1a; stroke-dasharray: 3 3; }
 .spread { stroke: #1a1a1a; stroke-width: 1.5; }
 .empty { fill: #f4f4f4; }
+.paper { fill: #fff; }
 """
 
 
@@ -113,6 +114,6 @@ def as_png(svg: str) -> bytes | None:
         import resvg_py
     except ImportError:
         return None
-    box = re.search(r'viewBox="0 0 (\d+)', svg)
+    box = re.search(r'viewBox="\S+ \S+ (\d+)', svg)
     width = 2 * int(box[1]) if box else 1920
     return bytes(resvg_py.svg_to_bytes(svg_string=svg, width=width, background="#ffffff"))

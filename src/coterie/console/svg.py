@@ -23,9 +23,11 @@ PALETTE = (
     "#661100",
 )
 WIDTH, LEFT, RIGHT = 960, 110, 20
+MARGIN = 12  # around each picture, which may be shown on any background
 OWNERS_PER_LINE, OWNER_WIDTH = 6, 140  # of a timeline's legend
 CURVES_PER_LINE, CURVE_WIDTH = 4, 220  # of a line chart's
 LONGEST_BAR_NAME = 64  # characters; of longer names the tooltip has the rest
+LONGEST_ROW_NAME = 40  # of a timeline, where the end of a name says which partition it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,8 @@ class Line:
     points: Sequence[tuple[float, float]]
 
 
-def _x(time_s: float, end_s: float) -> float:
-    return LEFT + (WIDTH - LEFT - RIGHT) * time_s / max(end_s, 0.001)
+def _x(time_s: float, end_s: float, left: float = LEFT) -> float:
+    return left + (WIDTH - left - RIGHT) * time_s / max(end_s, 0.001)
 
 
 def caption(x: float, y: float, text: str, anchor: str = "start", css: str = "") -> Markup:
@@ -63,11 +65,11 @@ def caption(x: float, y: float, text: str, anchor: str = "start", css: str = "")
     return Markup(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{css}">{markup_text(text)}</text>')
 
 
-def _time_axis(y: float, end_s: float) -> str:
+def _time_axis(y: float, end_s: float, left: float = LEFT) -> str:
     step = next((s for s in _STEPS_S if end_s / s <= 14), int(end_s // 14) + 1)
     parts = []
     for second in range(0, int(end_s) + 1, step):
-        x = _x(second, end_s)
+        x = _x(second, end_s, left)
         parts.append(f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x:.1f}" y2="{y + 4:.1f}" class="axis"/>')
         parts.append(caption(x, y + 16, _time_text(second, step), "middle", "small"))
     return "".join(parts)
@@ -83,11 +85,12 @@ _STEPS_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14_400, 43
 
 
 def svg(height: float, title: str, parts: Sequence[str]) -> Markup:
-    """A whole picture."""
+    """A whole picture: the parts within 0 to `WIDTH` and 0 to ``height``, and a margin."""
+    x, width, full_height = -MARGIN, WIDTH + 2 * MARGIN, f"{height + 2 * MARGIN:.0f}"
     return Markup(
-        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{markup_text(title)}" '
+        f'<svg viewBox="{x} {x} {width} {full_height}" role="img" aria-label="{markup_text(title)}" '
         f'xmlns="http://www.w3.org/2000/svg"><title>{markup_text(title)}</title><style>{SVG_STYLE}</style>'
-        f"{''.join(parts)}</svg>"
+        f'<rect x="{x}" y="{x}" width="{width}" height="{full_height}" class="paper"/>{"".join(parts)}</svg>'
     )
 
 
@@ -101,6 +104,7 @@ def timeline(
 ) -> Markup:
     """The owner of each row over time; light grey: unowned."""
     colour = colours([s.name for s in stretches])
+    left = max(LEFT, 8 + 7 * min(max(map(len, rows), default=0), LONGEST_ROW_NAME))
     row_height, top = 20, 44 + 20 * ((len(colour) - 1) // OWNERS_PER_LINE if colour else 0)
     height = top + len(rows) * row_height + 30
     parts = []
@@ -110,22 +114,23 @@ def timeline(
         parts.append(caption(x + 20, line_y + 12, name))
     for index, row in enumerate(rows):
         y = float(top + index * row_height)
-        parts.append(caption(LEFT - 8, y + 14, row, "end", "small"))
+        shown = row if len(row) <= LONGEST_ROW_NAME else "…" + row[1 - LONGEST_ROW_NAME :]
+        parts.append(caption(left - 8, y + 14, shown, "end", "small"))
         parts.append(
-            f'<rect x="{LEFT}" y="{y}" width="{WIDTH - LEFT - RIGHT}" height="{row_height - 3}" class="empty"/>'
+            f'<rect x="{left}" y="{y}" width="{WIDTH - left - RIGHT}" height="{row_height - 3}" class="empty"/>'
         )
     for s in stretches:
-        x, y = _x(s.start_s, end_s), top + s.row * row_height
-        width = max(_x(s.end_s, end_s) - x, 0.5)
+        x, y = _x(s.start_s, end_s, left), top + s.row * row_height
+        width = max(_x(s.end_s, end_s, left) - x, 0.5)
         parts.append(
             f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{row_height - 3}" fill="{colour[s.name]}">'
             f"<title>{markup_text(s.name)}: {markup_text(rows[s.row])}, {s.start_s:.1f} to {s.end_s:.1f} s</title></rect>"
         )
     for mark in marks:
-        x = _x(mark.time_s, end_s)
+        x = _x(mark.time_s, end_s, left)
         parts.append(f'<line x1="{x:.1f}" y1="{top - 8}" x2="{x:.1f}" y2="{height - 28}" class="mark"/>')
         parts.append(caption(x, top - 12, mark.label, "middle", "small bold"))
-    parts.append(_time_axis(height - 26, end_s))
+    parts.append(_time_axis(height - 26, end_s, left))
     return svg(height, title, parts)
 
 
