@@ -3,7 +3,7 @@ see."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -80,29 +80,30 @@ def a_decided_transaction_is_not_completed_after_a_load(patch: Patch) -> None:
 
 # Not seen by eighty seeds, and so tested by themselves: the check of the coordinator's epoch, which the epochs of version 2
 # make nearly redundant; a new coordinator's wait for the high watermark; the look-up of an unknown partition.
-# Each rule that is off, and the first of the seeds that are tried.
+# Each rule that is off, and a seed that sees it (tests/laboratory/known_seeds finds one).
 DEFECTS: dict[Callable[[Patch], None], int] = {
-    markers_are_not_repeated_after_the_leader_has_moved: 0,
-    a_transaction_is_complete_before_all_its_markers: 0,
-    a_transaction_is_complete_after_its_first_marker: 0,
+    markers_are_not_repeated_after_the_leader_has_moved: 3,
+    a_transaction_is_complete_before_all_its_markers: 5,
+    a_transaction_is_complete_after_its_first_marker: 7,
     an_abort_keeps_the_pending_offsets: 0,
-    the_producer_is_answered_before_the_decision_is_replicated: 0,
+    the_producer_is_answered_before_the_decision_is_replicated: 3,
     nothing_is_verified: 0,
     a_decided_transaction_is_not_completed_after_a_load: 0,
 }
 
 
-def run_seeds(seeds: range) -> None:
+def run_seeds(seeds: Sequence[int]) -> None:
     for seed in seeds:
         run_transaction_cluster_seed(seed, minutes=1, transaction_version=2)
 
 
-@pytest.mark.parametrize(("defect", "first"), DEFECTS.items())
-def test_a_rule_that_is_off_is_seen(defect: Callable[[Patch], None], first: int, monkeypatch: Patch) -> None:
+@pytest.mark.parametrize(("defect", "known"), DEFECTS.items())
+def test_a_rule_that_is_off_is_seen(defect: Callable[[Patch], None], known: int, monkeypatch: Patch) -> None:
+    """A change of the code changes the stories of seeds: where the known one sees nothing any more, the others are tried."""
     defect(monkeypatch)
     with pytest.raises((FuzzFailure, AssertionError, KeyError)):
-        run_seeds(range(first, first + SEEDS_FOR_A_DEFECT))
+        run_seeds([known, *range(SEEDS_FOR_A_DEFECT)])
 
 
 def test_the_same_seeds_break_no_rule_while_all_are_on() -> None:
-    run_seeds(range(SEEDS_FOR_A_DEFECT // 5))
+    run_seeds(sorted(set(DEFECTS.values())))
