@@ -12,6 +12,7 @@ from coterie.client import Admin, KafkaError, Producer
 from coterie.client.cluster import Cluster
 from coterie.client.connection import Connection
 from coterie.client.errors import ConfigError
+from coterie.cluster_metadata import ClusterMetadata
 from coterie.testing import ErrorCode, LocalBroker
 from tests.awaiting import quiet, until
 
@@ -83,7 +84,7 @@ def test_the_sender_survives_metadata_that_cannot_be_had(
 def test_a_batch_without_a_leader_is_given_up_after_its_delivery_timeout(
     coterie_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch, after: str
 ) -> None:
-    monkeypatch.setattr(Cluster, "leader", lambda *_: None if after == "delete_topic" else -1)
+    monkeypatch.setattr(ClusterMetadata, "leader", lambda *_: None if after == "delete_topic" else -1)
 
     async def story() -> None:
         async with asyncio.timeout(20), producer(coterie_broker, delivery_timeout_ms=100) as one:

@@ -30,7 +30,7 @@ def in_flight(one: OneProducer) -> list[tuple[int, int, int, int, list[bytes | N
 
 
 def next_sequence(one: OneProducer, partition: int) -> int:
-    return one.machine.accumulator.queue(("t", partition)).sequence.next
+    return one.machine.accumulator.queues["t", partition].sequence.next
 
 
 def test_the_numbers_of_a_partition() -> None:

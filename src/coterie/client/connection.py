@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from coterie.client.errors import KafkaError
 from coterie.client.handshake import MAX_ANSWER_BYTES, Handshake, VersionTable, encoded
@@ -22,13 +22,6 @@ NEVER_S = float("inf")
 LARGE_BYTES = 64 * 1024
 
 LINGER_S = 5.0  # in which a broker must read what was sent before a close
-
-
-class _Deadline(NamedTuple):
-    """Of a request without response: when, by the loop's clock, and after how long."""
-
-    due_s: float
-    timeout_s: float
 
 
 class _Callee:
@@ -62,7 +55,7 @@ class Connection(asyncio.Protocol):
         self._parts: list[bytes] = []  # of one large answer, put together once
         self._missing = 0
         self._waiting: dict[int, asyncio.Future[bytes] | _Callee] = {}
-        self._deadlines: dict[int, _Deadline] = {}
+        self._deadlines: dict[int, tuple[float, float]] = {}  # when, by the loop's clock, and after how many seconds
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_s = NEVER_S
         self._correlation_id = 0
@@ -248,7 +241,7 @@ class Connection(asyncio.Protocol):
         """One timer serves all requests: most are answered long before it fires, and it then looks again."""
         loop = asyncio.get_running_loop()
         due_s = loop.time() + timeout_s
-        self._deadlines[correlation_id] = _Deadline(due_s, timeout_s)
+        self._deadlines[correlation_id] = due_s, timeout_s
         if due_s < self._timer_due_s:
             self._arm(loop, due_s)
 
@@ -265,14 +258,14 @@ class Connection(asyncio.Protocol):
         self._timer, self._timer_due_s = None, NEVER_S
         for correlation_id in [each for each in self._deadlines if self._waiting[each].done()]:
             del self._deadlines[correlation_id]  # its caller was cancelled
-        overdue = [each for each, deadline in self._deadlines.items() if deadline.due_s <= loop.time()]
+        overdue = [each for each, (due_s, _) in self._deadlines.items() if due_s <= loop.time()]
         for correlation_id in overdue:
-            text = f"no answer within {self._deadlines[correlation_id].timeout_s:g} s"
+            text = f"no answer within {self._deadlines[correlation_id][1]:g} s"
             self._waiting[correlation_id].set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT, text))
         if overdue:
             self.abort("another request on the connection was not answered in time")
         elif self._deadlines:
-            self._arm(loop, min(deadline.due_s for deadline in self._deadlines.values()))
+            self._arm(loop, min(self._deadlines.values())[0])
 
     def tell(self, request: Message) -> None:
         """Sends a request that has no answer (Produce with acks=0). Raises KafkaError NETWORK_EXCEPTION."""

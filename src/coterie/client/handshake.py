@@ -46,6 +46,7 @@ class VersionTable:
     def __init__(self, response: ApiVersionsResponse) -> None:
         self._broker = {a.api_key: (a.min_version, a.max_version) for a in response.api_keys}
         self.features = {f.name: f.max_version_level for f in response.finalized_features}
+        self._chosen: dict[tuple[type[Message], int | None], int] = {}
         self.features_epoch = response.finalized_features_epoch
 
     def range(self, api_key: int) -> tuple[int, int]:
@@ -59,6 +60,12 @@ class VersionTable:
 
     def choose(self, request: type[Message], highest: int | None = None) -> int:
         """The newest common version, at most ``highest``. Raises KafkaError UNSUPPORTED_VERSION."""
+        chosen = self._chosen.get((request, highest))
+        if chosen is None:
+            chosen = self._chosen[request, highest] = self._choose(request, highest)
+        return chosen
+
+    def _choose(self, request: type[Message], highest: int | None) -> int:
         first, last = self.range(request.api_key)
         ours = request.versions
         version = min(last, ours.last, ours.last if highest is None else highest)

@@ -19,7 +19,7 @@ from coterie.client.errors import KafkaError, check
 from coterie.client.retrying import backoff_of
 from coterie.client.transactions import TransactionManager
 from coterie.client.types import TopicPartition
-from coterie.producing.accumulator import BatchClosed
+from coterie.producing.accumulator import FOREVER_MS, BatchClosed
 from coterie.producing.batch import Acknowledged, ProduceFailure, ProducerBatch, ProducerIdAndEpoch
 from coterie.producing.config import ProducingConfig
 from coterie.producing.effects import (
@@ -94,7 +94,7 @@ class Sender:
         self._transaction = None if transactions is None else _Transaction(transactions)
         self.machine = ProducerMachine(
             self.config,
-            lambda topic, partition: cluster.leader(topic, partition),
+            cluster.known.leader,
             batch_closed,
             self._transaction,
             cluster.known.leader_epoch,
@@ -103,6 +103,7 @@ class Sender:
         self.ends: dict[ProducerBatch, BatchEnd] = {}  # of the batches without an end
         self._room = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms = FOREVER_MS
         self._is_awake = False
         self._closed = False  # no more records; what is there is still sent, and repeated, until it is over
         self._is_over = False
@@ -139,18 +140,21 @@ class Sender:
         """Runs the machine at the next turn of the loop."""
         if not self._is_awake:
             self._is_awake = True
-            asyncio.get_running_loop().call_soon(self._run)
+            asyncio.get_running_loop().call_soon(self._turn)
 
-    def _run(self, *arguments: Any) -> None:
+    def _turn(self) -> None:
+        self._run(_now_ms())
+
+    def _run(self, now_ms: float, take_in: Callable[..., None] | None = None, *arguments: Any) -> None:
         """An input, its method first, or none; then what follows of it, and when to come again."""
         self._is_awake = False
         if self._is_over:
             return
         machine = self.machine
         try:
-            if arguments:
-                arguments[0](*arguments[1:])
-            while effects := machine.next(_now_ms()):
+            if take_in is not None:
+                take_in(*arguments)
+            while effects := machine.next(now_ms):
                 for effect in effects:
                     self._carry_out(effect)
             due_ms = machine.next_deadline_ms()
@@ -158,22 +162,21 @@ class Sender:
             for effect in machine.fail(failure_of(error), lambda batch: not batch.is_in_flight):
                 self._carry_out(effect)
             due_ms = None
-        self._come_again(due_ms)
+        # A timer that is set for earlier stays, and looks again then: most batches end long before their deadline.
+        if due_ms is not None and due_ms < self._timer_due_ms:
+            self._come_again(due_ms)
 
-    def _come_again(self, due_ms: float | None) -> None:
-        """A timer that is set for earlier stays, and looks again then: most batches end long before their deadline."""
-        if due_ms is None or self._is_over:
+    def _come_again(self, due_ms: float) -> None:
+        if self._is_over:
             return
-        due_s = due_ms / 1000
         if self._timer is not None:
-            if self._timer.when() <= due_s:
-                return
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(due_s, self._fire)
+        self._timer_due_ms = due_ms
+        self._timer = asyncio.get_running_loop().call_at(due_ms / 1000, self._fire)
 
     def _fire(self) -> None:
-        self._timer = None
-        self._run()
+        self._timer, self._timer_due_ms = None, FOREVER_MS
+        self._turn()
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
@@ -234,13 +237,17 @@ class Sender:
             self._check_codec(version)
             if self.config.acks == 0:
                 connection.tell(effect.request)
-                loop.call_soon(self._run, self.machine.sent, token, _now_ms())
+                loop.call_soon(self._sent, token)
             else:
                 answered = functools.partial(self._answered, connection, token, version)
                 failed = functools.partial(self._failed, token)
                 connection.begin(effect.request, version, self._cluster.timeout_s, answered, failed)
         except Exception as error:
             loop.call_soon(self._failed, token, error)
+
+    def _sent(self, token: int) -> None:
+        now_ms = _now_ms()
+        self._run(now_ms, self.machine.sent, token, now_ms)
 
     def _answered(self, connection: Connection, token: int, version: int, frame: bytes) -> None:
         try:
@@ -251,10 +258,12 @@ class Sender:
             leaders, addresses = new_leaders(response)
             if leaders:
                 self._cluster.known.leaders_received(leaders, addresses)
-            self._run(self.machine.produced, token, response, _now_ms(), _jitter())
+            now_ms = _now_ms()
+            self._run(now_ms, self.machine.produced, token, response, now_ms, _jitter())
 
     def _failed(self, token: int, error: Exception) -> None:
-        self._run(self.machine.request_failed, token, failure_of(error), _now_ms(), _jitter())
+        now_ms = _now_ms()
+        self._run(now_ms, self.machine.request_failed, token, failure_of(error), now_ms, _jitter())
 
     def _highest(self) -> int:
         """The newest version of Produce that has topics by name and implies no newer transaction than the open one."""
@@ -275,25 +284,29 @@ class Sender:
                 errors[name] = failure_of(KafkaError(code, f"topic {name}"))
         except Exception as error:
             errors = dict.fromkeys(topics, failure_of(error))
-        self._run(self.machine.leaders_looked_up, errors, _now_ms(), _jitter())
+        now_ms = _now_ms()
+        self._run(now_ms, self.machine.leaders_looked_up, errors, now_ms, _jitter())
 
     async def _get_producer_id(self) -> None:
         try:
             response = await self._cluster.request(InitProducerIdRequest(None, 0))
             check(response.error_code)
         except Exception as error:
-            self._run(self.machine.not_identified, failure_of(error), _now_ms(), _jitter())
+            now_ms = _now_ms()
+            self._run(now_ms, self.machine.not_identified, failure_of(error), now_ms, _jitter())
         else:
-            self._run(self.machine.identified, (response.producer_id, response.producer_epoch), _now_ms())
+            now_ms, producer = _now_ms(), (response.producer_id, response.producer_epoch)
+            self._run(now_ms, self.machine.identified, producer, now_ms)
 
     async def _add_partitions(self, partitions: frozenset[tuple[str, int]]) -> None:
         assert self._transactions is not None
         try:
             await self._transactions.add([TopicPartition(*p) for p in partitions])
         except Exception as error:
-            self._run(self.machine.partitions_refused, failure_of(error), _now_ms(), _jitter())
+            now_ms = _now_ms()
+            self._run(now_ms, self.machine.partitions_refused, failure_of(error), now_ms, _jitter())
         else:
-            self._run(self.machine.partitions_added)
+            self._run(_now_ms(), self.machine.partitions_added)
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
@@ -307,7 +320,7 @@ class Sender:
     async def flush(self) -> None:
         """Returns once everything appended so far is acknowledged or has failed."""
         self.machine.flush()
-        self._run()
+        self._turn()
         for end in list(self.ends.values()):
             await end
         await asyncio.sleep(0)  # so that callbacks of deliveries have run
@@ -315,7 +328,7 @@ class Sender:
     def flush_then(self, flushed: Callable[[], None]) -> None:
         """Calls it once everything is acknowledged or has failed; no record is appended before that."""
         self.machine.flush()
-        self._run()
+        self._turn()
         if self.ends:
             self._flushed = flushed
         else:

@@ -42,8 +42,10 @@ class StartingPositions:
 
     def _due(self) -> dict[TopicPartition, Position]:
         machine = self._fetcher.machine
-        positions = {tp: machine.positions[tp] for tp in [*machine.initializing(), *machine.resets_due()]}
-        return {tp: position for tp, position in positions.items() if id(position) not in self._under_way}
+        due = [*machine.initializing(), *machine.resets_due()]
+        return (
+            {tp: position for tp in due if id(position := machine.positions[tp]) not in self._under_way} if due else {}
+        )
 
     async def find(self) -> None:
         """Each position is set with the response that has it. Raises KafkaError; then the others are looked up again with the

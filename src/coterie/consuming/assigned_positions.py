@@ -81,6 +81,8 @@ class AssignedPositions:
         self.polled()
         polled: dict[TopicPartition, list[Record[Any, Any]]] = {}
         for where, position in self.positions.items():
+            if limit <= 0:
+                break
             if position.is_held:
                 continue
             while limit > 0 and position.is_buffered():

@@ -13,15 +13,15 @@ FOREVER_MS = float("inf")
 
 
 class Accumulator:
-    """``batch_closed(topic, partition)`` is called when a batch takes no more records: the next record without key may go to
-    another partition (KIP-480). ``busy`` are the partitions with something to send or in flight, the longest unserved first;
-    ``buffered_bytes`` counts against buffer.memory. ``due_ms``: when a batch is due, may be retried, or expires, as far as
-    known; ``is_changed``: something may be due already."""
+    """``queues`` are those of partitions that have had a record. ``batch_closed(topic, partition)`` is called when a batch
+    takes no more records: the next record without key may go to another partition (KIP-480). ``busy`` are the partitions with
+    something to send or in flight, the longest unserved first; ``buffered_bytes`` counts against buffer.memory. ``due_ms``:
+    when a batch is due, may be retried, or expires, as far as known; ``is_changed``: something may be due already."""
 
     def __init__(self, config: ProducingConfig, batch_closed: BatchClosed) -> None:
         self.buffered_bytes = 0
         self.busy: dict[TopicPartition, PartitionQueue] = {}
-        self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self.queues: dict[TopicPartition, PartitionQueue] = {}
         self._config, self._batch_closed = config, batch_closed
         self.due_ms = FOREVER_MS
         self.is_changed = False
@@ -31,9 +31,9 @@ class Accumulator:
     def append(self, partition: TopicPartition, item: Item, size: int, now_ms: float) -> tuple[ProducerBatch, int]:
         """Puts a record of about ``size`` bytes into the open batch of its partition. Returns the batch and the number of the
         record in it; 0 says that the batch is new."""
-        queue = self._queues.get(partition)
+        queue = self.queues.get(partition)
         if queue is None:
-            queue = self._queues[partition] = PartitionQueue(partition)
+            queue = self.queues[partition] = PartitionQueue(partition)
         batch = queue.open
         if batch is not None and batch.size + size > self._batch_size:
             self.close(queue)
@@ -42,7 +42,9 @@ class Accumulator:
             batch = queue.open = ProducerBatch(partition, now_ms)
             queue.batches.append(batch)
             self.busy[partition] = queue
-            if now_ms + self._first_due_ms < self.due_ms:
+            if not self._first_due_ms:
+                self.is_changed = True
+            elif now_ms + self._first_due_ms < self.due_ms:
                 self.due_ms = now_ms + self._first_due_ms
             if size >= self._batch_size:
                 self.close(queue)
@@ -83,10 +85,6 @@ class Accumulator:
     def served(self, queue: PartitionQueue) -> None:
         """A batch of the partition was sent: the others come first next time."""
         self.busy[queue.partition] = self.busy.pop(queue.partition)
-
-    def queue(self, partition: TopicPartition) -> PartitionQueue:
-        """Of a partition that has had a record."""
-        return self._queues[partition]
 
     def expired(self, now_ms: float) -> list[tuple[PartitionQueue, ProducerBatch]]:
         """The batches whose delivery.timeout.ms is over."""

@@ -18,13 +18,13 @@ _MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EP
 
 class Leaders:
     """``leader_of`` returns the node id of a partition's leader, None or -1 where it is not known; ``epoch_of`` the leader's
-    epoch, -1 where that is not known."""
+    epoch, -1 where that is not known. ``stale`` are the topics whose leaders are out of date, for `forgotten`."""
 
     def __init__(self, leader_of: LeaderOf, epoch_of: EpochOf, backoff: Backoff) -> None:
         self._leader_of, self.epoch_of = leader_of, epoch_of
-        self._lookup = RepeatedRequest(Retries(backoff, None))
+        self.lookup = RepeatedRequest(Retries(backoff, None))
         self._wanted: set[str] = set()
-        self._stale: set[str] = set()
+        self.stale: set[str] = set()
 
     def of(self, partition: TopicPartition) -> int | None:
         """None where it is not known, or there is none."""
@@ -41,34 +41,32 @@ class Leaders:
         """An attempt failed with an error that may pass. A newer leader that is known already is kept, and looked up beside."""
         topic, has_changed = batch.partition[0], self.have_changed(batch)
         if not has_changed:
-            self._stale.add(topic)
+            self.stale.add(topic)
         if has_changed or failure.code in _MOVED:
             self._wanted.add(topic)
 
     def doubt(self, topic: str) -> None:
         """The topic's leaders are to be looked up before anything else is sent to them."""
-        self._stale.add(topic)
+        self.stale.add(topic)
 
     def miss(self, topic: str) -> None:
         """A leader is needed and not known."""
-        if not self._lookup.is_out:
+        if not self.lookup.is_out:
             self._wanted.add(topic)
 
     # -- what follows ---------------------------------------------------------------------------------------------------
 
     def forgotten(self) -> list[Effect]:
         """Of the topics whose leaders are out of date, once each."""
-        if not self._stale:
-            return []
-        effects: list[Effect] = [ForgetLeaders(topic) for topic in sorted(self._stale)]
-        self._stale.clear()
+        effects: list[Effect] = [ForgetLeaders(topic) for topic in sorted(self.stale)]
+        self.stale.clear()
         return effects
 
     def look_up(self, now_ms: float) -> list[Effect]:
         """The look-up that is due, if any: one at a time."""
-        if not self._wanted or not self._lookup.is_due(now_ms):
+        if not self._wanted or not self.lookup.is_due(now_ms):
             return []
-        self._lookup.is_out = True
+        self.lookup.is_out = True
         return [LookUpLeaders(frozenset(self._wanted))]
 
     def looked_up(self) -> set[str]:
@@ -79,11 +77,6 @@ class Leaders:
     def look_up_ended(self, is_waiting: bool, now_ms: float, jitter: float) -> None:
         """``is_waiting``: a batch has no leader still, so that the next look-up has to pause."""
         if is_waiting:
-            self._lookup.failed(now_ms, jitter)
+            self.lookup.failed(now_ms, jitter)
         else:
-            self._lookup.succeeded()
-
-    @property
-    def retry_at_ms(self) -> float:
-        """When the next look-up may be made."""
-        return self._lookup.retry_at_ms
+            self.lookup.succeeded()

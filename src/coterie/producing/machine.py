@@ -143,7 +143,7 @@ class ProducerMachine:
         self.accumulator.is_changed = True
         partitions, self._adding = self._adding, frozenset()
         for partition in partitions:
-            queue = self.accumulator.queue(partition)
+            queue = self.accumulator.queues[partition]
             for batch in list(queue.not_in_flight())[:1]:
                 if failure.is_retriable:
                     self._attempt_failed(queue, batch, failure, -1, now_ms, jitter)
@@ -163,20 +163,20 @@ class ProducerMachine:
             self._expire(now_ms)
         if self._transaction is not None and self._effects:
             return self._taken()  # a batch at its end may have failed the transaction: then nothing else is sent
-        if forgotten := self._leaders.forgotten():
-            self._effects += forgotten
+        if self._leaders.stale:
+            self._effects += self._leaders.forgotten()
             accumulator.is_changed = True
         elif not accumulator.busy:
             accumulator.is_changed, accumulator.due_ms = False, FOREVER_MS
         else:
             self._drain(now_ms)
             due_ms = accumulator.next_deadline_ms(now_ms)
-            for repeated in (self._leaders, self._producer_id):
+            for repeated in (self._leaders.lookup, self._producer_id):
                 if now_ms < repeated.retry_at_ms < due_ms:
                     due_ms = repeated.retry_at_ms
-            forgotten = self._leaders.forgotten()
-            self._effects += forgotten
-            accumulator.is_changed, accumulator.due_ms = bool(forgotten), due_ms
+            accumulator.is_changed, accumulator.due_ms = bool(self._leaders.stale), due_ms
+            if self._leaders.stale:
+                self._effects += self._leaders.forgotten()
         return self._taken()
 
     def _expire(self, now_ms: float) -> None:
@@ -305,16 +305,17 @@ class ProducerMachine:
         self._in_flight[node_id] -= 1
         for batch in batches:
             batch.is_in_flight = False
-            self.accumulator.queue(batch.partition).in_flight -= 1
+            self.accumulator.queues[batch.partition].in_flight -= 1
         return batches
 
     def _attempt_ended(
         self, batch: ProducerBatch, result: BatchResult, log_start_offset: int, now_ms: float, jitter: float
     ) -> None:
-        queue = self.accumulator.queue(batch.partition)
+        queue = self.accumulator.queues[batch.partition]
         if isinstance(result, Acknowledged):
             self._acknowledged(queue, batch, result)
-        elif not batch.is_done:
+            return
+        if not batch.is_done:
             if result.is_retriable:
                 self._leaders.attempt_failed(batch, result)
             self._attempt_failed(queue, batch, result, log_start_offset, now_ms, jitter)
@@ -351,7 +352,9 @@ class ProducerMachine:
         if batch.sequence >= 0:
             for other in queue.acknowledged(batch, result.base_offset):
                 self._end(queue, other, Acknowledged())
-        if not batch.is_done:
+        if batch.is_done:  # it expired; this was its last attempt
+            self.accumulator.settled(queue)
+        else:
             self._end(queue, batch, result)
 
     def _renew_refused(self, queue: PartitionQueue) -> None:

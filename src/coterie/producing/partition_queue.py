@@ -72,6 +72,8 @@ class PartitionQueue:
         sequence = self.sequence
         sequence.acknowledged(batch.producer, batch.sequence, len(batch.items), base_offset)
         refused = [b for b in self.batches if b.is_refused]
+        if not refused:
+            return refused
         for other in refused:
             other.is_refused = False
         return [b for b in refused if sequence.holds(b.producer, b.sequence, len(b.items))]

@@ -18,6 +18,8 @@ from coterie.wire.messages.produce import (
     TopicProduceData,
 )
 
+_APPENDED = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+
 
 def encoded(batch: ProducerBatch, codec: int, in_transaction: bool) -> bytes:
     """The record batch under its numbers."""
@@ -48,29 +50,30 @@ def produce_request(
 
 def results_of(response: ProduceResponse) -> dict[TopicPartition, tuple[BatchResult, int]]:
     """The result of each partition, and the log's start offset, -1 where the broker does not name it."""
-    return {
-        (topic.name, partition.index): (_result(partition), partition.log_start_offset)
-        for topic in response.responses
-        for partition in topic.partition_responses
-    }
+    results: dict[TopicPartition, tuple[BatchResult, int]] = {}
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            # A batch with numbers that are long past is in the log, at an offset that the broker no longer knows.
+            if partition.error_code in _APPENDED:
+                result: BatchResult = Acknowledged(partition.base_offset, partition.log_append_time_ms)
+            else:
+                result = _failure(partition)
+            results[topic.name, partition.index] = result, partition.log_start_offset
+    return results
 
 
-def _result(partition: PartitionProduceResponse) -> BatchResult:
-    """A batch with numbers that are long past is in the log, at an offset that the broker no longer knows."""
-    code = partition.error_code
-    if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-        return Acknowledged(partition.base_offset, partition.log_append_time_ms)
-    error = error_of(code)
+def _failure(partition: PartitionProduceResponse) -> ProduceFailure:
+    error = error_of(partition.error_code)
     record_errors = {e.batch_index: e.batch_index_error_message for e in partition.record_errors}
     return ProduceFailure(error, partition.error_message, error.retriable, None, record_errors)
 
 
 def new_leaders(response: ProduceResponse) -> tuple[dict[TopicPartition, tuple[int, int]], dict[int, Address]]:
     """The leaders that brokers name in place of themselves, with their epochs, and the addresses of brokers (KIP-951)."""
-    leaders = {
-        (topic.name, partition.index): (partition.current_leader.leader_id, partition.current_leader.leader_epoch)
-        for topic in response.responses
-        for partition in topic.partition_responses
-        if partition.current_leader.leader_epoch >= 0
-    }
-    return leaders, {node.node_id: (node.host, node.port) for node in response.node_endpoints}
+    leaders: dict[TopicPartition, tuple[int, int]] = {}
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            leader = partition.current_leader
+            if leader.leader_epoch >= 0:
+                leaders[topic.name, partition.index] = leader.leader_id, leader.leader_epoch
+    return leaders, {node.node_id: (node.host, node.port) for node in response.node_endpoints} if leaders else {}

@@ -19,10 +19,9 @@ from coterie.records.batch import (
     BatchRecord,
 )
 from coterie.records.fields import Header
-from coterie.wire.primitives import write_varint
+from coterie.wire.primitives import VARINTS_KEPT, write_varint
 
 _BEFORE_COUNTED, _COUNTED = struct.Struct(">qiibI"), struct.Struct(">hiqqqhii")  # the CRC is of what follows it
-VARINTS_KEPT = 4096
 
 
 class _Varints(dict[int, bytes]):

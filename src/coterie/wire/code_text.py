@@ -6,7 +6,7 @@ import struct as struct_module
 from typing import Any
 
 from coterie.wire.fields import FieldSpec
-from coterie.wire.primitives import TooManyElements, WireError, read_unsigned_varint, write_unsigned_varint
+from coterie.wire.primitives import UNSIGNED_VARINTS, TooManyElements, WireError, read_unsigned_varint
 
 
 class CodeText:
@@ -19,7 +19,7 @@ class CodeText:
             "WireError": WireError,
             "TooManyElements": TooManyElements,
             "uvarint": read_unsigned_varint,
-            "uv": write_unsigned_varint,
+            "uv": UNSIGNED_VARINTS,
         }
         self.names = 0
 

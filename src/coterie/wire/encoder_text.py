@@ -73,7 +73,7 @@ class EncoderText(CodeText):
     def length(self, kind: FieldType, amount: str) -> None:
         if self.flexible:
             self.flush()
-            self.line(f"out.append(uv({amount} + 1))")
+            self.line(f"out.append(uv[{amount} + 1])")
         else:
             self.fixed("h" if kind.name == "string" else "i", amount)
 
@@ -143,9 +143,9 @@ class EncoderText(CodeText):
             self.tagged_value(spec, f"{target}.{spec.name}")
             self.flush()
             self.line(f"out, {body} = {body}, b''.join(out)")
-            self.line(f"{fields} += [uv({spec.tag}), uv(len({body})), {body}]")
+            self.line(f"{fields} += [uv[{spec.tag}], uv[len({body})], {body}]")
             self.indent -= 1
-        self.line(f"out.append(uv(len({fields}) // 3) if {fields} else b'\\0')")
+        self.line(f"out.append(uv[len({fields}) // 3] if {fields} else b'\\0')")
         self.line(f"out += {fields}")
 
     def is_set(self, shape: type[Struct], spec: FieldSpec, expression: str) -> str:

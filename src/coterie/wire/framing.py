@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from coterie.wire.codec import decode, encoder
+from coterie.wire.codec import Encoder, decode, encoder
 from coterie.wire.declaration import Message
 from coterie.wire.primitives import WireError, read_unsigned_varint
 
@@ -20,6 +20,7 @@ M = TypeVar("M", bound=Message)
 
 API_VERSIONS_KEY = 18
 MAX_HEADER_TAGS = 1_000
+_NO_TAGS = b"\0"
 _SIZE = struct.Struct(">i")
 _RESPONSE_V0 = struct.Struct(">ii")
 _RESPONSE_V1 = struct.Struct(">iib")
@@ -82,7 +83,7 @@ ResponseFrame = Callable[[int, Message], bytes]
 def response_frame(cls: type[Message], version: int) -> ResponseFrame:
     """A function of (correlation id, response) to the whole frame, size included; raises as `codec.encoder` does."""
     encode = encoder(cls, version)
-    tagged = version in cls.flexible and cls.api_key != API_VERSIONS_KEY
+    tagged = _has_tags(cls, version)
 
     def frame(correlation_id: int, response: Message) -> bytes:
         pieces: list[bytes] = [b""]
@@ -102,19 +103,35 @@ def encode_response(correlation_id: int, response: Message, version: int) -> byt
     return response_frame(type(response), version)(correlation_id, response)
 
 
+_REQUEST_CODECS: dict[tuple[type[Message], int], tuple[Encoder, bytes]] = {}
+
+
+def _request_codec(cls: type[Message], version: int) -> tuple[Encoder, bytes]:
+    """The encoder of the body, and the tags at the end of the header; kept for the next request."""
+    made = _REQUEST_CODECS[cls, version] = encoder(cls, version), _NO_TAGS if version in cls.flexible else b""
+    return made
+
+
 def encode_request(correlation_id: int, client_id: str | None, request: Message, version: int) -> bytes:
     """The whole frame of a request, size included."""
     client = b"" if client_id is None else client_id.encode()
     start = _REQUEST_START.pack(request.api_key, version, correlation_id, -1 if client_id is None else len(client))
-    pieces = [b"", start, client, b"\0" if version in request.flexible else b""]
-    encoder(type(request), version)(request, pieces)
+    cls = type(request)
+    encode, tags = _REQUEST_CODECS.get((cls, version)) or _request_codec(cls, version)
+    pieces = [b"", start, client, tags]
+    encode(request, pieces)
     pieces[0] = _SIZE.pack(sum(map(len, pieces)))
     return b"".join(pieces)
+
+
+def _has_tags(cls: type[Message], version: int) -> bool:
+    """Whether a response's header does."""
+    return version in cls.flexible and cls.api_key != API_VERSIONS_KEY
 
 
 def decode_response(cls: type[M], frame: bytes, version: int) -> M:
     """The body of an answer's frame (without its size), its header skipped. Raises WireError."""
     position = 4
-    if version in cls.flexible and cls.api_key != API_VERSIONS_KEY:
-        position = skip_tags(frame, 4)
+    if _has_tags(cls, version):
+        position = 5 if frame[4:5] == _NO_TAGS else skip_tags(frame, 4)  # nearly always there are none
     return decode(cls, frame, version, position)[0]

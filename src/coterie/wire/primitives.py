@@ -43,6 +43,21 @@ def write_unsigned_varint(value: int) -> bytes:
 
 
 SMALL_VARINTS: tuple[bytes, ...] = tuple(bytes((n,)) for n in range(0x80))
+VARINTS_KEPT = 4096
+
+
+class UnsignedVarints(dict[int, bytes]):
+    """Varints by value, each made at its first use: lengths are nearly always small ones, and a call for each takes longer than
+    to append it."""
+
+    def __missing__(self, value: int) -> bytes:
+        made = write_unsigned_varint(value)
+        if value < VARINTS_KEPT:
+            self[value] = made
+        return made
+
+
+UNSIGNED_VARINTS = UnsignedVarints()
 
 
 def read_varint(data: bytes | memoryview, position: int) -> tuple[int, int]:
