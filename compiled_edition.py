@@ -4,6 +4,7 @@
 
 mypyc leaves the `__init__` of a dataclass to the interpreter, where it costs five times as much as a compiled one: `write_out`
 gives each dataclass of these modules the same `__init__` as text, on a line that was blank, so that lines keep their numbers.
+mypyc knows no decorator but `dataclass`, so that a `value` (`coterie/values.py`) becomes a frozen one.
 Needs mypy, setuptools and a C compiler.
 """
 
@@ -102,11 +103,18 @@ def module_files() -> list[str]:
 def write_out(source: str, bases: frozenset[str] = frozenset()) -> str:
     """The source with an `__init__` in each dataclass that has fields of its own only, a blank line for it, and no heirs: it is
     not one of ``bases``."""
+    source = _with_dataclasses(source)
     lines = source.split("\n")
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ClassDef) and not node.bases and not node.keywords and node.name not in bases:
             _write_out_class(node, lines)
     return "\n".join(lines)
+
+
+def _with_dataclasses(source: str) -> str:
+    """The source with a frozen dataclass in the place of each `value`, on the same lines."""
+    source = source.replace("from coterie.values import value\n", "from dataclasses import dataclass\n")
+    return source.replace("@value\n", "@dataclass(frozen=True, slots=True)\n")
 
 
 def bases_of(source: str) -> set[str]:

@@ -6,14 +6,13 @@ live in memory and in the journal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from coterie.coordinator.consumer.events import ConsumerEvent
 from coterie.coordinator.state import Cause, CommittedOffset, Member, Protocols, Token
+from coterie.values import value
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MemberIdReserved:
     """A member id was assigned with MEMBER_ID_REQUIRED (KIP-394) and expires unused at ``deadline_ms``."""
 
@@ -21,7 +20,7 @@ class MemberIdReserved:
     deadline_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReservationDropped:
     """A member id expired unused, or its client left before it joined."""
 
@@ -29,7 +28,7 @@ class ReservationDropped:
     cause: Cause
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MemberJoined:
     """A new member; its JoinGroup waits under ``token``."""
 
@@ -39,7 +38,7 @@ class MemberJoined:
     cause: Cause
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MemberRejoined:
     """A known member joins again; ``cause`` None when the group was rebalancing anyway."""
 
@@ -51,7 +50,7 @@ class MemberRejoined:
     cause: Cause | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StaticMemberReplaced:
     """A restarted static member takes its old place under a new member id. ``token`` None: already answered."""
 
@@ -62,7 +61,7 @@ class StaticMemberReplaced:
     rebalance: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MemberRemoved:
     """A member left, was removed by an admin, or its session or rebalance timeout ended (``cause``)."""
 
@@ -70,21 +69,21 @@ class MemberRemoved:
     cause: Cause
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RebalanceWanted:
     """Something calls for a rebalance without any member having come or gone."""
 
     cause: Cause
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AssignmentLost:
     """The leader's assignment could not be stored: waiting SyncGroups received the error, and a rebalance follows."""
 
     cause: Cause
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RebalanceStarted:
     """To PreparingRebalance. ``initial_delay_left_ms`` is not None when the first rebalance is delayed."""
 
@@ -93,7 +92,7 @@ class RebalanceStarted:
     initial_delay_left_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JoinPhaseExtended:
     """The initial delay goes on, since members joined during it (group.initial.rebalance.delay.ms); both in ms."""
 
@@ -101,7 +100,7 @@ class JoinPhaseExtended:
     initial_delay_left_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GenerationFormed:
     """To CompletingRebalance: all waiting JoinGroups receive this generation."""
 
@@ -111,7 +110,7 @@ class GenerationFormed:
     sync_deadline_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SyncReceived:
     """A member has synced; under a token it waits for the leader's assignment."""
 
@@ -119,14 +118,14 @@ class SyncReceived:
     token: Token = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupStored:
     """Hard: the group's record. Stable with members, Empty without."""
 
     value: GroupMetadataValue
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupRemoved:
     """Hard: the group's tombstone. ``recorded`` False for a group that never had a record."""
 
@@ -134,7 +133,7 @@ class GroupRemoved:
     recorded: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OffsetStored:
     """Hard: a committed offset."""
 
@@ -143,7 +142,7 @@ class OffsetStored:
     committed: CommittedOffset
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OffsetRemoved:
     """Hard: a committed offset's tombstone."""
 
@@ -151,7 +150,7 @@ class OffsetRemoved:
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TransactionalOffsetStored:
     """Hard: an offset that counts once its producer's transaction commits; a record in a transactional batch."""
 
@@ -161,7 +160,7 @@ class TransactionalOffsetStored:
     producer_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TransactionEnded:
     """Hard: the marker that a transaction coordinator wrote; it settles what the producer left pending."""
 

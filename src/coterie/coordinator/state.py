@@ -11,6 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from coterie.values import value
 from coterie.wire.primitives import NULL_UUID
 
 Token = Hashable  # names a request that waits for its answer; the driver knows what it stands for
@@ -41,7 +42,7 @@ LEGAL_PREDECESSORS: dict[Phase, frozenset[Phase]] = {
 CAN_REBALANCE = frozenset({Phase.STABLE, Phase.COMPLETING, Phase.EMPTY})
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Cause:
     """Why something happened to a group. ``reason`` is the client's own (KIP-800)."""
 
@@ -84,7 +85,7 @@ class Reservation:
     queued_ms: int = -1
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommittedOffset:
     """A committed offset; ``commit_timestamp_ms`` and ``expire_timestamp_ms`` since 1970, -1 for no explicit expiry;
     ``topic_id`` 16 bytes, zeros where the commit had none."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, get_args
 
@@ -26,6 +25,7 @@ from coterie.coordinator.events import (
     TransactionalOffsetStored,
 )
 from coterie.coordinator.state import Cause, CommittedOffset, TopicPartition
+from coterie.values import value
 from coterie.wire.messages.consumer_offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -44,7 +44,7 @@ GROUP_VALUE_VERSION = 3
 _V3_HEAD, _V3_TAIL = struct.Struct(">hqih"), struct.Struct(">q")  # offset value v3: version to metadata's length; time
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StoredRecord:
     """Key and value as they stand in the log; a value of None is a tombstone."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from coterie.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Appended:
     """The result of an append: its offsets, the append time (-1 for CreateTime), and whether it was a repeat (then
     the time is that of the first batch)."""

@@ -5,13 +5,12 @@ A removal is the record's tombstone. ``cause`` goes into the journal and not int
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from coterie.coordinator.consumer.state import ConsumerSubscription, CurrentAssignment, ResolvedRegex, TopicIdPartition
 from coterie.coordinator.state import Cause
+from coterie.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupEpochStored:
     """Key 3: the group epoch rose; a new target assignment is due. ``metadata_hash`` is that of the subscribed topics."""
 
@@ -20,24 +19,24 @@ class GroupEpochStored:
     cause: Cause | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupEpochRemoved:
     """Key 3: the group is gone; the last of its tombstones."""
 
     cause: Cause | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PartitionMetadataStored:
     """Key 4: written by Kafka before 4.1 alone; nothing but its presence counts."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PartitionMetadataRemoved:
     """Key 4."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SubscriptionStored:
     """Key 5: a member is new, or asks for something else."""
 
@@ -45,7 +44,7 @@ class SubscriptionStored:
     subscription: ConsumerSubscription
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SubscriptionRemoved:
     """Key 5: the member is gone; the last of its three tombstones."""
 
@@ -53,7 +52,7 @@ class SubscriptionRemoved:
     cause: Cause | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TargetEpochStored:
     """Key 6: a target assignment of this epoch is complete; computed at ``timestamp_ms``."""
 
@@ -61,12 +60,12 @@ class TargetEpochStored:
     timestamp_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TargetEpochRemoved:
     """Key 6."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TargetStored:
     """Key 7: what a member is to have in the end."""
 
@@ -74,14 +73,14 @@ class TargetStored:
     partitions: frozenset[TopicIdPartition]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TargetRemoved:
     """Key 7."""
 
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CurrentStored:
     """Key 8: what a member has now."""
 
@@ -89,14 +88,14 @@ class CurrentStored:
     current: CurrentAssignment
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CurrentRemoved:
     """Key 8."""
 
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RegexStored:
     """Key 16: the topics that a subscribed regular expression matches."""
 
@@ -104,31 +103,31 @@ class RegexStored:
     resolved: ResolvedRegex
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RegexRemoved:
     """Key 16: its last subscriber is gone."""
 
     regex: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TopicsChecked:
     """Soft: the group epoch stands for the topics of this version of the broker's metadata."""
 
     version: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RegexResolutionStarted:
     """Soft: the topics of the group's regular expressions are being looked up."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RegexResolutionEnded:
     """Soft: the lookup has ended."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicDeadlinesSet:
     """Soft: until when a member of the classic protocol must send its JoinGroup, or its SyncGroup; None: it owes none."""
 
@@ -137,7 +136,7 @@ class ClassicDeadlinesSet:
     sync_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ExpiryDelayed:
     """Soft: the member's removal could not be stored; its passed deadlines come again at ``deadline_ms``."""
 

@@ -15,13 +15,14 @@ another member still has one, else STABLE.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from coterie.coordinator.consumer.state import ConsumerMemberState, CurrentAssignment, TopicId, TopicIdPartition
+from coterie.values import value
 from coterie.wire.errors import ErrorCode, Refusal
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Reconciliation:
     """What a member's step depends on beside its current assignment: the target and its epoch, the ids of the topics that
     the member subscribes to, the owner of each partition, and the partitions that the member reports as its own (None: it

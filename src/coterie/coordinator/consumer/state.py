@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
 from coterie.coordinator.state import GroupOffsets
+from coterie.values import value
 
 TopicId = bytes  # the 16 bytes of a topic's UUID
 TopicIdPartition = tuple[TopicId, int]
@@ -64,7 +65,7 @@ class MigrationPolicy(StrEnum):
         return self in (MigrationPolicy.DOWNGRADE, MigrationPolicy.BIDIRECTIONAL)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClassicMetadata:
     """What a member that uses the classic protocol within the group brought with its JoinGroup; the timeout in ms."""
 
@@ -72,7 +73,7 @@ class ClassicMetadata:
     protocols: tuple[tuple[str, bytes], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ConsumerSubscription:
     """What a member asks for: topics by name and by one regular expression ("" for none). ``rebalance_timeout_ms`` is the
     longest time that it may take to revoke partitions."""
@@ -88,7 +89,7 @@ class ConsumerSubscription:
     classic: ClassicMetadata | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CurrentAssignment:
     """Where a member stands: its epoch, and the partitions it may use or must revoke, each with the epoch in which it was
     assigned (KIP-1251)."""
@@ -112,7 +113,7 @@ class CurrentAssignment:
         return self.assigned.get(partition, self.pending_revocation.get(partition))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ConsumerMember:
     """A member of the group."""
 
@@ -142,7 +143,7 @@ class MemberTimers:
         return first
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ResolvedRegex:
     """The topics that a regular expression matched, in the metadata of ``version``, at ``timestamp_ms``."""
 

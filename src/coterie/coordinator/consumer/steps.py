@@ -4,7 +4,7 @@ assignment where the group epoch is ahead of it, and this member's reconciliatio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from coterie.coordinator.consumer import events as e
 from coterie.coordinator.consumer.leave import cause_of, removal
@@ -29,10 +29,11 @@ from coterie.coordinator.consumer.target import (
 )
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome
 from coterie.coordinator.state import Cause
+from coterie.values import value
 from coterie.wire.errors import ErrorCode, Refusal
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MemberRequest:
     """A member before its request and with what the request asks for, the member id that it replaces, and the partitions that
     it reports as its own (None: it reports nothing)."""
