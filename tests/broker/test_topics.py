@@ -15,6 +15,7 @@ from coterie.broker.topic import OFFSETS_TOPIC, Partition
 from coterie.broker.topics import Topics
 from coterie.broker.turns import finish
 from coterie.client.blocking_socket import BrokerSocket
+from coterie.log.compaction import clean, plan, swap
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.retention import delete_records
 from coterie.records.encoding import encode_batch
@@ -211,3 +212,49 @@ def test_metadata_of_a_topic_that_another_request_is_creating(coterie_broker: Lo
     finish(creating)
     assert len(socket.request(request).topics[0].partitions) == 2
     socket.close()
+
+
+def test_partitions_that_are_being_added_get_the_settings_that_are_altered_meanwhile() -> None:
+    topics = Topics(MemoryFileSystem(), BrokerSettings())
+    topic = topics.create("t", 1)
+    adding = topics.adding_partitions(topic, 3)
+    next(adding)
+    topics.configure(topic, {"cleanup.policy": "compact"})
+    finish(adding)
+    assert [partition.log.config.cleanup_compact for partition in topic.partitions] == [True, True, True]
+
+
+def _after_a_crash(fs: MemoryFileSystem) -> Topics:
+    """The folder opened again, without a repair."""
+    topics = Topics(fs, BrokerSettings())
+    topics.load()
+    assert not topics.findings
+    return topics
+
+
+def test_a_crash_after_records_were_deleted_leaves_nothing_to_repair() -> None:
+    """The file of leader epochs begins with the log, and its first segment before it."""
+    fs = MemoryFileSystem()
+    topics = Topics(fs, BrokerSettings())
+    _appended(topics.create("t", 1).partitions[0], b"1", b"2")
+    topics = _after_a_crash(fs)
+    _appended(topics.partition("t", 0), b"3", b"4")
+    delete_records(topics.partition("t", 0).log, 3)
+    topics.save_start_offsets()
+    topics = _after_a_crash(fs)
+    _appended(topics.partition("t", 0), b"5")
+    assert _after_a_crash(fs).partition("t", 0).log.log_start_offset == 3
+
+
+def test_gaps_of_a_topic_that_is_compacted_no_more_are_not_reported() -> None:
+    fs = MemoryFileSystem()
+    topics = Topics(fs, BrokerSettings())
+    topic = topics.create("t", 1, {"cleanup.policy": "compact", "segment.bytes": "200"})
+    log = topic.partitions[0].log
+    _appended(topic.partitions[0], b"1", b"2", b"3", b"4", b"5", b"6")
+    wanted = plan(log, 10, force=True)
+    assert wanted is not None
+    assert swap(log, clean(wanted))
+    topics.save_cleaned_offsets()
+    topics.configure(topic, {"cleanup.policy": "delete"})
+    _after_a_crash(fs)

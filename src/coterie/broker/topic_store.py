@@ -143,7 +143,7 @@ class TopicStore:
         """A log of the folder as the last process left it, with its checkpoints; ``config``: by default of a topic without
         settings of its own. Raises OSError, UnreadableFile."""
         directory = f"{topic}-{index}"
-        log = PartitionLog.open(
+        return PartitionLog.open(
             self._fs,
             directory,
             config or self._settings.log_config(internal_configs(topic, self._settings)),
@@ -152,11 +152,10 @@ class TopicStore:
             high_watermark=self._checkpoints.high_watermarks.get(directory, 0) if self._in_cluster else None,
             leader_epoch=leader_epoch,
             closed=self._checkpoints.closed.get(directory),
+            cleaned_until=self._checkpoints.cleaned.get(directory, 0),
             report=self._report,
             sync_failed=self._sync_failed,
         )
-        log.cleaned_until = min(self._checkpoints.cleaned.get(directory, 0), log.end_offset)
-        return log
 
     def forget_checkpoints(self, directories: Iterable[str]) -> None:
         """Before logs are made in directories whose names those of deleted topics may have had. Raises OSError."""

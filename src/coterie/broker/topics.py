@@ -161,7 +161,7 @@ class Topics:
         return topic
 
     def adding_partitions(self, topic: Topic, count: int) -> Generator[None, None, Topic]:
-        """Extends a topic to ``count`` partitions, like `creating`."""
+        """Extends a topic to ``count`` partitions, like `creating`; its deletion waits for the last step."""
         self.check_room(count - len(topic.partitions))
         if topic.name in self._creating:
             raise Refusal(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"partitions of {topic.name} are being added")
@@ -186,10 +186,9 @@ class Topics:
                 new.append(directory)
                 made.append(Partition(topic.name, index, self._store.new_log(directory, config)))
                 yield
-            if before and self.by_name.get(topic.name) is not topic:
-                raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} was deleted meanwhile")
             topic.partitions += made
             self._register(topic)
+            self._configure_logs(topic)  # the settings may have been altered meanwhile
             self._save()
         except BaseException as error:
             self._undo(topic, before, made, new)

@@ -111,7 +111,9 @@ class LogState:
                     self.replace_segment(slot, None)
                     self.replay(comparison)
                     return
-                if comparison is not None:
+                if (
+                    comparison is not None and header.last_offset >= self.log_start_offset
+                ):  # the file has no earlier ones
                     comparison.batch(header.leader_epoch, header.base_offset)
                 if header.producer_id >= 0:
                     self.remember(header, marker)

@@ -48,18 +48,20 @@ class PartitionLog(LogState):
         high_watermark: int | None = None,
         leader_epoch: int = 0,
         closed: ClosedLog | None = None,
+        cleaned_until: int = 0,
         report: Report = unreported,
         sync_failed: SyncFailed = lambda error: None,
     ) -> PartitionLog:
         """Opens or makes the log. ``high_watermark``: as it is known of a partition with several replicas; ``leader_epoch``:
         the last one in which the partition was led. ``clean``: it was closed in order; ``closed``: its files at that time;
-        otherwise the last segment is read whole and a torn tail is cut off. What does not fit is mended and goes to ``report``.
+        otherwise the last segment is read whole and a torn tail is cut off. ``cleaned_until``: compaction may have left gaps
+        before. What does not fit is mended and goes to ``report``.
         ``sync_failed`` gets the error of a sync: nobody knows then what the disk holds. Raises OSError, or UnreadableFile."""
         log = cls(fs, directory, config, report, sync_failed)
         existed = fs.exists(directory)
         fs.make_directory(directory)
         has_gaps = high_watermark is not None
-        contiguous = not (config.cleanup_compact or has_gaps)
+        contiguous = not (config.cleanup_compact or cleaned_until or has_gaps)
         loader = SegmentLoader(
             fs, directory, report, config.index_interval_bytes, clean, closed, contiguous, has_gaps, leader_epoch
         )
@@ -75,7 +77,7 @@ class PartitionLog(LogState):
         log.log_start_offset = max(start_offset, log.segments[0].base_offset)
         if high_watermark is not None:
             log.replicas_high_watermark = max(min(high_watermark, log.end_offset), log.log_start_offset)
-        log.leader_epoch = leader_epoch
+        log.leader_epoch, log.cleaned_until = leader_epoch, min(cleaned_until, log.end_offset)
         log.load_state(loader.trusted, closed)
         if existed and not clean and config.flush_messages < NO_LIMIT:
             log.sync()  # what the process before wrote may not be on the disk, and a repeated batch is acknowledged at once
