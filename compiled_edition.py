@@ -113,7 +113,7 @@ def write_out(source: str, bases: frozenset[str] = frozenset()) -> str:
 
 def _with_dataclasses(source: str) -> str:
     """The source with a frozen dataclass in the place of each `value`, on the same lines."""
-    source = source.replace("from coterie.values import value\n", "from dataclasses import dataclass\n")
+    source = source.replace("from coterie.values import value\n", "from coterie.lazy_dataclass import dataclass\n")
     return source.replace("@value\n", "@dataclass(frozen=True, slots=True)\n")
 
 

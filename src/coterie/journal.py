@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from coterie.lazy_dataclass import dataclass
 
 TOPIC = "__coterie_journal"
 MOVED_SHOWN = 1000

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from coterie.coordinator.shard import Shard
 from coterie.journal import JournalLine
+from coterie.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from coterie.broker.coordinator_moves import CoordinatorElection
@@ -17,6 +16,7 @@ from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import Reply
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.write_queue import WriteQueue
+from coterie.lazy_dataclass import dataclass
 from coterie.replication.states import ReplicaError
 from coterie.wire.errors import ErrorCode, Refusal
 

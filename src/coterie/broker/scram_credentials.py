@@ -10,9 +10,9 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 
+from coterie.lazy_dataclass import dataclass
 from coterie.log import checked_files
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import UnreadableFile

@@ -11,9 +11,10 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from coterie.broker.settings.resource_tables import ClientMetricsConfig
+from coterie.lazy_dataclass import dataclass
 from coterie.wire.errors import ErrorCode, Refusal
 
 INSTANCES_KEPT = 16_384

@@ -6,7 +6,6 @@ Types, defaults and ranges are those of Kafka's ConsumerConfig, ProducerConfig a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from coterie.assignors import Assignor
@@ -44,6 +43,7 @@ from coterie.configuration import (
     read_settings,
     settings_of,
 )
+from coterie.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -201,10 +201,10 @@ class ClientSettings:
     interceptor_classes: tuple[object, ...] = _consumer(
         OBJECTS, (), "ConsumerInterceptor classes or objects that see records and commits."
     )
-    key_deserializer: DeserializerLike[Any] | None = _consumer(  # noqa: RUF009 -- a field, as all others
+    key_deserializer: DeserializerLike[Any] | None = _consumer(
         DESERIALIZER, None, "As value.deserializer, for keys; the argument of `Consumer` has precedence."
     )
-    value_deserializer: DeserializerLike[Any] | None = _consumer(  # noqa: RUF009 -- a field, as all others
+    value_deserializer: DeserializerLike[Any] | None = _consumer(
         DESERIALIZER,
         None,
         "What makes objects of bytes: Kafka's class name (`StringDeserializer`), an import path, a class, an object or a "
@@ -247,15 +247,15 @@ class ClientSettings:
         "fail.",
         at_least(0),
     )
-    partitioner: Partitioner | None = _producer(  # noqa: RUF009 -- a field, as all others
+    partitioner: Partitioner | None = _producer(
         PARTITIONER,
         None,
         "A function that chooses a record's partition; without one, the hash of the key as in Java's client.",
     )
-    key_serializer: SerializerLike[Any] | None = _producer(  # noqa: RUF009 -- a field, as all others
+    key_serializer: SerializerLike[Any] | None = _producer(
         SERIALIZER, None, "As value.serializer, for keys; the argument of `Producer` has precedence."
     )
-    value_serializer: SerializerLike[Any] | None = _producer(  # noqa: RUF009 -- a field, as all others
+    value_serializer: SerializerLike[Any] | None = _producer(
         SERIALIZER,
         None,
         "What makes bytes of objects: Kafka's class name (`StringSerializer`), an import path, a class, an object or a "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from coterie.assignors.blobs import decode_assignment
 from coterie.coordinator import events as e
@@ -15,6 +15,7 @@ from coterie.coordinator.shard import Step
 from coterie.coordinator.state import Cause, Phase, TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.journal import MOVED_SHOWN, OWNERS_SHOWN, JournalLine
+from coterie.lazy_dataclass import dataclass
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
 from coterie.wire.primitives import WireError
 

@@ -6,7 +6,7 @@ The driver appends and answers, by way of a `WriteQueue`; the shard never does e
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -34,6 +34,7 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Rep
 from coterie.coordinator.refusals import refuse
 from coterie.coordinator.state import Cause, CommittedOffset, Group, TopicPartition
 from coterie.coordinator.stored import KeyReader, StoredRecord, committed_offset, from_record, to_records
+from coterie.lazy_dataclass import dataclass
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from coterie.lazy_dataclass import dataclass
 from coterie.values import value
 from coterie.wire.primitives import NULL_UUID
 

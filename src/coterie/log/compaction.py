@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from coterie.lazy_dataclass import dataclass
 from coterie.log.filesystem import FileSystem
 from coterie.log.loading import CLEANED, SWAP
 from coterie.log.partition_log import PartitionLog

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from coterie.lazy_dataclass import dataclass
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1

@@ -8,10 +8,11 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import google_crc32c
 
+from coterie.lazy_dataclass import dataclass
 from coterie.records.batch import BatchHeader
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.producer_snapshot import ProducerEntry, ProducerSnapshot

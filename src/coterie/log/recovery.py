@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from coterie.lazy_dataclass import dataclass
 from coterie.log.filesystem import File, FileSystem
 from coterie.log.findings import Finding, Report, UnreadableFile
 from coterie.log.leader_epochs import LeaderEpochs

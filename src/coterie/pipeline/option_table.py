@@ -2,17 +2,15 @@
 (`python -m coterie.pipeline.option_table`). The names and what they mean are those of Spark's Kafka connector
 (KafkaSourceProvider), and a few of our own; conformance's part `spark` compares what they do."""
 
-# ruff: noqa: RUF009 -- the defaults are fields of a dataclass, made by `_option`
-
 from __future__ import annotations
 
 import enum
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeVar
 
 from coterie.configuration import BOOLEAN, STRING, Setting, ValueType, declared, format_value, settings_of
+from coterie.lazy_dataclass import dataclass
 from coterie.pipeline.offsets import TopicOffsets
 from coterie.pipeline.option_types import (
     COUNT,

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from coterie.lazy_dataclass import constructor, dataclass
 
 FOREVER = 32_767
 
@@ -111,24 +110,3 @@ class VersionedStruct(Struct):
     api_key: ClassVar[int] = -1
     versions: ClassVar[Versions] = Versions(0, 0)
     flexible: ClassVar[Versions] = Versions(1, 0)
-
-
-def constructor(cls: type[Struct]) -> Callable[..., None]:
-    """The `__init__` that `dataclass` would generate."""
-    scope: dict[str, Any] = {"LEFT_OUT": object()}
-    parameters, assignments = list[str](), list[str]()
-    for f in dataclasses.fields(cls):  # type: ignore[arg-type]
-        default, value = f"default_{f.name}", f.name
-        if f.default is not dataclasses.MISSING:
-            scope[default] = f.default
-            parameters.append(f"{f.name}={default}")
-        else:
-            scope[default] = f.default_factory
-            parameters.append(f"{f.name}=LEFT_OUT")
-            value = f"{default}() if {f.name} is LEFT_OUT else {f.name}"
-        assignments.append(f"    self.{f.name} = {value}")
-    text = "\n".join([f"def __init__({', '.join(['self', *parameters])}):", *(assignments or ["    pass"])])
-    exec(compile(text, f"<constructor of {cls.__name__}>", "exec"), scope)
-    made: Callable[..., None] = scope["__init__"]
-    made.__qualname__ = f"{cls.__qualname__}.__init__"
-    return made

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from itertools import dropwhile
 
@@ -14,6 +13,7 @@ from coterie.broker.settings.topic_table import TOPIC_SETTINGS, TopicConfig
 from coterie.configuration import SettingError, format_value, unknown_setting, with_values
 from coterie.coordinator.consumer.state import MigrationPolicy
 from coterie.coordinator.outcome import CoordinatorConfig
+from coterie.lazy_dataclass import dataclass
 from coterie.log.config import NO_LIMIT, LogConfig
 from coterie.records.compression import CODEC_BY_NAME, GZIP, LZ4, NONE, ZSTD
 

@@ -6,11 +6,10 @@ which is not a controller's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from coterie.broker.settings.broker_settings import BrokerSettings
 from coterie.broker.settings.broker_table import BrokerConfig
 from coterie.configuration import SettingError
+from coterie.lazy_dataclass import dataclass
 
 _PLAINTEXT = "PLAINTEXT"
 _EVERY_ADDRESS = "0.0.0.0"

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from coterie.broker.settings.broker_settings import BrokerSettings
@@ -27,6 +26,7 @@ from coterie.configuration import (
     settings_of,
     unknown_setting,
 )
+from coterie.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -6,7 +6,6 @@ Facts: org.apache.kafka.storage.internals.log.LogConfig and what brokers of both
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TypeVar
 
 from coterie.configuration import (
@@ -25,6 +24,7 @@ from coterie.configuration import (
     settings_of,
 )
 from coterie.configuration.value_types import MAX_LONG
+from coterie.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
