@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coterie.pipeline.worker_python import worker_python
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -68,13 +70,14 @@ def make_session(
         return _connect(master, app_name)
     scratch = scratch or Path(tempfile.mkdtemp(prefix="coterie-spark-"))
     scratch.mkdir(parents=True, exist_ok=True)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     _find_java(scratch)
     (scratch / "log4j2.properties").write_text(_LOG4J2)
     java = f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}"
     if short:
         java += f" {_SHORT}"
     local = master.startswith("local")
+    python = worker_python(scratch) if local else sys.executable
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python  # the latter looks data sources up
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession

@@ -1,0 +1,67 @@
+"""Workers import the installed PySpark, not Spark's pyspark.zip, whose modules each process would compile anew."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+from coterie.pipeline.worker_python import worker_python
+
+HOME = Path(pyspark.__file__).resolve().parent
+SPARKS_OWN = [
+    HOME / "python/lib/pyspark.zip",
+    HOME / "python/lib/py4j-1.2-src.zip",
+    HOME / "jars/spark-core_2.13-4.0.jar",
+]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([*SPARKS_OWN, "/my own", "/other"], "/my own:/other"),
+        (SPARKS_OWN, ""),
+        (["/mine", *SPARKS_OWN], ":".join(map(str, ["/mine", *SPARKS_OWN]))),
+        (["/mine"], "/mine"),
+        (None, ""),
+    ],
+)
+def test_the_zip_is_taken_off_the_path(given: list[object] | None, expected: str, tmp_path: Path) -> None:
+    scratch = tmp_path / "a 'scratch' folder"
+    scratch.mkdir()
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if given is not None:
+        environment["PYTHONPATH"] = ":".join(map(str, given))
+    code = "import os, sys; print(os.environ['PYTHONPATH'], sys.argv[1:], sys.prefix, sep='|')"
+    command = [worker_python(scratch), "-c", code, "two words"]
+    assert command[0] != sys.executable
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == f"{expected}|['two words']|{sys.prefix}"
+
+
+def test_another_spark_has_its_own_pyspark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert worker_python(tmp_path) == sys.executable
+
+
+def test_nothing_can_be_executed_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert worker_python(tmp_path) == sys.executable
+
+
+@pytest.mark.spark
+def test_a_worker_of_spark(spark: Any) -> None:
+    def origin(_: Iterator[int]) -> Iterator[str]:
+        import pyspark
+
+        yield pyspark.__file__
+
+    [file] = spark.sparkContext.parallelize([1], 1).mapPartitions(origin).collect()
+    assert Path(file) == Path(pyspark.__file__)
