@@ -1,13 +1,14 @@
-"""What large requests cost a broker's process in page faults (`broker/allocator`)."""
+"""What large requests cost a broker's process in page faults, and many small ones in collections (`broker/allocator`)."""
 
 from __future__ import annotations
 
+import gc
 import platform
 from pathlib import Path
 
 import pytest
 
-from coterie.broker.allocator import keep_freed_memory
+from coterie.broker.allocator import COLLECTED_AFTER, collect_seldom, keep_freed_memory
 from coterie.client.blocking import BlockingProducer
 from tests.broker_process import BrokerProcess
 
@@ -37,3 +38,20 @@ def test_the_pages_of_a_large_request_serve_the_next(tmp_path: Path) -> None:
 def test_a_c_library_without_mallopt_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctypes.CDLL", lambda name: object())
     assert not keep_freed_memory()
+
+
+def test_collections_are_as_seldom_as_new_objects_allow() -> None:
+    before, begun = gc.get_threshold(), list[int]()
+    gc.callbacks.append(lambda phase, details: begun.append(len(kept)) if phase == "start" else None)
+    kept: list[list[int]] = []
+    try:
+        collect_seldom()
+        gc.collect()
+        begun.clear()
+        while not begun:
+            kept.append([])
+        assert COLLECTED_AFTER * 0.9 < len(kept) <= COLLECTED_AFTER + 1
+        assert gc.get_threshold()[1:] == before[1:]  # of the older generations
+    finally:
+        gc.callbacks.pop()
+        gc.set_threshold(*before)

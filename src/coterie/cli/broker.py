@@ -170,13 +170,14 @@ async def _serve(
     http_address: tuple[str, int] | None,
     http_names: tuple[str, ...],
 ) -> int:
-    from coterie.broker.allocator import keep_freed_memory
+    from coterie.broker.allocator import collect_seldom, keep_freed_memory
     from coterie.broker.broker import Broker
     from coterie.broker.disk import raise_open_file_limit
     from coterie.broker.settings import SettingError
 
     raise_open_file_limit()
     keep_freed_memory()
+    collect_seldom()
     try:
         broker = Broker(settings, data)
     except SettingError as error:

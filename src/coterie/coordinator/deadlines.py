@@ -65,7 +65,8 @@ class Deadlines:
             timers = group.timers.get(member_id)
             if timers is not None:
                 timers.session_ms = deadline_ms
-                self.queue_earlier(group.group_id, member_id, timers)
+                if deadline_ms < timers.queued_ms or timers.queued_ms < 0:  # its other timers are queued already
+                    self.queue(group.group_id, member_id, timers)
             return
         member = group.members.get(member_id)
         if member is not None:

@@ -8,7 +8,19 @@ from coterie.coordinator import events as e
 from coterie.coordinator.classic.group_record import group_store_error, group_stored
 from coterie.coordinator.classic.member_checks import known_member, refuse_dead
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
-from coterie.coordinator.state import NO_GENERATION, UNKNOWN_MEMBER, Cause, Group, Member, Phase, Protocols
+from coterie.coordinator.state import (
+    COMPLETING,
+    DEAD,
+    EMPTY,
+    NO_GENERATION,
+    PREPARING,
+    STABLE,
+    UNKNOWN_MEMBER,
+    Cause,
+    Group,
+    Member,
+    Protocols,
+)
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
@@ -67,9 +79,9 @@ def decide_join(
 
 
 def _has_room(group: Group, member_id: str, config: CoordinatorConfig) -> bool:
-    if group.phase in (Phase.EMPTY, Phase.DEAD):
+    if group.phase in (EMPTY, DEAD):
         return True
-    if group.phase == Phase.PREPARING:
+    if group.phase == PREPARING:
         return member_id in group.waiting_joins or len(group.waiting_joins) < config.group_max_size
     return member_id in group.members or len(group.members) < config.group_max_size
 
@@ -140,14 +152,14 @@ def _add(
 def _known(group: Group, member: Member, request: JoinGroupRequest, protocols: Protocols, ctx: Context) -> Outcome:
     unchanged = member.protocols == protocols
     is_leader = group.leader == member.member_id
-    if group.phase == Phase.EMPTY:
+    if group.phase == EMPTY:
         raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
-    if group.phase == Phase.COMPLETING and unchanged:
+    if group.phase == COMPLETING and unchanged:
         return Outcome(replies=[Reply(ctx.token, current_generation(group, member.member_id, with_members=is_leader))])
-    if group.phase == Phase.STABLE and unchanged and not is_leader:
+    if group.phase == STABLE and unchanged and not is_leader:
         return Outcome(replies=[Reply(ctx.token, current_generation(group, member.member_id, with_members=False))])
     cause = None
-    if group.phase != Phase.PREPARING:
+    if group.phase != PREPARING:
         cause = _cause("leader_rejoined" if unchanged else "subscription_changed", request, member.member_id, ctx)
     fresh = _member(request, member.member_id, protocols, ctx)
     rejoined = e.MemberRejoined(
@@ -186,7 +198,7 @@ def current_generation(
 
 def _replace_static(group: Group, old: Member, request: JoinGroupRequest, new: Member, ctx: Context) -> Outcome:
     """A static member came back with no member id: the old id is fenced from now on (KIP-345)."""
-    assert group.phase != Phase.EMPTY, f"group {group.group_id} is Empty and yet maps {new.group_instance_id}"
+    assert group.phase != EMPTY, f"group {group.group_id} is Empty and yet maps {new.group_instance_id}"
     from coterie.coordinator.classic.sync import sync_refused
 
     new.is_new, new.assignment = False, old.assignment
@@ -194,9 +206,9 @@ def _replace_static(group: Group, old: Member, request: JoinGroupRequest, new: M
     fenced = _answer_superseded(group, old.member_id, request, ErrorCode.FENCED_INSTANCE_ID)
     if old.member_id in group.waiting_syncs:
         fenced.append(Reply(group.waiting_syncs[old.member_id], sync_refused(ErrorCode.FENCED_INSTANCE_ID)))
-    if group.phase == Phase.STABLE and _protocol_if(group, old, new) == group.protocol:
+    if group.phase == STABLE and _protocol_if(group, old, new) == group.protocol:
         return _replace_quietly(group, old, new, ctx, cause, fenced)
-    rebalance = group.phase != Phase.PREPARING
+    rebalance = group.phase != PREPARING
     return Outcome([e.StaticMemberReplaced(old.member_id, new, ctx.token, cause, rebalance)], fenced)
 
 

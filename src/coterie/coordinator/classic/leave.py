@@ -7,14 +7,14 @@ from coterie.coordinator.classic.join import join_refused
 from coterie.coordinator.classic.member_checks import refuse_dead, refuse_unnamed
 from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
-from coterie.coordinator.state import UNKNOWN_MEMBER, Cause, Group, Phase
+from coterie.coordinator.state import COMPLETING, STABLE, UNKNOWN_MEMBER, Cause, Group
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
 BATCH_FROM = 3
 # Since Kafka 4 every departure from one of these phases begins a rebalance, a pending id's too (`./run conformance` shows it).
-REBALANCED_BY_PENDING_LEAVE = (Phase.STABLE, Phase.COMPLETING)
+REBALANCED_BY_PENDING_LEAVE = (STABLE, COMPLETING)
 
 
 def decide_leave(group: Group, request: LeaveGroupRequest, ctx: Context, config: CoordinatorConfig) -> Outcome:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.coordinator.state import Group, GroupOffsets, Member, Phase
+from coterie.coordinator.state import DEAD, Group, GroupOffsets, Member
 from coterie.wire.errors import ErrorCode, Refusal
 
 
@@ -15,7 +15,7 @@ def refuse_unnamed(group: GroupOffsets) -> None:
 def refuse_dead(group: Group) -> None:
     """Raises Refusal COORDINATOR_NOT_AVAILABLE for a Dead group: the client looks its coordinator up again
     (Kafka's GroupCoordinator)."""
-    if group.phase == Phase.DEAD:
+    if group.phase == DEAD:
         raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 

@@ -10,7 +10,12 @@ from typing import Any
 
 from coterie.coordinator import events as e
 from coterie.coordinator.state import (
+    COMPLETING,
+    DEAD,
+    EMPTY,
     LEGAL_PREDECESSORS,
+    PREPARING,
+    STABLE,
     Cause,
     Group,
     Member,
@@ -93,7 +98,7 @@ def _joined(group: Group, event: e.MemberJoined, now_ms: int) -> None:
 
 def _want(group: Group, cause: Cause) -> None:
     """A cause counts for the rebalance to come, or for the one under way; an Empty group needs members for one."""
-    if group.phase != Phase.PREPARING:
+    if group.phase != PREPARING:
         group.wanted.append(cause)
 
 
@@ -121,7 +126,7 @@ def _replaced(group: Group, event: e.StaticMemberReplaced, now_ms: int) -> None:
         group.leader = new.member_id
     if event.token is not None:
         group.waiting_joins[new.member_id] = event.token
-    if owed_sync and not event.rebalance and group.phase in (Phase.STABLE, Phase.COMPLETING):
+    if owed_sync and not event.rebalance and group.phase in (STABLE, COMPLETING):
         group.pending_sync.add(new.member_id)
     if event.rebalance:
         _want(group, event.cause)
@@ -144,14 +149,14 @@ def _assignment_lost(group: Group, event: e.AssignmentLost, now_ms: int) -> None
 
 
 def _started(group: Group, event: e.RebalanceStarted, now_ms: int) -> None:
-    if group.phase == Phase.COMPLETING:
+    if group.phase == COMPLETING:
         for member in group.members.values():
             member.assignment = b""
     group.waiting_syncs.clear()
     group.pending_sync.clear()
     group.sync_deadline_ms = None
     group.wanted = []
-    _to(group, Phase.PREPARING, now_ms)
+    _to(group, PREPARING, now_ms)
     group.join_deadline_ms = event.deadline_ms
     group.initial_delay_left_ms = event.initial_delay_left_ms
     group.joined_during_delay = False
@@ -164,7 +169,7 @@ def _extended(group: Group, event: e.JoinPhaseExtended, now_ms: int) -> None:
 
 
 def _formed(group: Group, event: e.GenerationFormed, now_ms: int) -> None:
-    _to(group, Phase.COMPLETING, now_ms)
+    _to(group, COMPLETING, now_ms)
     group.generation, group.protocol, group.leader = event.generation, event.protocol, event.leader
     group.join_deadline_ms = group.initial_delay_left_ms = None
     group.waiting_joins.clear()
@@ -193,7 +198,7 @@ def _stored(group: Group, event: e.GroupStored, now_ms: int) -> None:
             _add(group, _loaded_member(value, saved))
         else:
             member.assignment = saved.assignment
-    group.phase = Phase.STABLE if value.members else Phase.EMPTY
+    group.phase = STABLE if value.members else EMPTY
     group.protocol_type = value.protocol_type or None
     group.generation, group.protocol, group.leader = value.generation, value.protocol, value.leader
     group.phase_since_ms = value.current_state_timestamp
@@ -224,7 +229,7 @@ def _group_removed(group: Group, event: e.GroupRemoved, now_ms: int) -> None:
     for member_id in list(group.members):
         _remove(group, member_id)
     group.reservations.clear()
-    group.phase, group.phase_since_ms = Phase.DEAD, now_ms
+    group.phase, group.phase_since_ms = DEAD, now_ms
     group.join_deadline_ms = group.sync_deadline_ms = group.initial_delay_left_ms = None
     group.wanted = []
 

@@ -11,7 +11,7 @@ from coterie.coordinator.classic.group_record import empty_group_stored
 from coterie.coordinator.classic.leave import remove_member
 from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.outcome import CoordinatorConfig, Outcome, Reply
-from coterie.coordinator.state import CAN_REBALANCE, Cause, Group, Member, Phase
+from coterie.coordinator.state import CAN_REBALANCE, EMPTY, PREPARING, Cause, Group, Member
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 
@@ -23,7 +23,7 @@ def settle(group: Group, now_ms: int, config: CoordinatorConfig) -> Outcome | No
     """The next thing to do in this state at this time, or None."""
     if group.wanted and group.phase in CAN_REBALANCE:
         return _start_rebalance(group, now_ms, config)
-    if group.phase == Phase.PREPARING:
+    if group.phase == PREPARING:
         due = group.join_deadline_ms is not None and now_ms >= group.join_deadline_ms
         if group.initial_delay_left_ms is not None:
             return _end_initial_delay(group, now_ms, config) if due else None
@@ -40,7 +40,7 @@ def _start_rebalance(group: Group, now_ms: int, config: CoordinatorConfig) -> Ou
     # A waiting member could not heartbeat, so its session starts anew with the response.
     sessions = [(m, now_ms + group.members[m].session_timeout_ms) for m in group.waiting_syncs]
     causes = tuple(group.wanted)
-    if group.phase != Phase.EMPTY:
+    if group.phase != EMPTY:
         return Outcome([e.RebalanceStarted(causes, now_ms + group.rebalance_timeout_ms())], waiting, sessions)
     delay_ms = config.group_initial_rebalance_delay_ms
     left_ms = max(group.rebalance_timeout_ms() - delay_ms, 0)

@@ -6,7 +6,7 @@ from coterie.coordinator import events as e
 from coterie.coordinator.classic.group_record import group_store_error, group_stored
 from coterie.coordinator.classic.member_checks import known_member, refuse_dead, refuse_unnamed, same_generation
 from coterie.coordinator.outcome import Context, Outcome, Reply
-from coterie.coordinator.state import Cause, Group, Phase
+from coterie.coordinator.state import EMPTY, PREPARING, STABLE, Cause, Group
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
@@ -26,11 +26,11 @@ def decide_sync(group: Group, request: SyncGroupRequest, ctx: Context) -> Outcom
         raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if request.protocol_name is not None and request.protocol_name != group.protocol:
         raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if group.phase == Phase.EMPTY:
+    if group.phase == EMPTY:
         raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
-    if group.phase == Phase.PREPARING:
+    if group.phase == PREPARING:
         raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
-    if group.phase == Phase.STABLE:
+    if group.phase == STABLE:
         owed = [e.SyncReceived(member.member_id)] if member.member_id in group.pending_sync else []
         deadline = (member.member_id, ctx.now_ms + member.session_timeout_ms)
         return Outcome([*owed], [Reply(ctx.token, _share(group, member.assignment))], [deadline])

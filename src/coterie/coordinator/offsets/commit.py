@@ -8,7 +8,7 @@ from coterie.coordinator.classic.member_checks import known_member, refuse_dead,
 from coterie.coordinator.consumer.commits import PartitionCheck, any_partition, check_commit
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
-from coterie.coordinator.state import CommittedOffset, Group, Member, Phase
+from coterie.coordinator.state import COMPLETING, EMPTY, CommittedOffset, Group, Member
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -105,7 +105,7 @@ def validate_commit(
 ) -> Member | None:
     """The committing member, None for a simple consumer or for a transaction without a member's data. Raises Refusal."""
     refuse_dead(group)
-    if generation < 0 and group.phase == Phase.EMPTY:
+    if generation < 0 and group.phase == EMPTY:
         return None
     member = None
     if generation >= 0 or member_id or group_instance_id is not None:
@@ -114,6 +114,6 @@ def validate_commit(
     elif not transactional:
         # Neither member nor generation: only a group without members takes a simple consumer's commit.
         raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
-    if group.phase == Phase.COMPLETING and not transactional:
+    if group.phase == COMPLETING and not transactional:
         raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
     return member
