@@ -54,6 +54,16 @@ def test_the_advertised_versions_are_those_of_the_messages(api: Api) -> None:
     assert (advertised.first, advertised.last, declared.last) == (declared.first, *newest)
 
 
+def test_every_handler_is_imported_without_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, keys in MODULES.items():
+        for key in keys:
+            monkeypatch.setitem(HANDLERS, key, handlers._at_first_use(key, module))
+    assert list(handlers.import_all()) == list(MODULES)
+    assert {key: handler.__module__.rpartition(".")[2] for key, handler in HANDLERS.items()} == {
+        key: module for module, keys in MODULES.items() for key in keys
+    }
+
+
 class _Connection:
     def __init__(self, broker: FramesBroker) -> None:
         self.transport = FakeTransport()

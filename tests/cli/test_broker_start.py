@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from coterie.broker.broker import Broker
 from coterie.broker.disk import folder_trouble
+from coterie.broker.handlers import MODULES
 from coterie.cli import main
 from coterie.cli.broker import is_loopback
 
@@ -45,6 +46,21 @@ def test_a_lone_broker_imports_what_it_needs() -> None:
     assert not {name for name in imported if name.startswith("coterie.broker.handlers.")}
     messages = {name for name in imported if name.startswith("coterie.wire.messages.")}
     assert len(messages) <= MESSAGES, sorted(messages)
+
+
+def test_a_broker_that_runs_imports_the_handlers() -> None:
+    """An upgrade may replace their files under it."""
+    command = [sys.executable, "-v", "-m", "coterie", "broker", "--memory", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        awaited = {f"coterie.broker.handlers.{module}" for module in MODULES}
+        for line in process.stderr:
+            awaited.discard(line.removeprefix("import '").partition("'")[0])
+            if not awaited:
+                break
+        process.terminate()
+        process.communicate(timeout=60)
+    assert not awaited
 
 
 def test_a_folder_below_a_file(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import logging
 import re
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _ASYNCIO_BEFORE = re.compile(r"^error while attempting to bind on address \(.*\): (\[errno \d+\] )?")
 DEFAULT_LISTEN = "127.0.0.1:9092"
+IMPORTED_AFTER_S = 1.0
 EPILOG = """\b
 Examples:
   coterie broker --listen 127.0.0.1:9092 --data ./kafka-data
@@ -204,9 +206,21 @@ async def _serve(
         return 1
     write_line(f"listening on {format_address(bound_host, bound_port)}")
     failed = asyncio.create_task(broker.failed.wait())
+    importing = asyncio.create_task(_import_handlers())
     await asyncio.wait({failed, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    importing.cancel()
     await broker.stop()
     return 1 if broker.failure is not None else 0
+
+
+async def _import_handlers() -> None:
+    """Once the first clients have connected, a module each turn of the loop, so that requests pass between them."""
+    from coterie.broker.handlers import import_all
+
+    await asyncio.sleep(IMPORTED_AFTER_S)
+    with contextlib.suppress(OSError):  # no descriptor is left: the first request that needs it tries again
+        for _ in import_all():
+            await asyncio.sleep(0)
 
 
 def _start_trouble(

@@ -1,11 +1,12 @@
 """One handler per API: it returns the response, or a `Pending` where the request has to wait. The table is by api key.
 
-A handler's module is imported at the first request of one of its APIs: a broker without transactions, say, does without theirs.
+A handler's module is imported at the first request of one of its APIs, or by `import_all` once the broker listens: a start
+does without them, and a broker that runs does not depend on files that an upgrade replaces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -47,10 +48,22 @@ def _at_first_use(key: int, module: str) -> Handler:
 
     def handle(broker: Services, request: Any, call: Call) -> Message | Pending | None:
         if HANDLERS[key] is handle:
-            HANDLERS[key] = import_module(f"{__name__}.{module}").HANDLERS[key]
+            HANDLERS[key] = _handlers_of(module)[key]
         return HANDLERS[key](broker, request, call)
 
     return handle
+
+
+def _handlers_of(module: str) -> Mapping[int, Handler]:
+    handlers: Mapping[int, Handler] = import_module(f"{__name__}.{module}").HANDLERS
+    return handlers
+
+
+def import_all() -> Iterator[str]:
+    """Imports a module with each step, and yields its name. Raises OSError where its file cannot be read."""
+    for module in MODULES:
+        HANDLERS.update(_handlers_of(module))
+        yield module
 
 
 HANDLERS: dict[int, Handler] = {key: _at_first_use(key, module) for module, keys in MODULES.items() for key in keys}
