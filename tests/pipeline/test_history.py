@@ -99,6 +99,15 @@ def test_real_kafkas_folders_and_log_tell_the_same(
     assert [r.members for r in told] == [3, 4, 3, 3, 3, 2, 1, 0], "from the stored generations where the log is silent"
     assert [r.moved for r in told][:2] != [None, None]
     assert told[0].moved == 6
+    phases_ms = [None if r.sync_ms is None else r.join_ms + r.sync_ms for r in told]
+    assigned = [
+        len({(a.topic, a.partition) for a in rows["assignments"] if a.generation == r.generation}) for r in told
+    ]
+    eager = [None if ms is None else ms * count for ms, count in zip(phases_ms, assigned, strict=True)]
+    assert [r.unowned_ms for r in told] == eager, (
+        "phases of the log, assignments of the offsets; an empty group has no sync"
+    )
+    assert eager[0] is not None
     static = [r for r in rows["ownership"] if r.client_id == "three"]
     assert len({r.member_id for r in static}) == 2, "the static member came back under a new id"
     assert {(r.topic, r.partition) for r in rows["assignments"] if r.generation == 6} >= {
@@ -115,6 +124,7 @@ def test_a_log_alone(spark: Any, tmp_path: Path) -> None:
     counts = run_history(spark, Sources(server_logs=(KAFKA / "3.9.1" / "server.log",)), tmp_path)
     assert counts["rebalances"] == 8
     assert counts["commits"] == counts["generations"] == 0
+    assert {r.unowned_ms for r in spark.read.parquet(str(tmp_path / "rebalances")).collect()} == {None}
 
 
 # -- against a plain replay ------------------------------------------------------------------------------------------

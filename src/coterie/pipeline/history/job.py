@@ -184,7 +184,7 @@ def _make_tables(spark: SparkSession, sources: Sources, out: Path, topic_names: 
     of_consumer_groups = _consumer_group_rows(spark, group_log, out, topic_names)
 
     def of_both_kinds(name: str, frame: DataFrame) -> DataFrame:
-        return frame.unionByName(consumer_groups.rows_of_table(of_consumer_groups, name))
+        return frame.unionByName(consumer_groups.rows_of_table(of_consumer_groups, name), allowMissingColumns=True)
 
     generations = write("generations", of_both_kinds("generations", groups.generations(group_log)))
     members = write("members", of_both_kinds("members", groups.members(group_log)))
@@ -221,14 +221,17 @@ def _consumer_group_rows(
 
 
 def _rebalances(spark: SparkSession, sources: Sources, out: Path, group_log: DataFrame) -> DataFrame:
+    """EVENTS of all sources."""
     events = rebalances.from_generations(group_log)
-    events = events.unionByName(rebalances.from_journal(_read(spark, out / "journal", JOURNAL)))
+    of_journal = rebalances.from_journal(_read(spark, out / "journal", JOURNAL))
+    events = events.unionByName(of_journal, allowMissingColumns=True)
     lines = out / "server_lines"
     if sources.server_logs:
         frame = server_log.lines_of(spark, list(sources.server_logs))
         frame.write.mode("overwrite").parquet(str(lines))
     if lines.exists():
-        events = events.unionByName(server_log.from_lines(_read(spark, lines, server_log.LINES)))
+        of_lines = server_log.from_lines(_read(spark, lines, server_log.LINES))
+        events = events.unionByName(of_lines, allowMissingColumns=True)
     return events
 
 

@@ -1,7 +1,8 @@
 """Rebalances, from the journal, a broker's log, or the stored generations. DataFrame -> DataFrame.
 
 The journal is exact. A broker's log (`server_log`) knows causes and phases, and nothing of partitions. The generations
-alone know who came and went and what moved, and no more of the time than when the new assignment was stored.
+alone know who came and went and what moved, and no more of the time than when the new assignment was stored. A log and the
+generations together know for how long partitions were unowned.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ SOURCES = ("journal", "server_log", "offsets")  # the better one first
 # The lines that end a rebalance; of a consumer group (KIP-848) the one that begins it, since its members end it one by one. A
 # group that only changed its protocol did not rebalance.
 ENDS = ("stable", "empty", "epoch_raised")
+# REBALANCES, and how many partitions had no owner during the rebalance; null where the source does not know.
+EVENTS = f"{REBALANCES}, unowned int"
 SAME_MS = 60_000  # two tellings of a generation no further apart are of the same rebalance
 
 
@@ -82,29 +85,32 @@ _DEPARTURES = frozenset({"member_left", "session_timeout", "rebalance_timeout", 
 
 
 def _unowned_ms(line: JournalLine) -> int | None:
-    """An eager member revokes everything before it joins; a cooperative one keeps what stays with it."""
     if line.join_ms is None or line.sync_ms is None or line.owners is None:
         return None
     partitions = sum(len(ps) for topics in line.owners.values() for ps in topics.values())
-    idle = line.moved_count if is_cooperative(line.protocol) else partitions
-    return (line.join_ms + line.sync_ms) * (idle or 0)
+    return (line.join_ms + line.sync_ms) * _unowned(line.protocol, line.moved_count or 0, partitions)
+
+
+def _unowned(protocol: str | None, moved: int, assigned: int) -> int:
+    """An eager member revokes everything before it joins; a cooperative one keeps what stays with it."""
+    return moved if is_cooperative(protocol) else assigned
 
 
 # -- the stored generations ---------------------------------------------------------------------------------------------------
 
 
 def from_generations(group_log: DataFrame) -> DataFrame:
-    """GROUP_LOG -> REBALANCES, by what changed from one stored state of a group to the next."""
+    """GROUP_LOG -> EVENTS, by what changed from one stored state of a group to the next."""
 
     def run(table: Any) -> Any:
         import pyarrow as pa
 
         return pa.Table.from_pylist(
-            list(generation_rows(table.sort_by("log_offset").to_pylist())), schema=arrow_schema(REBALANCES)
+            list(generation_rows(table.sort_by("log_offset").to_pylist())), schema=arrow_schema(EVENTS)
         )
 
     both = group_log.where(f"kind = 'group' or (kind = '{CONSUMER_GROUP}' and value is null)")
-    return both.groupBy("group").applyInArrow(run, REBALANCES)
+    return both.groupBy("group").applyInArrow(run, EVENTS)
 
 
 def generation_rows(rows: list[Row]) -> Iterator[Row]:
@@ -165,6 +171,7 @@ def _between(before: GroupMetadataValue | None, now: GroupMetadataValue, row: Ro
         "departed": len(departed),
         "moved": moved,
         "log_offset": row["log_offset"],
+        "unowned": _unowned(now.protocol, moved, len(owners[1])),
     }
 
 
@@ -172,7 +179,7 @@ def _between(before: GroupMetadataValue | None, now: GroupMetadataValue, row: Ro
 
 
 def from_best_source(rebalances: DataFrame) -> DataFrame:
-    """REBALANCES of several sources -> one row per rebalance, from the best source; what only another one knows (moved,
+    """EVENTS of several sources -> REBALANCES, one row per rebalance, from the best source; what only another one knows (moved,
     members, the assignor) is taken from there."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -186,6 +193,9 @@ def from_best_source(rebalances: DataFrame) -> DataFrame:
     every = by_rank.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     placed = rebalances.withColumn("rank", rank).withColumn("fresh", fresh).withColumn("life", life)
     filled = placed.withColumn("row", f.row_number().over(by_rank))
-    for name in ("members", "leader", "protocol", "moved", "join_ms", "sync_ms", "unowned_ms", "joined", "departed"):
+    counts = ("members", "moved", "joined", "departed", "unowned")
+    for name in ("leader", "protocol", "join_ms", "sync_ms", "unowned_ms", *counts):
         filled = filled.withColumn(name, f.first(name, ignorenulls=True).over(every))
+    of_phases = (f.col("join_ms") + f.col("sync_ms")) * f.col("unowned")
+    filled = filled.withColumn("unowned_ms", f.coalesce("unowned_ms", of_phases))
     return filled.where("row = 1").select(*column_names(REBALANCES))

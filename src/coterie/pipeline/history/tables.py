@@ -47,7 +47,8 @@ OWNERSHIP = (
 )
 
 # One row per rebalance. `source`: the journal (exact), a broker's log, or the offsets (inferred from who came
-# and went). `why` in words; `cause` one of coterie.journal.CAUSES; unowned_ms: summed over partitions, null if not known.
+# and went). `why` in words; `cause` one of coterie.journal.CAUSES; unowned_ms: summed over partitions, from
+# phases and assignment, null where a source for one of them is missing.
 REBALANCES = (
     "group string, generation int, source string, event string, time_ms bigint, members int, leader string, "
     "protocol string, cause string, why string, causes int, joined int, departed int, join_ms bigint, sync_ms bigint, "
@@ -195,7 +196,8 @@ COLUMNS = {
     "join_ms": "how long PreparingRebalance took; null where the source does not have it",
     "sync_ms": "how long CompletingRebalance took; null where the source does not have it",
     "moved": "how many partitions changed their owner",
-    "unowned_ms": "how long partitions had no owner, summed over partitions; null where it is not known",
+    "unowned_ms": "how long partitions had no owner, summed over partitions; of a broker's log only with the offsets, which "
+    "have the assignment; null where the phases or the assignment are not known",
     "commits": "how many commits there were",
     "first_ms": "when the first was",
     "last_ms": "when the last was",
