@@ -357,3 +357,22 @@ def test_the_compaction_of_a_deleted_topic_leaves_a_later_one_alone() -> None:
     assert not swap(log, clean(wanted))
     assert newest(new_log(fs)) == newest(later) == {b"a": b"new"}
     assert not [name for name in fs.names("c-0") if name.endswith(".cleaned")]
+
+
+def test_a_transaction_whose_marker_is_in_the_active_segment_is_awaited() -> None:
+    """Until another segment is closed: the same files were written anew every log.cleaner.backoff.ms."""
+    log = new_log()
+    log.config.min_cleanable_dirty_ratio = 0.0
+    put(log, (b"a", b"1"), (b"a", b"2"))
+    put(log, (b"b", b"1"), producer=7)
+    roll(log)
+    end(log, 7, committed=True)
+    first = plan(log, 0)
+    assert first is not None
+    assert swap(log, clean(first))
+    assert plan(log, 0) is None
+    roll(log)
+    compact(log)
+    assert plan(log, 0) is None
+    assert newest(log) == {b"a": b"2", b"b": b"1"}
+    assert log.cleaned_until == log.segments[-1].base_offset

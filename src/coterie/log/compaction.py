@@ -46,10 +46,12 @@ class CompactionPlan:
 
 @dataclass(slots=True)
 class Cleaned:
-    """The result of `clean`: for each group of old segments the file that replaces them, under the first one's name."""
+    """The result of `clean`: for each group of old segments the file that replaces them, under the first one's name.
+    ``until``: cleaned up to there; ``surveyed_until``: what is left before it awaits markers in later segments."""
 
     plan: CompactionPlan
     until: int
+    surveyed_until: int
     groups: list[list[Segment]] = field(default_factory=list)
     records_before: int = 0
     records_after: int = 0
@@ -62,12 +64,12 @@ def plan(log: PartitionLog, now_ms: int, *, force: bool = False) -> CompactionPl
     closed = _cleanable(log, now_ms - config.min_compaction_lag_ms)
     dirty = [s for s in closed if s.next_offset > log.cleaned_until]
     size, total = sum(s.size for s in dirty), sum(s.size for s in closed)
-    if not size:
+    end = log.segments[len(closed)].base_offset
+    if not size or (not force and end <= log.surveyed_until):
         return None
     due = force or size / total >= config.min_cleanable_dirty_ratio
     if not due and not _begins_before(dirty, now_ms - config.max_compaction_lag_ms):
         return None
-    end = log.segments[len(closed)].base_offset
     tombstones_before_ms = now_ms - config.delete_retention_ms
     last_offsets = {
         producer_id: entry.batches[-1].last_offset
@@ -100,7 +102,7 @@ def _begins_before(segments: list[Segment], time_ms: int) -> bool:
 def clean(plan: CompactionPlan) -> Cleaned:
     """Writes the cleaned files. Raises OSError, BatchError or CompressionError; then nothing has changed."""
     until, aborted, newest = _survey(plan)
-    cleaned = Cleaned(plan, until)
+    cleaned = Cleaned(plan, until, until if len(newest) >= KEYS_AT_ONCE else plan.end)
     for group in _groups(plan):
         path = group[0].stem + ".log" + CLEANED
         if plan.fs.exists(path):
@@ -136,7 +138,7 @@ def swap(log: PartitionLog, cleaned: Cleaned) -> bool:
     for group in cleaned.groups:
         at = log.segments.index(group[0])
         log.segments[at : at + len(group)] = [_exchange(log, group)]
-    log.cleaned_until = cleaned.until
+    log.cleaned_until, log.surveyed_until = cleaned.until, cleaned.surveyed_until
     return True
 
 

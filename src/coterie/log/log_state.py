@@ -42,6 +42,7 @@ class LogState:
         self.flushing = Flushing()
         self.appended_bytes = 0  # of batches, since the log was opened
         self.cleaned_until = 0  # compaction has seen everything before this offset
+        self.surveyed_until = 0  # compaction has nothing to do before it, since the log was opened
         self.fs = fs
         self.cuts = 0  # of the end, by `truncation`, since the log was opened
         self.is_closed = False  # its folder may be gone, or that of a later log

@@ -69,7 +69,7 @@ def _settle(log: PartitionLog) -> None:
     log.epoch_due = True
     log.flushing.cut(end_offset)
     log.log_start_offset = min(log.log_start_offset, end_offset)
-    log.cleaned_until = min(log.cleaned_until, end_offset)
+    log.cleaned_until, log.surveyed_until = min(log.cleaned_until, end_offset), min(log.surveyed_until, end_offset)
     if log.replicas_high_watermark is not None:
         log.replicas_high_watermark = min(log.replicas_high_watermark, end_offset)
     log.epochs.cut(end_offset)
