@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import resource
-import shutil
 from pathlib import Path
 
 from coterie.log.segment import DELETED
@@ -137,6 +136,8 @@ class DiskFileSystem:
         os.unlink(self._prefix + path)
 
     def remove_directory(self, path: str) -> None:
+        import shutil  # with archives and their codecs: 2 ms of a start
+
         shutil.rmtree(self._prefix + path)
 
     def rename(self, old: str, new: str) -> None:
