@@ -1,4 +1,4 @@
-"""`dataclass` as the standard library's with slots=True, for the modules that a broker imports at its start.
+"""`dataclass` as the standard library's with slots=True, for the modules that a broker or a client imports at its start.
 
 The standard decorator compiles up to six methods for each class, which took a third of a start's CPU time. Here `__init__` is
 compiled at the first construction of its class, and the other methods are the same functions for all classes. mypy, and mypyc

@@ -7,7 +7,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from coterie.client.errors import KafkaError
@@ -15,6 +15,7 @@ from coterie.client.handshake import MAX_ANSWER_BYTES, Handshake, VersionTable, 
 from coterie.client.security import PLAINTEXT, Security
 from coterie.client.unreachable import UNREACHABLE, is_tls_error, not_opened
 from coterie.cluster_metadata import Address
+from coterie.lazy_dataclass import dataclass
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import decode_response

@@ -6,7 +6,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from coterie.client.errors import KafkaError
@@ -15,6 +14,7 @@ from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.fetch_effects import RefreshMetadata
 from coterie.consuming.offset_lookup import OffsetLookup, SendListOffsets
 from coterie.consuming.record import TopicPartition
+from coterie.lazy_dataclass import dataclass
 from coterie.wire.errors import ErrorCode
 
 R = TypeVar("R")

@@ -9,7 +9,7 @@ repeated request puts an offset back.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from coterie.backoff import Backoff, Retries
@@ -28,6 +28,7 @@ from coterie.consuming.commit_verdicts import (
     verdict,
 )
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
+from coterie.lazy_dataclass import dataclass
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 

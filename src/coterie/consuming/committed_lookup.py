@@ -8,7 +8,7 @@ The offsets come from one response: where one partition fails by an error that m
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -16,6 +16,7 @@ from coterie.backoff import Backoff, Retries
 from coterie.cluster_metadata import GROUP, ClusterMetadata
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.record import TopicPartition
+from coterie.lazy_dataclass import dataclass
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequest,

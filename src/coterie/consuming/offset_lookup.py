@@ -9,12 +9,13 @@ unless it is one of LASTING (Kafka's OffsetFetcherUtils.handleListOffsetResponse
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from coterie.backoff import Backoff, Retries
 from coterie.cluster_metadata import NO_NODE, ClusterMetadata
 from coterie.consuming.fetch_effects import RefreshMetadata
 from coterie.consuming.record import TopicPartition
+from coterie.lazy_dataclass import dataclass
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.list_offsets import (
     ListOffsetsPartition,

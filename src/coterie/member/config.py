@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from coterie.assignors import ASSIGNORS, AssignorSpec, RebalanceProtocol, protocol_of
+from coterie.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

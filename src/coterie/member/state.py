@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from coterie.assignors import AssignableTopics, Subscriber
+from coterie.lazy_dataclass import dataclass
 from coterie.member.effects import TopicPartition
 from coterie.member.stages import HEARTBEATING, Stage
 from coterie.wire.declaration import Message

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
+from coterie.lazy_dataclass import dataclass
 from coterie.records.batch import Header
 from coterie.wire.errors import ErrorCode
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from coterie.backoff import Backoff
+from coterie.lazy_dataclass import dataclass
 from coterie.records import compression
 
 

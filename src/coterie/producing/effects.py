@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from coterie.lazy_dataclass import dataclass
 from coterie.producing.batch import ProducerBatch, TopicPartition
 from coterie.wire.messages.produce import ProduceRequest
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from coterie.backoff import Retries
+from coterie.lazy_dataclass import dataclass
 from coterie.producing.accumulator import FOREVER_MS
 
 

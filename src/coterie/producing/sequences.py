@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from coterie.lazy_dataclass import dataclass
 from coterie.producing.batch import SEQUENCES, ProducerIdAndEpoch, following
 
 LAST_EPOCH = 2**15 - 1

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from coterie.lazy_dataclass import dataclass
 from coterie.member.effects import Assigned, Failed, FindCoordinator, Revoke, Send
 from coterie.wire.errors import ErrorCode
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from coterie.lazy_dataclass import dataclass
 from coterie.member.consumer.stages import ConsumerStage
 from coterie.member.state import CoordinatorState
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
