@@ -27,6 +27,7 @@ SPARKS_OWN = [
     [
         ([*SPARKS_OWN, "/my own", "/other"], "/my own:/other"),
         (SPARKS_OWN, ""),
+        ([*SPARKS_OWN, *SPARKS_OWN, "/mine"], "/mine"),  # where Spark looks data sources up
         (["/mine", *SPARKS_OWN], ":".join(map(str, ["/mine", *SPARKS_OWN]))),
         (["/mine"], "/mine"),
         (None, ""),
@@ -54,6 +55,25 @@ def test_nothing_can_be_executed_there(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert worker_python(tmp_path) == sys.executable
+
+
+def test_what_is_imported_is_kept_out_of_the_collections() -> None:
+    """After each task, once more modules are there."""
+    code = """
+import gc, sys
+from coterie.pipeline import worker_daemon
+worker_daemon._worker = lambda sock, authenticated: 0
+assert gc.get_freeze_count() == 0
+assert worker_daemon.worker(None, True) == 0
+frozen, kept = gc.get_freeze_count(), [[] for _ in range(5000)]
+assert frozen > 5000, frozen
+worker_daemon.worker(None, True)
+assert gc.get_freeze_count() <= frozen
+import decimal, wave
+worker_daemon.worker(None, True)
+assert gc.get_freeze_count() > frozen + 5000
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.spark

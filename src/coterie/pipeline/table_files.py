@@ -1,4 +1,5 @@
-"""Rows of a written table, read without Spark: for a page, or a command about one group."""
+"""Written tables, read without Spark: rows for a page or a command about one group, and their number, which the files' footers
+have: a job of Spark's costs 0.1 s."""
 
 from __future__ import annotations
 
@@ -22,3 +23,10 @@ def rows_of(
     dataset = ds.dataset(path, format="parquet", exclude_invalid_files=True)
     rows: list[dict[str, Any]] = dataset.to_table(None if columns is None else list(columns), filter=wanted).to_pylist()
     return rows
+
+
+def row_count(path: Path) -> int:
+    """0 where there is no such table."""
+    import pyarrow.dataset as ds
+
+    return int(ds.dataset(path, format="parquet", exclude_invalid_files=True).count_rows()) if path.exists() else 0

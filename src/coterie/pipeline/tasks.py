@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 from pyspark.sql.datasource import InputPartition
@@ -13,6 +11,7 @@ from pyspark.sql.types import StructType
 from coterie.client.settings import client_settings
 from coterie.pipeline.fetching import read_range, to_arrow
 from coterie.pipeline.planning import OffsetRange
+from coterie.pipeline.worker_daemon import freeze_imported
 
 
 class Task(InputPartition):
@@ -33,7 +32,7 @@ class TaskReader:
         """Arrow batches, which must equal Spark's own schema exactly."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        _freeze_imported()
+        freeze_imported()
         wanted = to_arrow_schema(self.schema, timezone="UTC")
         with_headers = "headers" in self.schema.fieldNames()
         settings = client_settings(self.client)
@@ -42,10 +41,3 @@ class TaskReader:
         r, lossless = partition.offsets, self.fail_on_data_loss
         for columns in read_range(r, settings, with_headers=with_headers, fail_on_data_loss=lossless):
             yield to_arrow(columns, r.topic, r.partition, wanted)
-
-
-@cache
-def _freeze_imported() -> None:
-    """Once per worker: after every task Spark has it collect garbage, over all that it imported."""
-    gc.collect()
-    gc.freeze()

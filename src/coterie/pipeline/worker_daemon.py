@@ -1,4 +1,5 @@
-"""PySpark's worker daemon (`spark.python.daemon.module`), without a traceback for each worker whose query was stopped.
+"""PySpark's worker daemon (`spark.python.daemon.module`), without a traceback for each worker whose query was stopped, and with
+cheaper collections of garbage.
 
 A query that ends early closes its workers' sockets; PySpark 4.3 prints a BrokenPipeError of each on the terminal. The worker
 ends here as it does there, since it cannot be used again. Spark starts the workers of tasks with this module. The workers
@@ -7,6 +8,7 @@ the worker's last word. They import the source, which calls `quiet_planner`."""
 
 from __future__ import annotations
 
+import gc
 import socket
 import sys
 import traceback
@@ -17,12 +19,27 @@ from pyspark import daemon
 _worker = daemon.worker
 
 
+_frozen_modules = 0
+
+
 def worker(sock: socket.socket, authenticated: bool) -> int:
     """An exit code: 1 has the daemon end this process."""
     try:
-        return int(_worker(sock, authenticated))
+        code = int(_worker(sock, authenticated))
     except BrokenPipeError:
         return 1
+    freeze_imported()
+    return code
+
+
+def freeze_imported() -> None:
+    """After each task the daemon collects a worker's garbage, over all that it ever imported (pandas alone: 10 ms). This keeps
+    what there is out of that, and again once more modules are imported."""
+    global _frozen_modules
+    if len(sys.modules) > _frozen_modules:
+        gc.collect()
+        gc.freeze()
+        _frozen_modules = len(sys.modules)
 
 
 def quiet_planner() -> None:

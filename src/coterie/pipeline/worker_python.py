@@ -12,8 +12,11 @@ from pathlib import Path
 _SHIM = """\
 #!/bin/sh
 home={home}
-path="${{PYTHONPATH-}}:"
-path="${{path#"$home"/python/lib/pyspark.zip:"$home"/python/lib/py4j-*-src.zip:"$home"/jars/spark-core_*.jar:}}"
+path="${{PYTHONPATH-}}:" before=
+while [ "$path" != "$before" ]; do
+  before="$path"
+  path="${{path#"$home"/python/lib/pyspark.zip:"$home"/python/lib/py4j-*-src.zip:"$home"/jars/spark-core_*.jar:}}"
+done
 export PYTHONPATH="${{path%:}}"
 exec {python} "$@"
 """

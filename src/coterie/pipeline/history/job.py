@@ -35,6 +35,7 @@ from coterie.pipeline.history import (
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, LAG
 from coterie.pipeline.options import SourceOptions
+from coterie.pipeline.table_files import row_count
 from coterie.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -100,8 +101,9 @@ def _add_facts(spark: SparkSession, sources: Sources, out: Path, progress: Histo
         frame = reading.as_frame(spark, ranges)
         client = None if sources.folders else sources.client
         for name, table in (("commits", reading.commits), ("group_log", reading.group_log)):
-            table(frame, client).write.parquet(str(out / name / run))
-            _advance(spark.read.parquet(str(out / name / run)), progress)
+            facts = table(frame, client)
+            facts.write.parquet(str(out / name / run))
+            _advance(spark.read.schema(facts.schema).parquet(str(out / name / run)), progress)
     if sources.client is not None:
         lines = _journal(spark, sources.client, progress.journal)
         if lines is not None:
@@ -173,13 +175,12 @@ def _read(spark: SparkSession, path: Path, schema: str) -> DataFrame:
 
 def _make_tables(spark: SparkSession, sources: Sources, out: Path, topic_names: Mapping[str, str]) -> dict[str, int]:
     commits, group_log = facts(spark, out)
-    counts = {"commits": commits.count(), "group_log": group_log.count()}
+    counts = {name: row_count(out / name) for name in ("commits", "group_log")}
 
     def write(name: str, frame: DataFrame, files: int = 1) -> DataFrame:
         frame.coalesce(files).write.mode("overwrite").parquet(str(out / name))
-        written = spark.read.parquet(str(out / name))
-        counts[name] = written.count()
-        return written
+        counts[name] = row_count(out / name)
+        return spark.read.schema(frame.schema).parquet(str(out / name))  # without it, a job to find it out
 
     of_consumer_groups = _consumer_group_rows(spark, group_log, out, topic_names)
 
