@@ -82,6 +82,10 @@ def broker(
     Prints "listening on HOST:PORT" when it is ready. SIGTERM and SIGINT stop it in order, with exit code 0. With
     zookeeper.connect and broker.id it is one of the brokers of that cluster.
     """
+    from coterie.broker.allocator import collect_seldom, keep_freed_memory
+
+    keep_freed_memory()
+    collect_seldom()  # before the imports, which make 50,000 objects
     from coterie.broker.settings import SettingError
     from coterie.extras import require
 
@@ -172,14 +176,11 @@ async def _serve(
     http_address: tuple[str, int] | None,
     http_names: tuple[str, ...],
 ) -> int:
-    from coterie.broker.allocator import collect_seldom, keep_freed_memory
     from coterie.broker.broker import Broker
     from coterie.broker.disk import raise_open_file_limit
     from coterie.broker.settings import SettingError
 
     raise_open_file_limit()
-    keep_freed_memory()
-    collect_seldom()
     try:
         broker = Broker(settings, data)
     except SettingError as error:
