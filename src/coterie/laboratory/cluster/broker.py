@@ -71,7 +71,7 @@ class ClusterBroker(ReplicatingBroker):
         self.logs: dict[TopicPartition, MemoryReplicaLog | DiskReplicaLog] = {}
         self.has_disk = False
         self.checkpointed: dict[TopicPartition, int] = {}
-        self.lost_power = False  # since its last start
+        self.lost_power = False  # since it last registered, whatever has started it meanwhile
         self.appended: Callable[[TopicPartition, int, int], None] = lambda *_: None
 
     # -- a process's life -----------------------------------------------------------------------------------------------
@@ -89,7 +89,6 @@ class ClusterBroker(ReplicatingBroker):
         registration = nodes.broker(self.name, 9092, None, now_ms)
         least, lost = self.config.min_insync_replicas, self.lost_power
         config = ControllerConfig(self.number, registration, min_insync_replicas=least, lost_power=lost)
-        self.lost_power = False
         operations = get_args(Operation)
         self.controller = ControllerMachine(config, now_ms)
         self.isr_writer = IsrWriter(now_ms)
@@ -210,6 +209,7 @@ class ClusterBroker(ReplicatingBroker):
     def _controller_effect(self, effect: Any) -> None:
         match effect:
             case Registered(broker_epoch):
+                self.lost_power = False
                 self._act(self.replicas.registered(broker_epoch))
                 early, self._early = self._early, []
                 for request, answer in early:
