@@ -65,7 +65,7 @@ from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 AnyGroup = Group | ConsumerGroup
 _OF_MEMBERS = (ConsumerGroupHeartbeatRequest, JoinGroupRequest, LeaveGroupRequest)
 OFFSET_EVENTS = get_args(OffsetEvent)
-_CONSUMER_EVENTS = frozenset(get_args(ConsumerEvent))
+CONSUMER_EVENTS = frozenset(get_args(ConsumerEvent))
 
 
 def decide(group: AnyGroup, exists: bool, command: Command, ctx: Context, config: CoordinatorConfig) -> Outcome:
@@ -183,12 +183,9 @@ def _become_classic(
     return outcome
 
 
-def kind_for(group: AnyGroup, event: e.Event) -> AnyGroup:
-    """The group that the event changes: the same one, or one of the event's kind in its place, with its offsets."""
-    of_consumer = type(event) in _CONSUMER_EVENTS
-    if of_consumer == isinstance(group, ConsumerGroup) or isinstance(event, OFFSET_EVENTS):
-        return group
-    other: AnyGroup = ConsumerGroup(group.group_id) if of_consumer else Group(group.group_id)
+def of_other_kind(group: AnyGroup) -> AnyGroup:
+    """One of the other kind in the group's place, with its offsets: for an event of that kind."""
+    other: AnyGroup = ConsumerGroup(group.group_id) if isinstance(group, Group) else Group(group.group_id)
     other.take_offsets(group)
     return other
 

@@ -23,11 +23,12 @@ from coterie.coordinator.consumer.replay import removals_before
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerMemberState
 from coterie.coordinator.deadlines import Deadlines
 from coterie.coordinator.dispatch import (
+    CONSUMER_EVENTS,
     OFFSET_EVENTS,
     AnyGroup,
     apply,
     decide,
-    kind_for,
+    of_other_kind,
 )
 from coterie.coordinator.offsets.replay import OffsetEvent, replay_offset
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
@@ -52,6 +53,10 @@ class Decision:
     records: list[StoredRecord] = field(default_factory=list)
     refused: Callable[[ErrorCode], Message] | None = None
     token: Any = None
+
+
+def _decision(group: AnyGroup, outcome: Outcome, now_ms: int) -> Decision:
+    return Decision(group, now_ms, outcome, to_records(group.group_id, outcome.events))
 
 
 class Step(NamedTuple):
@@ -86,7 +91,8 @@ REMOVALS = (
 )
 # The broker's own: no response is due, and a decision whose append fails is dropped.
 _JOINED = (e.MemberJoined, e.StaticMemberReplaced)
-_WATCHED = frozenset({*_JOINED, e.MemberIdReserved})  # after which there is one more deadline
+# Events after which there is a new deadline: a member's, or the group's own.
+_WATCHED = frozenset({*_JOINED, e.MemberIdReserved, e.RebalanceStarted, e.JoinPhaseExtended, e.GenerationFormed})
 _UPKEEP = (DeadlineExpired, ExpireOffsets, TopicsDeleted, RegexesResolved)
 
 
@@ -153,16 +159,13 @@ class Shard:
             return Decision(group, ctx.now_ms, Outcome(replies=[Reply(ctx.token, answer)]))
         if not outcome.events:
             return Decision(group, ctx.now_ms, outcome, [])
-        decision = self._decision(group, outcome, ctx.now_ms)
+        decision = _decision(group, outcome, ctx.now_ms)
         if decision.records and outcome.on_append_error is None and not isinstance(command, _UPKEEP):
             decision.refused, decision.token = (lambda code: refuse(command, code)), ctx.token
         return decision
 
     def _config_of(self, group_id: str) -> CoordinatorConfig:
         return self._own_configs.get(group_id, self.config)
-
-    def _decision(self, group: AnyGroup, outcome: Outcome, now_ms: int) -> Decision:
-        return Decision(group, now_ms, outcome, to_records(group.group_id, outcome.events))
 
     def append_failed(self, decision: Decision, code: ErrorCode) -> Decision:
         """The outcome in place of a decision whose records could not be appended, for the append's error ``code``. A group that
@@ -171,7 +174,7 @@ class Shard:
             self._deadlines.queue_group_again(decision.group, decision.now_ms)
         instead = decision.outcome.on_append_error
         if instead is not None:
-            return self._decision(decision.group, instead(code), decision.now_ms)
+            return _decision(decision.group, instead(code), decision.now_ms)
         if decision.refused is None:
             return Decision(decision.group, decision.now_ms, Outcome())
         return Decision(
@@ -208,21 +211,19 @@ class Shard:
                 replay_offset(group, event)
                 continue
             before = group.phase
-            of_its_kind = kind_for(group, event)
-            if of_its_kind is not group:
-                group = of_its_kind
+            if (type(event) in CONSUMER_EVENTS) is isinstance(group, Group):
+                group = of_other_kind(group)
                 self._keep(group)
             if isinstance(group, Group):
                 replay(group, event, now_ms)
                 if type(event) in _WATCHED:
-                    self._watch(group, event)
+                    self._watch(group, event, now_ms)
             else:
                 apply(group, event, now_ms)  # its members' sessions begin with the decision's deadlines
             steps.append(Step(group.group_id, event, before, group.phase, group.generation))
         decision.group = group
-        if steps and isinstance(group, Group):
-            self._deadlines.queue_group(group, now_ms)
-        self._forget_if_gone(group)
+        if not group.members:
+            self._forget_if_gone(group)
         return steps
 
     def end_transaction(self, producer_id: int, committed: bool, now_ms: int) -> list[str]:
@@ -254,15 +255,17 @@ class Shard:
         """The transition that a classic group's state triggers now; to be called until None. A group of the consumer protocol
         moves by its heartbeats alone."""
         outcome = settle(group, now_ms, self.config) if isinstance(group, Group) else None
-        return None if outcome is None else self._decision(group, outcome, now_ms)
+        return None if outcome is None else _decision(group, outcome, now_ms)
 
     # -- deadlines -----------------------------------------------------------------------------------------------
 
-    def _watch(self, group: Group, event: e.Event) -> None:
+    def _watch(self, group: Group, event: e.Event, now_ms: int) -> None:
         if isinstance(event, _JOINED):
             self._deadlines.queue(group.group_id, event.member.member_id, event.member)
         elif isinstance(event, e.MemberIdReserved):
             self._deadlines.queue(group.group_id, event.member_id, group.reservations[event.member_id])
+        else:
+            self._deadlines.queue_group(group, now_ms)
 
     def expired(self, now_ms: int) -> Generator[DeadlineExpired, None, None]:
         """Commands for the deadlines that have passed; each must be submitted before the next is requested. May be closed

@@ -133,6 +133,7 @@ def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
     return _versioned(OFFSET_KEY_VERSION, key.encode(OFFSET_KEY_VERSION))
 
 
+@lru_cache(maxsize=100_000)
 def group_key(group_id: str) -> bytes:
     """The record key of a group's metadata in `__consumer_offsets` (GroupMetadataKey, key version 2)."""
     return _versioned(GROUP_KEY_VERSION, GroupMetadataKey(group_id).encode(GROUP_KEY_VERSION))

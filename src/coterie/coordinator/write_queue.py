@@ -165,7 +165,7 @@ class WriteQueue:
 
 
 def _size_of(records: list[StoredRecord]) -> int:
-    return sum(len(r.key) + len(r.value or b"") + RECORD_OVERHEAD_BYTES for r in records)
+    return sum([len(r.key) + len(r.value or b"") + RECORD_OVERHEAD_BYTES for r in records])
 
 
 def drive(shard: Shard, decision: Decision, append: Append, kept: Kept) -> None:
