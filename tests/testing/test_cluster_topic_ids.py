@@ -124,3 +124,21 @@ def test_a_log_of_a_deleted_topic_is_set_aside(cluster: LocalBroker) -> None:
     logs = [broker.topics.partition(TOPIC, 0).log for broker in cluster._brokers()]
     assert [log.end_offset for log in logs] == [1, 1, 1]
     assert len({bytes(log.read(0, 10_000)) for log in logs}) == 1
+
+
+def test_a_broker_that_comes_back_knows_the_ids_and_settings_of_all_topics(cluster: LocalBroker) -> None:
+    """Of several topics that the controller announces at once, each is announced here with its own."""
+    names = ["a", "b", "c", TOPIC]
+    for name in names[:3]:
+        cluster.create_topic(name, 1, {"retention.ms": "77000"})
+
+    def known() -> list[dict[str, tuple[bytes, str | None]]]:
+        every = [broker.topics.by_name for broker in cluster._brokers()]
+        return [{n: (t[n].topic_id, t[n].configs.get("retention.ms")) for n in names if n in t} for t in every]
+
+    until_in_thread(lambda: all(each == known()[0] and len(each) == 4 for each in known()), "all topics")
+    before = known()[0]
+    cluster.kill(1)
+    cluster.restart(1)
+    until_in_thread(lambda: all(len(each) == 4 for each in known()), "all topics again")
+    assert known() == [before] * 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from coterie.broker.kept_configs import KeptConfigs, ResourceType
 from coterie.broker.settings import TOPIC_SETTINGS, BrokerSettings, SettingError
@@ -37,6 +37,14 @@ class ConfiguredBroker(Protocol):
         """Puts the broker's altered settings in force. Raises SettingError."""
 
 
+class _Wait(NamedTuple):
+    """``then`` is to be called once the settings of all ``topics`` are known."""
+
+    topics: frozenset[str]
+    unread: set[str]
+    then: Callable[[], None]
+
+
 class AppliedSettings:
     """``read`` requests the settings of a kind and name, which come to `changed`; ``topic_configured`` is called after a topic
     has other settings. What is not valid here, a tool's mistake, is logged, and the settings before stay in force."""
@@ -48,7 +56,7 @@ class AppliedSettings:
         self._of_topics: dict[
             str, SettingsChanged
         ] = {}  # as far as they were read since the start, what is valid of it
-        self._waiting: list[tuple[set[str], Callable[[], None]]] = []
+        self._waiting: list[_Wait] = []
 
     def of_topic(self, name: str) -> SettingsChanged | None:
         """The valid settings and the id; None where they have not been read."""
@@ -56,11 +64,12 @@ class AppliedSettings:
 
     def with_settings(self, topics: Iterable[str], then: Callable[[], None]) -> None:
         """Calls ``then`` once the settings of the topics have been read."""
+        topics = list(topics)
         unread = {topic for topic in topics if topic not in self._of_topics}
         if not unread:
             then()
             return
-        self._waiting.append((unread, then))
+        self._waiting.append(_Wait(frozenset(topics), unread, then))
         for topic in sorted(unread):
             self._read(nodes.TOPICS_KIND, topic)
 
@@ -92,8 +101,6 @@ class AppliedSettings:
                 self._topic_configured(name)
         finally:
             self._settings_known(name)
-            if name not in topics.by_name:  # deleted, and perhaps created again with others
-                self._of_topics.pop(name, None)
 
     def _valid(self, name: str, settings: Mapping[str, str]) -> dict[str, str] | None:
         """Without the names of a later Kafka. None where a value cannot be."""
@@ -110,12 +117,17 @@ class AppliedSettings:
 
     def _settings_known(self, topic: str) -> None:
         waiting, self._waiting = self._waiting, []
-        for unread, then in waiting:
-            unread.discard(topic)
-            if unread:
-                self._waiting.append((unread, then))
+        known = {topic}
+        for wait in waiting:
+            wait.unread.discard(topic)
+            if wait.unread:
+                self._waiting.append(wait)
             else:
-                then()
+                wait.then()
+                known |= wait.topics
+        awaited = frozenset[str]().union(*(wait.topics for wait in self._waiting))
+        for name in known - awaited - self._broker.topics.by_name.keys():
+            self._of_topics.pop(name, None)  # it was deleted, and is perhaps created again with others
 
     def _kept_changed(self, change: SettingsChanged, kind: ResourceType) -> None:
         broker, settings = self._broker, dict(change.settings)
