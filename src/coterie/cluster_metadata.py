@@ -16,6 +16,7 @@ from coterie.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from coterie.wire.primitives import NULL_UUID
 
 Address = tuple[str, int]
 TopicPartition = Any  # (topic, partition), or a driver's named tuple of them: a mapping's keys are invariant
@@ -148,10 +149,12 @@ class ClusterMetadata:
             self.epoch_seen(topic, partition, epoch)
 
     def leaders_received(
-        self, leaders: Mapping[tuple[str, int], tuple[int, int]], addresses: Mapping[int, Address]
-    ) -> None:
+        self, leaders: Mapping[TopicPartition, tuple[int, int]], addresses: Mapping[int, Address]
+    ) -> set[tuple[str, int]]:
         """Node id and epoch of leaders that a response other than metadata names (KIP-951): kept where the partition is known,
-        under an older epoch, and the broker's address too (Kafka's Metadata.updatePartitionLeadership)."""
+        under an older epoch, and the broker's address too (Kafka's Metadata.updatePartitionLeadership). Returns the partitions
+        whose leader is kept."""
+        kept: set[tuple[str, int]] = set()
         for (topic, partition), (node_id, epoch) in leaders.items():
             info, address = self._topics.get(topic), addresses.get(node_id) or self._brokers.get(node_id)
             if info is None or address is None or partition not in info.leaders:
@@ -160,6 +163,8 @@ class ClusterMetadata:
                 self._brokers[node_id] = address
                 info.leaders[partition] = node_id
                 self._seen.setdefault(topic, (info.topic_id, {}))[1][partition] = epoch
+                kept.add((topic, partition))
+        return kept
 
     def coordinator_received(self, key: str, kind: int, response: FindCoordinatorResponse) -> CoordinatorLookup:
         """Keeps the coordinator and its address, unless the response is an error."""
@@ -196,6 +201,11 @@ class ClusterMetadata:
         """The names of these topic ids, where they are known."""
         names = {info.topic_id: name for name, info in (self._all | self._topics).items() if not info.error}
         return {topic_id: names[topic_id] for topic_id in topic_ids if topic_id in names}
+
+    def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
+        """The ids of these topics, where they are known and have one: those of brokers before Kafka 2.8 have none."""
+        known = {name: self._topics[name].topic_id for name in names if name in self._topics}
+        return {name: topic_id for name, topic_id in known.items() if topic_id != NULL_UUID}
 
     def leader(self, topic: str, partition: int) -> int | None:
         """The leader's node id; -1 where the partition has none."""

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from coterie.client import Assignor, ConfigError, Consumer, KafkaError, OffsetAndMetadata, TopicPartition
+from coterie.client import Admin, Assignor, ConfigError, Consumer, KafkaError, OffsetAndMetadata, TopicPartition
 from coterie.client.classic_membership import member_config
+from coterie.client.connection import Connection
 from coterie.client.settings import client_settings
 from coterie.testing import ErrorCode, LocalBroker
+from coterie.wire.messages.fetch import FetchRequest
 from tests.awaiting import until
 from tests.client.group import member, polled, read, settled
 
@@ -62,6 +64,33 @@ def test_a_coordinator_that_is_away_at_first(broker: LocalBroker) -> None:
             assert await one.committed([T0, T1]) == {T0: 5, T1: -1}
 
     asyncio.run(story())
+
+
+def test_fetches_name_topics_by_id(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the metadata has one, and a topic that is made anew under the same name is read by its new one."""
+    versions: set[int] = set()
+    request_version = Connection.request_version
+
+    async def observed(self: Connection, request: Any, response: Any, version: int, timeout_s: float) -> Any:
+        if isinstance(request, FetchRequest):
+            versions.add(version)
+        return await request_version(self, request, response, version, timeout_s)
+
+    monkeypatch.setattr(Connection, "request_version", observed)
+
+    async def story() -> None:
+        async with member(broker, group_id=None) as one:
+            await one.assign([T0])
+            assert await read(one, 5) == VALUES
+            async with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
+                await admin.delete_topic("t")
+            broker.create_topic("t", 2)
+            broker.produce("t", *VALUES, partition=0)
+            await one.seek_to_beginning()
+            assert await read(one, 5) == VALUES
+
+    asyncio.run(story())
+    assert max(versions) == FetchRequest.versions.last
 
 
 def test_an_offset_with_a_newer_epoch_has_the_leader_looked_up(broker: LocalBroker) -> None:

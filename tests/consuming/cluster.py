@@ -31,6 +31,7 @@ from coterie.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartitionResult,
     OffsetForLeaderTopicResult,
 )
+from coterie.wire.messages.produce import LeaderIdAndEpoch
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 PARTITIONS = (T0, T1, U0)
@@ -120,7 +121,8 @@ class Log:
 
 class SimulatedCluster:
     """Two brokers. ``errors``: the codes that the next reads of a partition return; ``replicas``: the broker that its leader
-    names to read from (KIP-392)."""
+    names to read from (KIP-392). ``topic_ids``: fetches name topics by these, where there are any; ``names_leaders``: a broker
+    that does not lead names the leader (KIP-951)."""
 
     def __init__(self, *, slots: int = 10) -> None:
         self.logs = {tp: Log() for tp in PARTITIONS}
@@ -128,6 +130,7 @@ class SimulatedCluster:
         self.errors: dict[TopicPartition, deque[ErrorCode]] = defaultdict(deque)
         self.replicas: dict[TopicPartition, int] = {}
         self.topic_ids: dict[str, bytes] = {}
+        self.names_leaders = False
         self.ids = 0
         self.sessions = {node: FetchSessions(slots, self._new_id) for node in NODES}
 
@@ -161,15 +164,20 @@ class SimulatedCluster:
 
     def fetch(self, node: int, request: FetchRequest) -> tuple[FetchResponse, dict[TopicPartition, int]]:
         """The response, and what the broker read for it: the offset of each partition of the request or its session."""
+        by_id = bool(self.topic_ids)
         try:
-            fetch = self.sessions[node].begin(request, by_id=False, now_ms=0)
+            fetch = self.sessions[node].begin(request, by_id, now_ms=0)
         except Refusal as refusal:
             return FetchResponse(error_code=refusal.code), {}
         wanted = {
-            TopicPartition(str(key[0]), key[1]): part.wanted.fetch_offset for key, part in fetch.partitions.items()
+            TopicPartition(part.topic, part.wanted.partition): part.wanted.fetch_offset
+            for part in fetch.partitions.values()
         }
         read = [(key, part, self._read(node, part)) for key, part in fetch.partitions.items()]
-        return self.sessions[node].answer(fetch, read, now_ms=0), wanted
+        response = self.sessions[node].answer(fetch, read, now_ms=0)
+        for topic in response.responses:
+            topic.topic = "" if by_id else topic.topic
+        return response, wanted
 
     def _read(self, node: int, part: FetchedPartition) -> PartitionData:
         tp, wanted = TopicPartition(part.topic, part.wanted.partition), part.wanted
@@ -184,7 +192,10 @@ class SimulatedCluster:
         elif not log.start <= wanted.fetch_offset <= log.end:
             code = ErrorCode.OFFSET_OUT_OF_RANGE
         if code:
-            return PartitionData(tp.partition, code)
+            data = PartitionData(tp.partition, code)
+            if self.names_leaders and code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
+                data.current_leader = LeaderIdAndEpoch(self.leaders[tp], log.epoch)
+            return data
         data = PartitionData(
             tp.partition, high_watermark=log.end, last_stable_offset=log.end, log_start_offset=log.start, records=b""
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from coterie.backoff import Backoff
 from coterie.cluster_metadata import ClusterMetadata
@@ -12,6 +12,7 @@ from coterie.consuming.fetching import Fetching
 from coterie.consuming.record import TopicPartition
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from coterie.wire.messages.produce import NodeEndpoint
 from tests.consuming.cluster import Log, SimulatedCluster
 
 
@@ -61,13 +62,19 @@ class Driven:
     def offsets(self, limit: int = 100) -> dict[TopicPartition, list[int]]:
         return {tp: [r.offset for r in records] for tp, records in self.machine.take(limit).items()}
 
-    def answer(self, sent: SendFetch, rows: Mapping[TopicPartition, PartitionData], **fields: int) -> bool:
+    def answer(
+        self,
+        sent: SendFetch,
+        rows: Mapping[TopicPartition, PartitionData],
+        endpoints: Iterable[NodeEndpoint] = (),
+        **fields: int,
+    ) -> bool:
         """With a response made by hand; ``fields`` of the whole response. Whether there is something new for a poll."""
         topics: dict[str, FetchableTopicResponse] = {}
         for (topic, index), row in rows.items():
             row.partition_index = index
             topics.setdefault(topic, FetchableTopicResponse(topic)).partitions.append(row)
-        response = FetchResponse(responses=list(topics.values()))
+        response = FetchResponse(responses=list(topics.values()), node_endpoints=list(endpoints))
         for name, value in fields.items():
             setattr(response, name, value)
         return self.machine.answered(sent, response, self.now_ms, 0.0)

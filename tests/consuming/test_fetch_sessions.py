@@ -14,7 +14,7 @@ from coterie.wire.messages.fetch import FetchableTopicResponse, FetchRequest, Fe
 from tests.consuming.cluster import T0, T1, U0
 from tests.consuming.driven import Driven
 
-ID = 123
+ID, OTHER = 123, b"o" * 16
 EXTRA = TopicPartition("extra", 1)
 E = ErrorCode
 
@@ -24,11 +24,12 @@ class Conversation:
 
     def __init__(self) -> None:
         self.session, self.last = FetchSession(), FetchRequest()
+        self.topic_ids: dict[str, bytes] = {}
 
     def request(self, wanted: Mapping[TopicPartition, Wanted]) -> tuple[int, int]:
         """The id and epoch in the request."""
         self.last = FetchRequest()
-        self.session.fill(self.last, wanted, 200)
+        self.session.fill(self.last, wanted, 200, self.topic_ids)
         return self.last.session_id, self.last.session_epoch
 
     @property
@@ -43,6 +44,8 @@ class Conversation:
 
     def respond(self, *partitions: TopicPartition, session_id: int = ID, code: ErrorCode = E.NONE) -> ErrorCode:
         rows = [FetchableTopicResponse(tp.topic, partitions=[PartitionData(tp.partition)]) for tp in partitions]
+        if self.session.by_id:
+            rows = [FetchableTopicResponse("", self.topic_ids.get(row.topic, OTHER), row.partitions) for row in rows]
         return self.session.answered(FetchResponse(error_code=code, session_id=session_id, responses=rows))
 
 
@@ -96,6 +99,50 @@ def test_a_session_of_which_everything_is_forgotten_goes_on() -> None:
     assert talk.respond() == E.NONE
     assert talk.request({T0: (0, -1)}) == (ID, 2)
     assert (talk.named, talk.forgotten) == ({T0: 0}, set())
+
+
+def by_id(talk: Conversation, *topics: str) -> Conversation:
+    talk.topic_ids = {topic: topic.encode() * 16 for topic in topics}
+    return talk
+
+
+@pytest.mark.parametrize("is_upgrade", [True, False])
+def test_a_session_has_ids_or_names(is_upgrade: bool) -> None:
+    """[testTopicIdUsageGrantedOnIdUpgrade, testIdUsageRevokedOnIdDowngrade, testSessionEpochWhenMixedUsageOfTopicIDs] It
+    begins anew at once where Kafka's waits for the broker's FETCH_SESSION_TOPIC_ID_ERROR."""
+    talk = Conversation() if is_upgrade else by_id(Conversation(), "t")
+    assert talk.request({T0: (0, -1)}) == (0, 0)
+    assert (talk.respond(T0), talk.session.by_id) == (E.NONE, not is_upgrade)
+    by_id(talk, "t", "u") if is_upgrade else by_id(talk, "t")
+    assert talk.request({T0: (0, -1), U0: (0, -1)}) == (ID, 0)
+    assert (talk.named, talk.session.by_id) == ({T0: 0, U0: 0}, is_upgrade)
+
+
+def test_topics_are_named_by_ids_where_each_has_one() -> None:
+    """[testVerifyFullFetchResponsePartitionsWithTopicIds, testOkToAddNewIdAfterTopicRemovedFromSession,
+    testIdUsageWithAllForgottenPartitions]"""
+    talk = by_id(Conversation(), "t", "u")
+    talk.request({T0: (0, -1), U0: (0, -1)})
+    assert [topic.topic_id for topic in talk.last.topics] == [b"t" * 16, b"u" * 16]
+    assert talk.respond(T0, U0) == E.NONE
+    by_id(talk, "t")
+    assert talk.request({T0: (0, -1)}) == (ID, 1)
+    assert [(gone.topic, gone.topic_id) for gone in talk.last.forgotten_topics_data] == [("u", b"u" * 16)]
+    assert talk.respond(EXTRA) == E.NETWORK_EXCEPTION, "no topic of the session has such an id"
+    assert talk.request({T0: (0, -1)}) == (ID, 0)
+    assert talk.respond(T0) == E.NONE
+    assert talk.request({}) == (ID, 1)
+    assert (talk.respond(), talk.session.by_id) == (E.NONE, True)
+
+
+def test_a_topic_that_is_made_anew_begins_the_session_anew() -> None:
+    """[testTopicIdReplaced, testFetchForgetTopicIdWhenReplaced]"""
+    talk = by_id(Conversation(), "t")
+    talk.request({T0: (5, -1)})
+    talk.respond(T0)
+    talk.topic_ids = {"t": OTHER}
+    assert talk.request({T0: (5, -1)}) == (ID, 0)
+    assert [topic.topic_id for topic in talk.last.topics] == [OTHER]
 
 
 def test_a_request_for_the_same_again_names_nothing() -> None:
@@ -164,7 +211,7 @@ def test_a_session_that_is_to_begin_anew_is_closed_too() -> None:
 
 
 def test_a_partition_that_is_no_longer_assigned_is_forgotten_by_the_session() -> None:
-    """[testFetchForgetTopicIdWhenUnassigned, testFetchWithNoTopicId] The machine's requests name topics."""
+    """[testFetchForgetTopicIdWhenUnassigned, testFetchWithNoTopicId] Without topic ids."""
     driven = Driven({T0: 0})
     driven.cluster.logs[T0].plain(3)
     sent = driven.sent()
@@ -179,6 +226,19 @@ def test_a_partition_that_is_no_longer_assigned_is_forgotten_by_the_session() ->
     driven.cluster.logs[U0].plain(1)
     driven.respond(sent)
     assert driven.offsets() == {U0: [0]}
+
+
+def test_ids_come_and_go() -> None:
+    """[testFetchWithTopicId, testFetchTopicIdUpgradeDowngrade]"""
+    driven = Driven({T0: 0})
+    driven.cluster.logs[T0].plain(3)
+    for number, topic_ids in enumerate(({}, {"t": OTHER}, {})):
+        driven.cluster.topic_ids = topic_ids
+        driven.cluster.metadata(driven.known)
+        sent = driven.sent()
+        assert (sent.by_id, sent.request.session_epoch) == (bool(topic_ids), 0)
+        assert driven.respond(sent).error_code == E.NONE
+        assert driven.offsets() == ({} if number else {T0: [0, 1, 2]})
 
 
 def test_records_come_by_incremental_fetches() -> None:

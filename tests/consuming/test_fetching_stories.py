@@ -33,8 +33,11 @@ class FetchingStories(RuleBasedStateMachine):
     """``expected``: the next offset of each partition, as the story has it; ``begun`` where it was sought last; ``read`` the
     value that was handed out last of each offset; ``cut`` the partitions of which a log was cut."""
 
-    @initialize(committed_only=st.booleans(), incremental=st.booleans(), slots=st.sampled_from([0, 10]))
-    def begin(self, committed_only: bool, incremental: bool, slots: int) -> None:
+    @initialize(
+        committed_only=st.booleans(), incremental=st.booleans(), slots=st.sampled_from([0, 10]), newer=st.booleans()
+    )
+    def begin(self, committed_only: bool, incremental: bool, slots: int, newer: bool) -> None:
+        """``newer``: brokers that know topics by id, and name leaders."""
         self.config = FetchConfig(
             max_partition_bytes=200,
             buffer_bytes=300,
@@ -44,6 +47,8 @@ class FetchingStories(RuleBasedStateMachine):
             validates=True,
         )
         self.cluster = SimulatedCluster(slots=slots)
+        if newer:
+            self.cluster.topic_ids, self.cluster.names_leaders = {"t": b"t" * 16, "u": b"u" * 16}, True
         self.known = ClusterMetadata(metadata_max_age_ms=0)
         self.machine = Fetching(self.config, self.known)
         self.now_ms = 0.0
@@ -173,8 +178,11 @@ class FetchingStories(RuleBasedStateMachine):
             assert read == {tp: wanted[0] for tp, wanted in sent.wanted.items()}, "the session is what is wanted"
         current = {tp for tp, position in sent.positions.items() if self.machine.positions.get(tp) is position}
         before = {tp: self.machine.positions[tp].fetch_offset for tp in current}
+        leaders = {tp: self.known.leader_epoch(*tp) for tp in current}
         self.machine.answered(sent, response, self.now_ms, 0.0)
+        moved = {tp for tp, epoch in leaders.items() if self.known.leader_epoch(*tp) > epoch}
         if not response.error_code:
+            current -= moved  # fetched from the leader that the response names, without a pause
             self._outcomes(response, current, before, {tp: epoch for tp, (_, epoch) in sent.wanted.items()})
         self._next()
 

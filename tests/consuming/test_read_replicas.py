@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.consuming.fetch_effects import RefreshMetadata, SendFetch, SendValidation
 from coterie.consuming.position import FetchState
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import PartitionData
+from coterie.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 from tests.consuming.cluster import T0, T1, U0
 from tests.consuming.driven import Driven, records
 
@@ -159,6 +161,56 @@ def test_a_change_of_leaders_concerns_its_partition_alone(code: ErrorCode) -> No
     driven.answer(sent, {T1: rows(0)})
     assert [tp.state for tp in positions.values()] == [FetchState.FETCHING] * 2
     assert set(driven.sent().wanted) == {T0, T1}
+
+
+@pytest.mark.parametrize("code", [E.FENCED_LEADER_EPOCH, E.NOT_LEADER_OR_FOLLOWER])
+def test_a_leader_that_the_response_names_is_asked_at_once(code: ErrorCode) -> None:
+    """[testWhenFetchResponseReturnsALeaderShipChangeErrorAndNewLeaderInformation] KIP-951: also one that the metadata lacks; it
+    is refreshed beside."""
+    driven = Driven({T0: 0, T1: 0})
+    for node_id, sent in driven.sent_to().items():
+        driven.answer(sent, {T0 if node_id == LEADER else T1: rows(3, LEADER)})
+    driven.offsets()
+    sent = driven.sent()
+    data = PartitionData(error_code=code, current_leader=LeaderIdAndEpoch(999, 100))
+    driven.answer(sent, {T0: data, T1: rows(2, offset=3)}, [NodeEndpoint(999, "new", 999)])
+    assert driven.offsets() == {T1: [3, 4]}
+    assert (driven.known.leader(*T0), driven.known.leader_epoch(*T0)) == (999, 100)
+    assert driven.known.address(999) == ("new", 999)
+    positions = driven.machine.positions
+    assert (positions[T0].read_replica, positions[T1].read_replica) == (None, LEADER)
+    effects = driven.effects()
+    assert {e.node_id: set(e.wanted) for e in effects if isinstance(e, SendFetch)} == {999: {T0}, LEADER: {T1}}
+    assert [e for e in effects if not isinstance(e, SendFetch)] == [RefreshMetadata(frozenset({"t"}))]
+    assert driven.machine.next_deadline_ms() is None, "no pause"
+
+
+@pytest.mark.parametrize(("leader", "endpoint"), [((999, 100), None), ((999, -1), 999), ((-1, 100), 999), ((2, 0), 2)])
+def test_a_leader_that_is_not_newer_or_not_reachable_is_looked_up(
+    leader: tuple[int, int], endpoint: int | None
+) -> None:
+    driven = Driven({T0: 0})
+    driven.cluster.metadata(driven.known)
+    data = PartitionData(error_code=E.NOT_LEADER_OR_FOLLOWER, current_leader=LeaderIdAndEpoch(*leader))
+    driven.answer(driven.sent(), {T0: data}, [] if endpoint is None else [NodeEndpoint(endpoint, "new", 999)])
+    assert driven.known.leader(*T0) == LEADER
+    assert driven.effects() == []
+    driven.wait()
+    driven.refresh()
+
+
+def test_a_position_is_validated_by_the_leader_that_a_response_names() -> None:
+    """SubscriptionState.maybeValidatePositionForCurrentLeader."""
+    driven = Driven({T0: 0}, validates=True)
+    driven.cluster.names_leaders = True
+    driven.cluster.logs[T0].plain(3)
+    driven.respond(driven.sent())
+    driven.offsets()
+    sent = driven.sent()
+    driven.cluster.move(T0, 2)
+    driven.respond(sent)
+    validations = [effect for effect in driven.effects() if isinstance(effect, SendValidation)]
+    assert [(effect.node_id, set(effect.positions)) for effect in validations] == [(2, {T0})]
 
 
 def test_neighbours_of_one_leader_are_read_from_different_brokers() -> None:

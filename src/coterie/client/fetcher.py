@@ -144,8 +144,9 @@ class Fetcher:
         machine = self.machine
         try:
             connection = await self._cluster.connection(sent.node_id)
+            highest = None if sent.by_id else topic_names.FETCH
             response = await connection.request(
-                sent.request, FetchResponse, self._cluster.timeout_s + 1, highest=topic_names.FETCH
+                sent.request, FetchResponse, self._cluster.timeout_s + 1, highest=highest
             )
         except KafkaError as error:
             if error.retriable:

@@ -16,12 +16,14 @@ from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRe
 @dataclass(frozen=True, slots=True, eq=False)
 class SendFetch:
     """Send to that broker, then call `answered`, `failed` or `refused` with this effect. The response is
-    for ``positions``: a partition that has another one by then was sought or assigned anew."""
+    for ``positions``: a partition that has another one by then was sought or assigned anew. ``by_id``: every topic is named by
+    its id too, so that versions above `wire.topic_names.FETCH` may be used."""
 
     node_id: int
     request: FetchRequest
     positions: Mapping[TopicPartition, Position]
     wanted: Mapping[TopicPartition, Wanted]
+    by_id: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

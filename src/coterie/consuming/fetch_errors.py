@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from enum import Enum
 
+from coterie.cluster_metadata import NO_NODE, Address
+from coterie.consuming.record import TopicPartition
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.fetch import FetchResponse
 
 
 class FetchRemedy(Enum):
@@ -37,3 +40,20 @@ REMEDIES: dict[ErrorCode, FetchRemedy] = {
 def remedy(code: ErrorCode) -> FetchRemedy:
     """Of a code without a row, which Kafka's brokers do not return here: FIND_LEADER where it is retriable."""
     return REMEDIES.get(code) or (FetchRemedy.FIND_LEADER if code.retriable else FetchRemedy.REPORT)
+
+
+_MOVED = frozenset({_E.NOT_LEADER_OR_FOLLOWER, _E.FENCED_LEADER_EPOCH})
+
+
+def named_leaders(response: FetchResponse) -> tuple[dict[TopicPartition, tuple[int, int]], dict[int, Address]]:
+    """The leaders that a broker names in place of itself, with their epochs, and the addresses of brokers (KIP-951): from
+    version 16 on (AbstractFetch.handleFetchSuccess)."""
+    leaders: dict[TopicPartition, tuple[int, int]] = {}
+    for topic in response.responses:
+        for data in topic.partitions:
+            if data.error_code in _MOVED:
+                leader = data.current_leader
+                if NO_NODE not in (leader.leader_id, leader.leader_epoch):
+                    where = TopicPartition(topic.topic, data.partition_index)
+                    leaders[where] = leader.leader_id, leader.leader_epoch
+    return leaders, {node.node_id: (node.host, node.port) for node in response.node_endpoints}

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from coterie.consuming.record import TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from coterie.wire.primitives import NULL_UUID
 
 _MAX_EPOCH = 2**31 - 1
 NEW_SESSION_EPOCH = 0
@@ -24,20 +25,36 @@ Wanted = tuple[int, int]  # the offset to read from, and the leader epoch that t
 
 class FetchSession:
     """One broker's (Kafka's FetchSessionHandler). A broker that declines sessions (id 0) is asked in full each time; so is
-    every broker where ``incremental`` is false. A request in full that still names a session has the broker end that one."""
+    every broker where ``incremental`` is false. A request in full that still names a session has the broker end that one.
+    ``by_id``: the last request named each topic by its id too. A session holds either ids or names; it begins anew where that
+    changes, or where a topic has another id."""
 
     def __init__(self, *, incremental: bool = True) -> None:
         self._first_epoch = NEW_SESSION_EPOCH if incremental else NO_SESSION_EPOCH
         self._id, self._epoch = 0, self._first_epoch
         self._known: dict[TopicPartition, Wanted] = {}  # what the broker remembers
+        self._topic_ids: dict[str, bytes] = {}
+        self._names: dict[bytes, str] = {}  # the other way round
+        self.by_id = False
 
-    def fill(self, request: FetchRequest, wanted: Mapping[TopicPartition, Wanted], partition_max_bytes: int) -> None:
+    def fill(
+        self,
+        request: FetchRequest,
+        wanted: Mapping[TopicPartition, Wanted],
+        partition_max_bytes: int,
+        topic_ids: Mapping[str, bytes],
+    ) -> None:
         """Puts in what is wanted: all of it in a new session, else what changed since the last request."""
+        by_id = all(topic in topic_ids for topic, _ in wanted) if wanted else self.by_id
+        former_ids, self._topic_ids = self._topic_ids, dict(topic_ids)
+        if by_id != self.by_id or any(former_ids.get(topic, new) != new for topic, new in topic_ids.items()):
+            self.reset()
+        self.by_id, self._names = by_id, {topic_id: topic for topic, topic_id in topic_ids.items()}
         request.session_id, request.session_epoch = self._id, self._epoch
         changed = wanted if self._is_full else {tp: w for tp, w in wanted.items() if self._known.get(tp) != w}
         topics: dict[str, FetchTopic] = {}
         for (topic, partition), (offset, epoch) in changed.items():
-            topics.setdefault(topic, FetchTopic(topic)).partitions.append(
+            topics.setdefault(topic, FetchTopic(topic, topic_ids.get(topic, NULL_UUID))).partitions.append(
                 FetchPartition(
                     partition,
                     current_leader_epoch=epoch,
@@ -47,7 +64,8 @@ class FetchSession:
             )
         forgotten: dict[str, ForgottenTopic] = {}
         for topic, partition in () if self._is_full else self._known.keys() - wanted.keys():
-            forgotten.setdefault(topic, ForgottenTopic(topic)).partitions.append(partition)
+            gone = ForgottenTopic(topic, former_ids.get(topic, NULL_UUID))
+            forgotten.setdefault(topic, gone).partitions.append(partition)
         request.topics, request.forgotten_topics_data = list(topics.values()), list(forgotten.values())
         self._known = dict(wanted)
 
@@ -59,7 +77,9 @@ class FetchSession:
     def answered(self, response: FetchResponse) -> ErrorCode:
         """The error of the whole response, NONE for one that may be read; the session goes on as it has it. NETWORK_EXCEPTION
         where a response does not name the partitions that it must (verifyFullFetchResponsePartitions, and
-        verifyIncrementalFetchResponsePartitions)."""
+        verifyIncrementalFetchResponsePartitions). Topics that the response names by id are given their names."""
+        for topic in response.responses:
+            topic.topic = topic.topic or self._names.get(topic.topic_id, "")
         code = error_of(response.error_code)
         if code or not self._names_what_it_must(response):
             has_none = code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND or (not code and self._is_full)

@@ -19,7 +19,8 @@ from coterie.consuming.fetch_effects import (
     SendFetch,
     SendValidation,
 )
-from coterie.consuming.fetch_errors import FetchRemedy, remedy
+from coterie.consuming.fetch_errors import FetchRemedy, named_leaders, remedy
+from coterie.consuming.fetch_node import FetchNode
 from coterie.consuming.fetch_session import FetchSession
 from coterie.consuming.position import (
     NEVER_FAILED_MS,
@@ -31,20 +32,9 @@ from coterie.consuming.position import (
 )
 from coterie.consuming.record import TopicPartition
 from coterie.consuming.validation import EpochEnd, epoch_ends, is_to_validate, validation_request
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.fetch import FetchResponse, PartitionData
 from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
-
-
-@dataclass(slots=True)
-class _Node:
-    """``session_lost``: the last response was that the session is lost, and the request after it is under way or due."""
-
-    session: FetchSession
-    in_flight: SendFetch | None = None
-    validating: SendValidation | None = None
-    session_lost: bool = False
 
 
 class Fetching(AssignedPositions):
@@ -55,7 +45,8 @@ class Fetching(AssignedPositions):
         super().__init__()
         self.config, self._known = config, known
         self.bytes_fetched = 0
-        self._nodes: dict[int, _Node] = {}
+        self._nodes: dict[int, FetchNode] = {}
+        self._moved: set[str] = set()  # topics whose new leaders a response named: metadata is to follow
         self._refreshing: RefreshMetadata | None = None
         self._reports: list[PartitionFailed | LogTruncated] = []
         self._checked_version = -1  # of the metadata with which every position was compared
@@ -80,7 +71,7 @@ class Fetching(AssignedPositions):
         self._reports.clear()
         ready: dict[int, dict[TopicPartition, Position]] = {}
         to_validate: dict[int, dict[TopicPartition, Position]] = {}
-        leaderless: set[str] = set()
+        leaderless = set(self._moved)
         for partition, position in self.positions.items():
             if not position.is_wanted(self.config.buffer_bytes) or now_ms < position.retry_at_ms:
                 continue
@@ -97,6 +88,7 @@ class Fetching(AssignedPositions):
         effects += [self._fetch(node_id, positions) for node_id, positions in ready.items() if self._is_idle(node_id)]
         if leaderless and self._refreshing is None:
             self._refreshing = RefreshMetadata(frozenset(leaderless))
+            self._moved.clear()
             effects.append(self._refreshing)
         return effects
 
@@ -117,17 +109,18 @@ class Fetching(AssignedPositions):
         node = self._nodes.get(node_id)
         return node is None or node.in_flight is None
 
-    def _node(self, node_id: int) -> _Node:
+    def _node(self, node_id: int) -> FetchNode:
         node = self._nodes.get(node_id)
         if node is None:
-            node = self._nodes[node_id] = _Node(FetchSession(incremental=self.config.incremental))
+            node = self._nodes[node_id] = FetchNode(FetchSession(incremental=self.config.incremental))
         return node
 
     def _fetch(self, node_id: int, positions: dict[TopicPartition, Position]) -> SendFetch:
         node, request = self._node(node_id), self.config.request()
         wanted = {tp: (p.fetch_offset, self._known.leader_epoch(*tp)) for tp, p in positions.items()}
-        node.session.fill(request, wanted, self.config.max_partition_bytes)
-        node.in_flight = SendFetch(node_id, request, positions, wanted)
+        topic_ids = self._known.topic_ids({tp.topic for tp in positions})
+        node.session.fill(request, wanted, self.config.max_partition_bytes, topic_ids)
+        node.in_flight = SendFetch(node_id, request, positions, wanted, node.session.by_id)
         return node.in_flight
 
     def close(self) -> list[SendFetch]:
@@ -164,6 +157,10 @@ class Fetching(AssignedPositions):
                 self._failed(sent, code, now_ms, jitter)
             return False
         node.session_lost = False
+        moved = self._known.leaders_received(*named_leaders(response))
+        if moved:
+            self._moved |= {topic for topic, _ in moved}
+            self._checked_version = -1  # the new leader's log may lack a position
         arrived = False
         answered = set()
         for topic in response.responses:
@@ -172,6 +169,9 @@ class Fetching(AssignedPositions):
                 position = self._current(sent, where)
                 if position is not None:
                     answered.add(where)
+                    if where in moved:
+                        position.read_replica = None
+                        continue
                     arrived = self._take_in(where, position, sent, data, now_ms, jitter) or arrived
         for where, position in sent.positions.items():
             if position.retries is not None and where not in answered:
@@ -271,7 +271,7 @@ class Fetching(AssignedPositions):
                 if leader is None or leader == NO_NODE:
                     self._back_off(where, position, ErrorCode.LEADER_NOT_AVAILABLE, now_ms, jitter, leader_due=True)
 
-    def _ended(self, sent: SendFetch) -> _Node:
+    def _ended(self, sent: SendFetch) -> FetchNode:
         node = self._nodes[sent.node_id]
         assert node.in_flight is sent or node.in_flight is None
         node.in_flight = None

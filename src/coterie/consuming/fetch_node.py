@@ -1,0 +1,17 @@
+"""A broker that partitions are fetched from, as the fetching machine knows it."""
+
+from __future__ import annotations
+
+from coterie.consuming.fetch_effects import SendFetch, SendValidation
+from coterie.consuming.fetch_session import FetchSession
+from coterie.lazy_dataclass import dataclass
+
+
+@dataclass(slots=True)
+class FetchNode:
+    """``session_lost``: the last response was that the session is lost, and the request after it is under way or due."""
+
+    session: FetchSession
+    in_flight: SendFetch | None = None
+    validating: SendValidation | None = None
+    session_lost: bool = False
