@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
+from coterie.broker.cluster.hosted_topics import HostedTopics
+from coterie.broker.topic import Partition
 from coterie.client import KafkaError
 from coterie.client.admin import Admin
 from coterie.client.blocking import BlockingAdmin
+from coterie.replication.states import TopicPartition
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
 from coterie.zookeeper.operations import Read, Znode
@@ -142,3 +145,24 @@ def test_a_broker_that_comes_back_knows_the_ids_and_settings_of_all_topics(clust
     cluster.restart(1)
     until_in_thread(lambda: all(len(each) == 4 for each in known()), "all topics again")
     assert known() == [before] * 3
+
+
+def test_no_replica_has_a_role_once_its_topic_is_deleted(cluster: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its log is closed at UpdateMetadata, before StopReplica: a follower's fetch that was answered then failed to write."""
+    _one_id(cluster)
+    deleted: list[Partition] = []
+    with_role: list[Partition] = []
+    forgotten = HostedTopics.forgotten
+
+    def noted(hosted: HostedTopics, partitions: Iterable[TopicPartition]) -> None:
+        known = [hosted._topics.partition(*partition) for partition in partitions]
+        deleted.extend(known)
+        with_role.extend(partition for partition in known if partition.replica is not None)
+        forgotten(hosted, [(partition.topic, partition.index) for partition in known])
+
+    monkeypatch.setattr(HostedTopics, "forgotten", noted)
+    with BlockingAdmin({"bootstrap.servers": cluster.bootstrap_servers}) as admin:
+        admin.delete_topic(TOPIC)
+    until_in_thread(lambda: _ids(cluster) == {None}, lambda: f"the deletion at each broker: {_ids(cluster)}")
+    assert len(deleted) == 6
+    assert not with_role

@@ -17,6 +17,7 @@ from coterie.broker.cluster.member import ClusterMember
 from coterie.broker.cluster.peer_connection import Address, Dial
 from coterie.broker.cluster.peer_requests import PeerRequests
 from coterie.broker.cluster.producer_id_blocks import ProducerIdBlocks
+from coterie.broker.cluster.replica_manager import ReplicaManager
 from coterie.broker.cluster.topic_changes import TopicAdministration
 from coterie.broker.cluster.transaction_coordinator import ClusterTransactions
 from coterie.broker.cluster.transaction_requests import TransactionRequests
@@ -66,7 +67,7 @@ async def join(
     )
     transactions = _transactions(node, member, dial)
 
-    _follow_view(view, hosted, applied, changes, transactions)
+    _follow_view(view, hosted, member.manager, applied, changes, transactions)
     node.replica_effects.act, node.replica_effects.notify = member.manager.act, member.manager.notify
     node.member, node.topic_changes = member, changes
     node.entity_settings = EntitySettings(member.driver.apply, applied.changed)
@@ -82,6 +83,7 @@ async def join(
 def _follow_view(
     view: ClusterView,
     hosted: HostedTopics,
+    manager: ReplicaManager,
     applied: AppliedSettings,
     changes: TopicAdministration,
     transactions: ClusterTransactions,
@@ -98,6 +100,7 @@ def _follow_view(
         applied.with_settings({topic for topic, _ in updates}, announce)
 
     def forgotten(partitions: Iterable[TopicPartition]) -> None:
+        manager.forgotten(partitions)
         hosted.forgotten(partitions)
         changes.view_changed()
         transactions.view_changed()

@@ -110,6 +110,14 @@ class ReplicaManager:
         self.act(effects)
         return refused
 
+    def forgotten(self, partitions: Iterable[TopicPartition]) -> None:
+        """Their topics are deleted, and their logs closed, before StopReplica: none is led or followed any more."""
+        known = self.replicas.partitions
+        before = [known[partition] for partition in partitions if partition in known]
+        effects = [effect for replica in before for effect in replica.stop()]
+        self._without_role(before)
+        self.act(effects)
+
     def _remove_log(self, partition: TopicPartition) -> None:
         self._visible.pop(partition, None)
         self.storage.remove_log(partition)
