@@ -14,9 +14,11 @@ from coterie.broker.topic import Partition
 from coterie.client import KafkaError
 from coterie.client.admin import Admin
 from coterie.client.blocking import BlockingAdmin
+from coterie.client.connection import Connection
 from coterie.replication.states import TopicPartition
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from coterie.zookeeper.operations import Read, Znode
 from tests.awaiting import until, until_in_thread
 
@@ -166,3 +168,28 @@ def test_no_replica_has_a_role_once_its_topic_is_deleted(cluster: LocalBroker, m
     until_in_thread(lambda: _ids(cluster) == {None}, lambda: f"the deletion at each broker: {_ids(cluster)}")
     assert len(deleted) == 6
     assert not with_role
+
+
+@pytest.mark.parametrize("version", [15, 16])
+def test_a_broker_that_does_not_lead_names_the_leader(cluster: LocalBroker, version: int) -> None:
+    """KIP-951, from version 16 of Fetch on."""
+    topic_id = _one_id(cluster)
+    view = cluster._brokers()[0].cluster
+    state = view.states[TOPIC, 0]
+    leader, other = view.live[state.leader], next(b for b in view.live.values() if b.broker_id != state.leader)
+
+    async def story() -> FetchResponse:
+        connection = await Connection.connect(other.host, other.port, "test", 20)
+        wanted = [FetchTopic(TOPIC, topic_id, [FetchPartition(0, fetch_offset=0, partition_max_bytes=100)])]
+        request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=wanted)
+        response = await connection.request(request, FetchResponse, 20, highest=version)
+        connection.close()
+        return response
+
+    response = asyncio.run(story())
+    (data,) = response.responses[0].partitions
+    named = (leader.broker_id, state.leader_epoch) if version == 16 else (-1, -1)
+    assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == named
+    endpoints = [(node.node_id, node.host, node.port) for node in response.node_endpoints]
+    assert endpoints == ([(leader.broker_id, leader.host, leader.port)] if version == 16 else [])

@@ -74,8 +74,12 @@ class FetchServices(ControlServices, Protocol):
     answer_memory: AnswerMemory
     clock: Clock
     log_lines: LogLines
+    cluster: ClusterView
     max_fetch_bytes: int
     max_idle_ms: int
+
+    def address(self, call: Call) -> tuple[str, int]:
+        """The host and port that clients connect to."""
 
     @property
     def scheduler(self) -> Scheduler:

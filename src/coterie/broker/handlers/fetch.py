@@ -24,10 +24,12 @@ from coterie.wire.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from coterie.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 
 READ_COMMITTED = 1
 MESSAGE_FORMATS = {0: 0, 1: 0, 2: 1, 3: 1}  # of the versions before record batches
-RESPONSE_LIMIT_FROM, BATCHES_FROM, ZSTD_FROM = 3, 4, 10
+RESPONSE_LIMIT_FROM, BATCHES_FROM, ZSTD_FROM, LEADERS_FROM = 3, 4, 10, 16
+_MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def handle_fetch(broker: FetchServices, request: FetchRequest, call: Call) -> FetchResponse | Pending:
@@ -40,10 +42,10 @@ def handle_fetch(broker: FetchServices, request: FetchRequest, call: Call) -> Fe
         fetch = broker.fetch_sessions.begin(request, call.api_version > topic_names.FETCH, now_ms)
     except Refusal as refusal:
         return FetchResponse(error_code=refusal.code)
-    fetching = _Fetching(broker, request, fetch, call.api_version, _reads_committed(request))
+    fetching = _Fetching(broker, request, fetch, call, call.api_version, _reads_committed(request))
     read, enough = fetching.read()
     if enough or request.max_wait_ms <= 0 or not fetch.partitions:
-        return broker.fetch_sessions.answer(fetch, read, now_ms)
+        return fetching.response(read, now_ms)
     return _Wait(fetching, read).pending
 
 
@@ -55,6 +57,7 @@ class _Fetching:
     broker: FetchServices
     request: FetchRequest
     fetch: Fetch
+    call: Call
     version: int
     committed: bool
 
@@ -93,6 +96,28 @@ class _Fetching:
             unknown.sort(key=lambda part: part[2].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
             read += unknown
         return read, failed or bool(unknown) or limit - left >= min(request.min_bytes, allowed)
+
+    def response(self, read: Read, now_ms: int) -> FetchResponse:
+        """With the leaders of the partitions that this broker does not lead, or not in the client's epoch (KIP-951)."""
+        response = self.broker.fetch_sessions.answer(self.fetch, read, now_ms)
+        if self.version >= LEADERS_FROM:
+            self._name_leaders(response)
+        return response
+
+    def _name_leaders(self, response: FetchResponse) -> None:
+        broker, leaders = self.broker, set[int]()
+        for topic in response.responses:
+            for data in topic.partitions:
+                known = broker.topics.by_name.get(topic.topic) if data.error_code in _MOVED else None
+                if known is not None:
+                    described = broker.cluster.described(known.partitions[data.partition_index])
+                    data.current_leader = LeaderIdAndEpoch(described.leader_id, described.leader_epoch)
+                    leaders.add(described.leader_id)
+        if leaders:
+            brokers = broker.cluster.brokers(broker.address(self.call))
+            response.node_endpoints = [
+                NodeEndpoint(b.broker_id, b.host, b.port, b.rack) for b in brokers if b.broker_id in leaders
+            ]
 
     def tails(self, read: Read) -> list[_Tail]:
         """One for each partition that exists; ``read``: what the fetch could have now."""
@@ -151,8 +176,7 @@ class _Wait:
 
     def _done(self, read: Read) -> None:
         self._stop()
-        broker = self._fetching.broker
-        self.pending.answer(broker.fetch_sessions.answer(self._fetching.fetch, read, broker.clock.now_ms()))
+        self.pending.answer(self._fetching.response(read, self._fetching.broker.clock.now_ms()))
 
 
 class _Tail:
