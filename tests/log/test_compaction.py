@@ -225,6 +225,18 @@ def test_a_compacted_topic_takes_no_record_without_a_key() -> None:
     assert refused.value.code == ErrorCode.INVALID_RECORD
 
 
+def test_records_without_a_key_go() -> None:
+    """The topic had cleanup.policy=delete before; Kafka's Cleaner.shouldRetainRecord."""
+    log = new_log()
+    log.config.cleanup_compact = False
+    for n in range(40):
+        log.append(encode_batch([(0, None, b"v%d" % n, ()), (0, b"k", b"%d" % n, ())]), 0)
+    roll(log)
+    log.config.cleanup_compact = True
+    compact(log)
+    assert newest(log) == {b"k": b"39"}
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6))
 def test_whatever_happens_a_reader_sees_the_same_state(seed: int) -> None:

@@ -78,7 +78,7 @@ def _rates(address: Address) -> dict[str, float]:
     members = load.groups_of_one(address, max(CONNECTIONS))
     load.heartbeats(address, members[:100], WARM_UP_S)
     load.commits(address, members[:100], WARM_UP_S)
-    load.joins(address, 100, WARM_UP_S)
+    load.joins(address, 100, WARM_UP_S, "warm-")
     for connections in CONNECTIONS:
         rates[f"heartbeats, {connections} connections"] = load.heartbeats(address, members[:connections], SECONDS)
     for connections in CONNECTIONS:

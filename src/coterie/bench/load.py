@@ -129,15 +129,17 @@ def commits_of_many(address: tuple[str, int], groups: int, seconds: float, windo
     return closed_loop(address, frames, seconds, window)
 
 
-def joins(address: tuple[str, int], groups: int, seconds: float) -> float:
-    """Joins/s: in each group a member joins, and leaves as soon as it is let in."""
+def joins(address: tuple[str, int], groups: int, seconds: float, prefix: str = "j") -> float:
+    """Joins/s: in each group a member joins, and leaves as soon as it is let in. The last ones stay: a further run needs groups
+    of another ``prefix``, or it waits for them."""
     selector, answered = selectors.DefaultSelector(), 0
     for n in range(groups):
         s = socket.create_connection(address)
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         protocols = [JoinGroupRequestProtocol("range", b"")]
-        join = _frame(JoinGroupRequest(f"j{n}", 300_000, 300_000, "", None, "consumer", protocols), JOIN_VERSION)
-        selector.register(s, selectors.EVENT_READ, (s, f"j{n}", join))
+        group = f"{prefix}{n}"
+        join = _frame(JoinGroupRequest(group, 300_000, 300_000, "", None, "consumer", protocols), JOIN_VERSION)
+        selector.register(s, selectors.EVENT_READ, (s, group, join))
         s.sendall(join)
     inside: dict[socket.socket, bool] = {}
     started = time.perf_counter()

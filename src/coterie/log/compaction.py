@@ -277,8 +277,8 @@ def _cleaned_batch(
 
 
 def _stays(plan: CompactionPlan, record: BatchRecord, newest: dict[bytes, int]) -> bool:
-    if record.key is None:
-        return True
+    if record.key is None:  # from before the topic was compacted; Kafka's Cleaner.shouldRetainRecord
+        return False
     if newest.get(record.key, -1) > record.offset:
         return False
     return record.value is not None or record.offset >= plan.dirty_from or record.timestamp >= plan.tombstones_before_ms
