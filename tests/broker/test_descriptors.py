@@ -108,15 +108,16 @@ def test_partitions_that_cannot_be_added_leave_nothing(after: int) -> None:
     assert len(finish(topics.adding_partitions(topic, 5)).partitions) == 5
 
 
-def test_partitions_are_not_added_to_a_topic_that_is_deleted_meanwhile() -> None:
+def test_a_deletion_waits_for_partitions_that_are_being_added() -> None:
     fs = FailingFileSystem()
     topics = Topics(fs, BrokerSettings())
     topic = topics.create("t", 1)
-    adding = topics.adding_partitions(topic, 5)
+    adding, deleting = topics.adding_partitions(topic, 5), topics.deleting(topic)
     next(adding)
-    finish(topics.deleting(topic))
-    with pytest.raises(Refusal):
-        finish(adding)
+    next(deleting)
+    assert set(topics.by_name) == {"t"}
+    assert len(finish(adding).partitions) == 5
+    finish(deleting)
     assert (fs.names(""), fs.is_open, topics.by_name) == (["topics.json"], 0, {})
 
 
