@@ -44,6 +44,7 @@ SPARK_FILES = (
     "tests/pipeline/test_spark.py",
     "tests/pipeline/test_spark_modes.py",
     "tests/pipeline/test_what_if.py",
+    "tests/pipeline/test_worker_python.py",
 )
 # The longest files, the longest first (`--durations=0` by file): with several workers they go first, so that none is left
 # with one at the end.

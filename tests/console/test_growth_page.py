@@ -78,3 +78,15 @@ def test_the_page_is_written_from_its_results(tmp_path: Path) -> None:
     page = write_growth_page(tmp_path)
     assert page.read_text() == markdown(RESULTS, "performance")
     assert len(list((tmp_path / "performance").glob("*.svg"))) == 2
+
+
+def test_the_committed_page_is_that_of_the_committed_results(tmp_path: Path) -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "growth.json").write_text((docs / "results" / "growth.json").read_text())
+    assert write_growth_page(tmp_path).read_text() == (docs / "performance.md").read_text()
+    drawn, committed = (
+        {picture.name: picture.read_text() for picture in (folder / "performance").iterdir()}
+        for folder in (tmp_path, docs)
+    )
+    assert drawn == committed

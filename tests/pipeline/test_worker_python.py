@@ -27,6 +27,7 @@ SPARKS_OWN = [
     [
         ([*SPARKS_OWN, "/my own", "/other"], "/my own:/other"),
         (SPARKS_OWN, ""),
+        ([*SPARKS_OWN[:2], "/a%20folder/jars/spark-core_2.13-4.0.jar", "/mine"], "/mine"),
         ([*SPARKS_OWN, *SPARKS_OWN, "/mine"], "/mine"),  # where Spark looks data sources up
         (["/mine", *SPARKS_OWN], ":".join(map(str, ["/mine", *SPARKS_OWN]))),
         (["/mine"], "/mine"),

@@ -15,7 +15,7 @@ home={home}
 path="${{PYTHONPATH-}}:" before=
 while [ "$path" != "$before" ]; do
   before="$path"
-  path="${{path#"$home"/python/lib/pyspark.zip:"$home"/python/lib/py4j-*-src.zip:"$home"/jars/spark-core_*.jar:}}"
+  path="${{path#"$home"/python/lib/pyspark.zip:"$home"/python/lib/py4j-*-src.zip:*/jars/spark-core_*.jar:}}"
 done
 export PYTHONPATH="${{path%:}}"
 exec {python} "$@"
@@ -26,7 +26,8 @@ def worker_python(scratch: Path) -> str:
     """This Python; behind a shim in ``scratch`` where Spark runs out of the installed package pyspark.
 
     Spark puts that package's own pyspark.zip before all else on a worker's path. Python keeps no bytecode of modules in a zip:
-    each process compiles them anew, for 0.45 s of CPU. The shim takes the zip off the path, and workers import the package."""
+    each process compiles them anew, for 0.45 s of CPU. The shim takes the zip off the path, and workers import the package. The
+    folder of the jar behind it is written as in a URL, where it has a space."""
     import pyspark
 
     package = Path(pyspark.__file__).resolve().parent
