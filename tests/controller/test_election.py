@@ -96,6 +96,16 @@ def test_a_controlled_shutdown_leaves_min_insync_replicas_in_the_isr() -> None:
     assert changed == PartitionState(4, 4, (2, 4), 5, 9, REPLICAS)
 
 
+def test_a_dead_member_does_not_count_in_a_controlled_shutdown() -> None:
+    """It may have lost what the broker that shuts down has on its disk (cluster seed 46244)."""
+    replicas = (5, 2, 1)
+    changed = controlled_shutdown(state(2, replicas, replicas), {1, 2}, {2}, 5, at_least=2)
+    assert changed == PartitionState(1, 4, replicas, 5, 9, replicas)
+    assert after_failure(state(1, replicas, replicas), {1}, 5, at_least=2) is None
+    without_dead = controlled_shutdown(state(2, replicas, replicas), {1, 2, 5}, {2}, 5, at_least=2)
+    assert without_dead == PartitionState(5, 4, (5, 1), 5, 9, replicas)
+
+
 def test_new_partition_to_online_partition_transition() -> None:
     assert first_state((3, 1, 2), {1, 2}, 7) == PartitionState(1, 0, (1, 2), 7, -1, (3, 1, 2))
     assert first_state((3, 1, 2), {4}, 7) is None

@@ -50,6 +50,11 @@ def test_a_broker_that_is_killed_before_it_leaves_the_isrs() -> None:
     run_seed_of_clusters(43_264, minutes=0.5)
 
 
+def test_a_shutdown_beside_machines_without_power() -> None:
+    """One was dead and the other just so when the third shut down, which alone had all that was acknowledged."""
+    run_seed_of_clusters(46_244, minutes=0.5)
+
+
 def the_isr_is_written_whatever_the_version(patch: Patch) -> None:
     def written(writer: isr_writer.IsrWriter, partition: tuple[str, int], state: PartitionState) -> Iterator[Any]:
         path = paths.partition_state(*partition)

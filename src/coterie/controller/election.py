@@ -29,27 +29,31 @@ def offline_leader(replicas: Sequence[int], isr: Container[int], live: Container
 def after_failure(
     state: PartitionState, live: Container[int], controller_epoch: int, *, at_least: int = 1, unclean: bool = False
 ) -> PartitionState | None:
-    """Dead replicas leave the ISR, as long as ``at_least`` so many are left, and a living member leads. All members of the ISR
-    have all that was acknowledged, the dead ones too."""
+    """A living member of the ISR leads, and dead replicas leave it where at least ``at_least`` are left. Else all stay: each
+    has all that was acknowledged, the dead ones too, unless its machine lost power, which the controller does not know."""
     living = {r for r in state.isr if r in live}
     leader = state.leader
     if leader not in living:
         leader = offline_leader(state.replicas, living, live, unclean=unclean)
     unclean_isr = (leader,) if leader != NO_LEADER and leader not in living else None
-    return _changed(state, leader, unclean_isr or _kept(state.isr, living, at_least), controller_epoch)
+    isr = tuple(r for r in state.isr if r in living) if len(living) >= max(at_least, 1) else state.isr
+    return _changed(state, leader, unclean_isr or isr, controller_epoch)
 
 
 def controlled_shutdown(
     state: PartitionState, live: Container[int], leaving: Container[int], controller_epoch: int, *, at_least: int = 1
 ) -> PartitionState | None:
-    """Brokers that shut down give up their partitions while others of the ISR live; None as well where there is no other."""
+    """Brokers that shut down give up their partitions while others of the ISR live; None as well where there is no other. They
+    stay in the ISR where fewer than ``at_least`` others of it live."""
     staying = {r for r in state.isr if r not in leaving}
     leader = state.leader
     if leader in leaving:
         leader = next((r for r in state.replicas if r in staying and r in live), NO_LEADER)
     if leader == NO_LEADER or not staying:
         return None
-    return _changed(state, leader, _kept(state.isr, staying, at_least), controller_epoch)
+    is_enough = sum(r in live for r in staying) >= at_least
+    isr = tuple(r for r in state.isr if r in staying) if is_enough else state.isr
+    return _changed(state, leader, isr, controller_epoch)
 
 
 def narrowed(
@@ -76,13 +80,6 @@ def narrowed(
 def renewed(state: PartitionState, controller_epoch: int) -> PartitionState:
     """The same in the next leader epoch."""
     return replace(state, leader_epoch=state.leader_epoch + 1, controller_epoch=controller_epoch)
-
-
-def _kept(isr: tuple[int, ...], staying: Collection[int], at_least: int) -> tuple[int, ...]:
-    """The members that stay; where they are too few, some of the others; all where none stays."""
-    others = [r for r in isr if r not in staying]
-    kept = {*staying, *others[: max(at_least - len(staying), 0)]} if staying else set(isr)
-    return tuple(r for r in isr if r in kept)
 
 
 def preferred(state: PartitionState, live: Container[int], controller_epoch: int) -> PartitionState | None:
