@@ -86,7 +86,7 @@ DEFECTS: dict[Callable[[Patch], None], int] = {
     a_transaction_is_complete_before_all_its_markers: 5,
     a_transaction_is_complete_after_its_first_marker: 7,
     an_abort_keeps_the_pending_offsets: 0,
-    the_producer_is_answered_before_the_decision_is_replicated: 3,
+    the_producer_is_answered_before_the_decision_is_replicated: 5,
     nothing_is_verified: 0,
     a_decided_transaction_is_not_completed_after_a_load: 0,
 }

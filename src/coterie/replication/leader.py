@@ -185,17 +185,14 @@ class Leader:
     def tick(self, now_ms: int) -> list[Effect]:
         """Requests that followers leave the ISR that were not caught up for replica.lag.time.max.ms.
 
-        min.insync.replicas of them stay, the foremost, and the high watermark waits for them, so that more than one replica has
-        what was acknowledged whatever happens to one. Kafka 2.6 lets all leave, and an acknowledged record is lost with the
-        last one's disk; KIP-966 has Kafka's own way."""
+        Where fewer than min.insync.replicas are in sync, none leaves, as at a failure (`election.after_failure`): each has what
+        was acknowledged, unless its machine lost power, and the one that left may be the last with everything. The high
+        watermark waits for all of them. Kafka 2.6 lets all leave; KIP-966 has Kafka's own way."""
         effects: list[Effect] = []
         if self._pending is None:
-            kept = self._in_sync(now_ms)
-            late = sorted(set(self.state.isr) - kept, key=lambda r: (-self.remotes[r].end_offset, r))
-            kept |= set(late[: max(self.config.min_insync_replicas - len(kept), 0)])
-            isr = tuple(r for r in self.state.isr if r in kept)
-            if isr != self.state.isr:
-                effects = self._write_isr(isr)
+            in_sync = self._in_sync(now_ms)
+            if self.config.min_insync_replicas <= len(in_sync) < len(self.state.isr):
+                effects = self._write_isr(tuple(r for r in self.state.isr if r in in_sync))
         return effects + self._advance(now_ms)
 
     def shrink_to(self, kept: Container[int]) -> list[Effect]:
