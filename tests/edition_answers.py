@@ -100,9 +100,8 @@ class FramesBroker(BrokerNode):
 
     def __init__(self, world: World) -> None:
         settings = BrokerSettings({"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"})
-        super().__init__(
-            settings, WorldClock(world), random.Random(world.random.random())
-        )  # which real time does not touch
+        # Which real time does not touch.
+        super().__init__(settings, WorldClock(world), random.Random(world.random.random()))
         self.handlers, self.unserved = HANDLERS, UnservedRequests()
         self.request_memory = RequestMemory(settings.current.queued_max_request_bytes)
         self.holding: set[AcceptedConnection] = set()

@@ -64,7 +64,7 @@ def test_a_day_with_the_command_line(broker: BrokerProcess) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "code", "said"),
+    ("args", "code", "message"),
     [
         (("brokr",), 2, "coterie has no command 'brokr'. Did you mean broker?"),
         (("broker",), 2, "--data DIR, or --memory"),
@@ -79,9 +79,9 @@ def test_a_day_with_the_command_line(broker: BrokerProcess) -> None:
         (("topics", "create", "t", "--config", "retention.ms"), 2, "--config takes KEY=VALUE"),
     ],
 )
-def test_a_mistake_is_said_in_a_sentence(args: tuple[str, ...], code: int, said: str) -> None:
+def test_a_mistake_is_said_in_a_sentence(args: tuple[str, ...], code: int, message: str) -> None:
     done = coterie(*args)
-    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
 
 
 @pytest.mark.parametrize(
@@ -144,17 +144,17 @@ def test_rows_of_an_input_with_bad_lines(tmp_path: Path) -> None:
 
     csv = tmp_path / "a.csv"
     csv.write_text("id,name\n1,one\n2\n3,three,extra\n4,four\n")
-    found = list(read_file(csv, "id"))
-    assert [r.key for r in found if isinstance(r, InputRow)] == ["1", "4"]
-    assert [(r.line, r.reason) for r in found if isinstance(r, Reject)] == [
+    parsed = list(read_file(csv, "id"))
+    assert [r.key for r in parsed if isinstance(r, InputRow)] == ["1", "4"]
+    assert [(r.line, r.reason) for r in parsed if isinstance(r, Reject)] == [
         (3, "1 column instead of 2"),
         (4, "3 columns instead of 2"),
     ]
     lines = tmp_path / "a.jsonl"
     lines.write_text('{"id":1}\nnope\n[1]\n{"x":2}\n{"id":null}\n')
-    found = list(read_file(lines, "id"))
-    assert [r.key for r in found if isinstance(r, InputRow)] == ["1", None]
-    assert [r.line for r in found if isinstance(r, Reject)] == [2, 3, 4]
+    parsed = list(read_file(lines, "id"))
+    assert [r.key for r in parsed if isinstance(r, InputRow)] == ["1", None]
+    assert [r.line for r in parsed if isinstance(r, Reject)] == [2, 3, 4]
 
 
 def test_shell_completion() -> None:
@@ -215,9 +215,9 @@ def test_a_group_explains_itself_on_the_command_line(broker: BrokerProcess, tmp_
     coterie("topics", "create", "orders", "-p", "2", address=at)
     coterie("produce", "orders", stdin="a\nb\nc\n", address=at)
     coterie("consume", "orders", "-g", "shop", "--from-beginning", "-n", "3", address=at)
-    told = coterie("groups", "why", "shop", address=at).stdout
-    assert "shop: Empty" in told
-    assert "the group has no members and 2 committed offsets" in told
+    explanation = coterie("groups", "why", "shop", address=at).stdout
+    assert "shop: Empty" in explanation
+    assert "the group has no members and 2 committed offsets" in explanation
     document = json.loads(coterie("groups", "why", "shop", "--json", address=at).stdout)
     assert (document["state"], document["lag"], document["waiting_for"]) == ("Empty", 0, [])
     watched = coterie("groups", "watch", "shop", "--times", "2", "--every", "0.1", address=at)

@@ -186,8 +186,8 @@ def read_all(client: str, address: str, topic: str, group: str, expected: set[by
 @pytest.mark.parametrize("client", CLIENTS)
 def test_produce_and_consume_with_every_compression(broker: BrokerProcess, client: str) -> None:
     expected: set[bytes] = set()
-    for place, codec in enumerate(CODECS):
-        records = numbered(place * 1000, 300)
+    for position, codec in enumerate(CODECS):
+        records = numbered(position * 1000, 300)
         expected.update(value for _, value in records)
         produce(client, broker.address, "t", records, codec)
     assert read_all(client, broker.address, "t", "readers", expected) == expected
@@ -250,9 +250,9 @@ def test_a_group_of_three_with_a_member_killed(broker: BrokerProcess, client: st
 def _gather(members: list[Any], seen: list[set[bytes]], expected: set[bytes], timeout_s: float = 40) -> None:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and not set().union(*seen) >= expected:
-        for place, (_, pipe) in enumerate(members):
+        for position, (_, pipe) in enumerate(members):
             while pipe.poll(0.01):
-                seen[place].add(pipe.recv())
+                seen[position].add(pipe.recv())
 
 
 @pytest.mark.parametrize("client", CLIENTS)

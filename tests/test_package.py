@@ -77,12 +77,12 @@ def test_the_sdist_has_what_the_tests_need(built: Path) -> None:
 
 
 def test_the_metadata_is_complete(wheel: Path) -> None:
-    found = metadata(wheel)
-    assert found["Version"] == coterie.__version__
-    assert found["License-Expression"] == "Apache-2.0"
-    assert found["Description-Content-Type"] == "text/markdown"
-    assert set(EXTRAS) <= set(found.get_all("Provides-Extra", []))
-    assert "Typing :: Typed" in found.get_all("Classifier", [])
+    fields = metadata(wheel)
+    assert fields["Version"] == coterie.__version__
+    assert fields["License-Expression"] == "Apache-2.0"
+    assert fields["Description-Content-Type"] == "text/markdown"
+    assert set(EXTRAS) <= set(fields.get_all("Provides-Extra", []))
+    assert "Typing :: Typed" in fields.get_all("Classifier", [])
 
 
 @pytest.fixture(scope="module")

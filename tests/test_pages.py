@@ -15,7 +15,7 @@ from coterie.console.page import Section, page, write_pictures
 from coterie.console.svg import Line, Mark, Spread, Stretch, bars, colours, line_chart, small_multiples, timeline
 
 CHROMIUM = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+    (browser for name in ("chromium", "chromium-browser", "google-chrome") if (browser := shutil.which(name))), None
 )
 QUIET = [
     "--headless",
@@ -135,7 +135,7 @@ def test_colours_that_colour_blind_people_tell_apart() -> None:
             rgb = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
             linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb]
             seen.append([sum(m * c for m, c in zip(row, linear, strict=True)) for row in matrix])
-        for place, one in enumerate(seen):
-            for other in seen[place + 1 :]:
+        for number, one in enumerate(seen):
+            for other in seen[number + 1 :]:
                 distance = sum((a - b) ** 2 for a, b in zip(one, other, strict=True)) ** 0.5
                 assert distance > 0.06, (kind, one, other)

@@ -13,11 +13,11 @@ Assign = Callable[[AssignableTopics, list[Subscriber]], Assignment]
 
 def partitions(text: str) -> dict[str, list[int]]:
     """What "t1-0 t1-2" names, by topic."""
-    found: dict[str, list[int]] = {}
+    by_topic: dict[str, list[int]] = {}
     for item in text.split():
         topic, _, number = item.rpartition("-")
-        found.setdefault(topic, []).append(int(number))
-    return found
+        by_topic.setdefault(topic, []).append(int(number))
+    return by_topic
 
 
 def member(

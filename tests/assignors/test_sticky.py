@@ -541,9 +541,9 @@ def test_cooperative_trusts_the_owned_partitions() -> None:
     """testMemberDataWithInconsistentData, testMemberDataWithEmptyPartitionsAndEqualGeneration,
     testMemberDataWithEmptyPartitionsAndHigherGeneration, testAssignorWithOldVersionSubscriptions"""
     topics = AssignableTopics({"t": 3})
-    said = encode_sticky_user_data({"t": [0]}, 2)
+    claimed = encode_sticky_user_data({"t": [0]}, 2)
     members = [
-        Subscriber("c1", frozenset({"t"}), None, {"t": (1,)}, 2, None, said),
+        Subscriber("c1", frozenset({"t"}), None, {"t": (1,)}, 2, None, claimed),
         Subscriber("c2", frozenset({"t"}), None, {"t": (0,)}, -1, None, encode_cooperative_user_data({}, 2)),
         Subscriber("c3", frozenset({"t"}), None, {}, 3, None, encode_cooperative_user_data({}, 3)),
     ]

@@ -189,8 +189,8 @@ def test_one_answer_that_cannot_be_said_costs_nobody_else_theirs() -> None:
             notify()
 
         spoiled.notify = spoil  # type: ignore[attr-defined]
-        told = await waiting
-        assert sorted(t.error_code for t in told) == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
+        joined = await waiting
+        assert sorted(t.error_code for t in joined) == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
         await stop(broker, clients)
 
     run(story)

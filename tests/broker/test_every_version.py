@@ -138,11 +138,11 @@ def error_codes(value: Any) -> list[int]:
         return [code for item in value for code in error_codes(item)]
     if not hasattr(value, "fields"):
         return []
-    found = []
+    codes = []
     for spec in value.fields:
         part = getattr(value, spec.name)
-        found += [part] if spec.name == "error_code" else error_codes(part)
-    return found
+        codes += [part] if spec.name == "error_code" else error_codes(part)
+    return codes
 
 
 async def prepare(client: Client) -> Made:

@@ -122,9 +122,9 @@ def test_a_level_that_was_changed_is_reported() -> None:
             update = FeatureUpdateKey(TRANSACTION_VERSION, 1, True, SAFE_DOWNGRADE)
             answer = await client.ask(UpdateFeaturesRequest(1000, [update]), UpdateFeaturesResponse, 2)
             assert not answer.error_code
-            told = await client.ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, 4)
-            levels = {f.name: f.max_version_level for f in told.finalized_features}
-            assert (levels[TRANSACTION_VERSION], told.finalized_features_epoch) == (1, 1)
+            response = await client.ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, 4)
+            levels = {f.name: f.max_version_level for f in response.finalized_features}
+            assert (levels[TRANSACTION_VERSION], response.finalized_features_epoch) == (1, 1)
 
     run(story)
 

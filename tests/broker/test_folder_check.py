@@ -69,12 +69,12 @@ def test_the_findings_are_those_of_a_start(tmp_path: Path, orderly: bool, kafkas
     fs.flip(logs[1], 300, 3)
     result = check(written(fs, tmp_path), "--json")
     assert result.exit_code == 1, result.output
-    found = {(row["file"], row["action"]) for row in json.loads(result.output)["findings"]}
-    assert {file for file, _ in found} >= {logs[0], logs[1], logs[-1]}
+    reported = {(row["file"], row["action"]) for row in json.loads(result.output)["findings"]}
+    assert {file for file, _ in reported} >= {logs[0], logs[1], logs[-1]}
     topics, _ = loaded(fs)
     for log in topics.every_log():
         log.verify()
-    assert found == {(finding.file, finding.action) for finding in topics.findings}
+    assert reported == {(finding.file, finding.action) for finding in topics.findings}
 
 
 def test_a_file_that_ends_a_start(tmp_path: Path) -> None:

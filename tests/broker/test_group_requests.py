@@ -182,8 +182,8 @@ def test_offset_delete() -> None:
 
             async def delete(*names: str, group: str = "g") -> tuple[int, dict[str, list[int]]]:
                 topics = [OffsetDeleteRequestTopic(n, [OffsetDeleteRequestPartition(p) for p in (0, 1)]) for n in names]
-                said = await client.ask(OffsetDeleteRequest(group, topics), OffsetDeleteResponse, 0)
-                return said.error_code, {t.name: [p.error_code for p in t.partitions] for t in said.topics}
+                response = await client.ask(OffsetDeleteRequest(group, topics), OffsetDeleteResponse, 0)
+                return response.error_code, {t.name: [p.error_code for p in t.partitions] for t in response.topics}
 
             assert await delete("t", group="nobody") == (ErrorCode.GROUP_ID_NOT_FOUND, {})
             member = await stable(client)
@@ -226,8 +226,8 @@ def test_list_groups(version: int) -> None:
                 if version >= 4:
                     assert group.group_state == state
                     for asked in ("CompletingRebalance", "Stable", "Empty", "Dead"):
-                        found = await listed(client, version, [asked.upper()])
-                        assert [g.group_id for g in found] == (["g"] if asked == state else [])
+                        groups = await listed(client, version, [asked.upper()])
+                        assert [g.group_id for g in groups] == (["g"] if asked == state else [])
                 if version >= 5:
                     assert group.group_type == "classic"
                     assert len(await listed(client, version, types=["Classic"])) == 1
@@ -248,16 +248,16 @@ def test_describe_groups(version: int) -> None:
             async def describe(group: str = "g") -> DescribeGroupsResponse:
                 return await client.ask(DescribeGroupsRequest([group]), DescribeGroupsResponse, version)
 
-            (found,) = (await describe()).groups
-            assert (found.group_state, found.protocol_type, found.protocol_data) == ("Stable", "consumer", "range")
-            (one,) = found.members
+            (group,) = (await describe()).groups
+            assert (group.group_state, group.protocol_type, group.protocol_data) == ("Stable", "consumer", "range")
+            (one,) = group.members
             assert (one.member_id, one.client_id, one.client_host) == (member, "raw", "/127.0.0.1")
             assert (one.member_metadata, one.member_assignment) == (encode_subscription(["t"]), b"x")
             waiting = asyncio.create_task(join(other))
             await quiet()
-            (found,) = (await describe()).groups
-            assert (found.group_state, found.protocol_data) == ("PreparingRebalance", "")
-            assert [m.member_metadata for m in found.members] == [b"", b""]
+            (group,) = (await describe()).groups
+            assert (group.group_state, group.protocol_data) == ("PreparingRebalance", "")
+            assert [m.member_metadata for m in group.members] == [b"", b""]
             (unknown,) = (await describe("nobody")).groups
             code = ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else NONE
             assert (unknown.error_code, unknown.group_state) == (code, "Dead")
@@ -276,8 +276,8 @@ def test_delete_groups(version: int) -> None:
             member = await stable(client)
 
             async def delete(*names: str) -> list[int]:
-                said = await client.ask(DeleteGroupsRequest(list(names)), DeleteGroupsResponse, version)
-                return [r.error_code for r in said.results]
+                response = await client.ask(DeleteGroupsRequest(list(names)), DeleteGroupsResponse, version)
+                return [r.error_code for r in response.results]
 
             assert await delete("g", "nobody") == [ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND]
             await client.ask(LeaveGroupRequest("g", member), LeaveGroupResponse, 2)

@@ -24,10 +24,8 @@ from tests.fake_transport import FakeTransport
 
 EVERY = {**APIS, **CLUSTER_APIS}
 HEARTBEAT, VERSION = 12, 4
-FEWER_ADVERTISED = {
-    "ListOffsets": (10, 11),
-    "InitProducerId": (5, 6),
-}  # the newest advertised, the newest of the messages
+# The newest advertised, the newest of the messages.
+FEWER_ADVERTISED = {"ListOffsets": (10, 11), "InitProducerId": (5, 6)}
 
 
 def test_each_api_has_one_handler() -> None:

@@ -22,7 +22,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.client import Admin, Consumer, KafkaError, Producer
 from coterie.wire.errors import ErrorCode
 
-Told = Callable[[Broker, str, str], Awaitable[None]]
+Change = Callable[[Broker, str, str], Awaitable[None]]
 
 
 def _get(url: str) -> bytes:
@@ -31,7 +31,7 @@ def _get(url: str) -> bytes:
         return body
 
 
-def with_http(story: Told, *names: str) -> None:
+def with_http(story: Change, *names: str) -> None:
     async def run() -> None:
         broker = Broker(BrokerSettings({"group.initial.rebalance.delay.ms": "0"}))
         host, port = await broker.start("127.0.0.1", 0)

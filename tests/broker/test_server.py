@@ -328,8 +328,8 @@ def test_idempotent_producers_get_ids_of_their_own() -> None:
             declined = await client.ask(InitProducerIdRequest("tx"), InitProducerIdResponse, 4)
             assert declined.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
             for kind, code in ((1, ErrorCode.NONE), (2, ErrorCode.INVALID_REQUEST)):
-                found = await client.ask(FindCoordinatorRequest("", kind, ["tx"]), FindCoordinatorResponse, 4)
-                assert found.coordinators[0].error_code == code
+                response = await client.ask(FindCoordinatorRequest("", kind, ["tx"]), FindCoordinatorResponse, 4)
+                assert response.coordinators[0].error_code == code
 
     run(story)
 
@@ -403,16 +403,16 @@ def test_offsets_committed_in_any_version_are_fetched_in_every_version(version: 
                 old = OffsetFetchRequestTopic("t", [0, 1])
                 new = OffsetFetchRequestTopics("t", topic_id, [0, 1])
                 asked = OffsetFetchRequest("g", [old], [OffsetFetchRequestGroup("g", topics=[new])])
-                found = await client.ask(asked, OffsetFetchResponse, fetch_version)
-                topics = found.groups[0].topics if fetch_version >= 8 else found.topics
+                fetched = await client.ask(asked, OffsetFetchResponse, fetch_version)
+                topics = fetched.groups[0].topics if fetch_version >= 8 else fetched.topics
                 got = [(p.partition_index, p.committed_offset, p.metadata) for t in topics for p in t.partitions]
                 assert got == [(0, 42, "note"), (1, -1, "")], f"OffsetFetch v{fetch_version}"
                 if fetch_version >= 10:
-                    assert [t.topic_id for t in found.groups[0].topics] == [topic_id]
+                    assert [t.topic_id for t in fetched.groups[0].topics] == [topic_id]
                 if fetch_version >= 2:
                     everything = OffsetFetchRequest("g", None, [OffsetFetchRequestGroup("g", topics=None)])
-                    found = await client.ask(everything, OffsetFetchResponse, fetch_version)
-                    topics = found.groups[0].topics if fetch_version >= 8 else found.topics
+                    fetched = await client.ask(everything, OffsetFetchResponse, fetch_version)
+                    topics = fetched.groups[0].topics if fetch_version >= 8 else fetched.topics
                     assert [p.committed_offset for t in topics for p in t.partitions] == [42]
 
     run(story)

@@ -111,8 +111,8 @@ def test_an_offset_is_committed_in_an_ongoing_transaction_or_refused(socket: Bro
 
 def stable(socket: BrokerSocket) -> tuple[int, ErrorCode]:
     answer = socket.request(OffsetFetchRequest("g", None, require_stable=True), highest=7)
-    told = answer.topics[0].partitions[0]
-    return told.committed_offset, ErrorCode(told.error_code)
+    result = answer.topics[0].partitions[0]
+    return result.committed_offset, ErrorCode(result.error_code)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])

@@ -345,17 +345,17 @@ def test_nobody_is_new_before_everything_is_loaded(broker: LocalBroker) -> None:
 
 def test_the_stored_state_is_kafkas() -> None:
     """Key and value of `__transaction_state`, field by field (TransactionLogKey.json, TransactionLogValue.json)."""
-    told = Transaction("x", 7, 2, 60_000, Status.ONGOING, frozenset({("t", 1), ("t", 0)}), 5, 4)
-    assert told.key() == b"\x00\x00\x00\x01x"
-    assert told.value(0) == (
+    described = Transaction("x", 7, 2, 60_000, Status.ONGOING, frozenset({("t", 1), ("t", 0)}), 5, 4)
+    assert described.key() == b"\x00\x00\x00\x01x"
+    assert described.value(0) == (
         b"\x00\x00" + (7).to_bytes(8, "big") + b"\x00\x02" + (60_000).to_bytes(4, "big") + b"\x01"
         b"\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x01"
         + (5).to_bytes(8, "big")
         + (4).to_bytes(8, "big")
     )
-    assert decode_transaction(told.key(), told.value(0)) == told
-    bumped = replace(told, previous_producer_id=6, next_producer_id=9, client_transaction_version=2)
-    assert decode_transaction(told.key(), bumped.value(0)) == told, "level 0 has no tags"
+    assert decode_transaction(described.key(), described.value(0)) == described
+    bumped = replace(described, previous_producer_id=6, next_producer_id=9, client_transaction_version=2)
+    assert decode_transaction(described.key(), bumped.value(0)) == described, "level 0 has no tags"
     for level in (1, 2):
         assert bumped.value(level) == (
             b"\x00\x01" + (7).to_bytes(8, "big") + b"\x00\x02" + (60_000).to_bytes(4, "big") + b"\x01"
@@ -366,7 +366,7 @@ def test_the_stored_state_is_kafkas() -> None:
         )
         assert decode_transaction(bumped.key(), bumped.value(level)) == bumped
     with pytest.raises(ValueError, match="version 7"):
-        decode_transaction(told.key(), b"\x00\x07" + told.value(0)[2:])
+        decode_transaction(described.key(), b"\x00\x07" + described.value(0)[2:])
 
 
 def test_a_producer_in_an_open_transaction_is_not_forgotten() -> None:

@@ -245,7 +245,7 @@ def _offsets(teller: Teller, version: int) -> None:
     _fetch(teller, group, "after the successor's end")
 
 
-def _told(teller: Teller, group: str) -> list[list[Any]]:
+def _committed(teller: Teller, group: str) -> list[list[Any]]:
     wanted = [OffsetFetchRequestTopic("t", [0, 1])]
     answer = teller.ask(OffsetFetchRequest(group, wanted, require_stable=True), 7)
     partitions = [p for t in answer.topics for p in t.partitions]
@@ -256,12 +256,12 @@ def _settle(teller: Teller, group: str) -> None:
     """Until nothing is pending: markers follow a moment after EndTxn's answer."""
     end_s = time.monotonic() + PATIENCE_S
     time.sleep(0.05)
-    while time.monotonic() < end_s and "UNSTABLE_OFFSET_COMMIT" in str(_told(teller, group)):
+    while time.monotonic() < end_s and "UNSTABLE_OFFSET_COMMIT" in str(_committed(teller, group)):
         time.sleep(0.02)
 
 
 def _fetch(teller: Teller, group: str, when: str) -> None:
-    teller.answers.append((f"offsets of {group} {when}", list(_told(teller, group))))
+    teller.answers.append((f"offsets of {group} {when}", list(_committed(teller, group))))
 
 
 def _record(version: str) -> None:

@@ -84,23 +84,23 @@ def test_a_broker_that_runs_imports_the_handlers() -> None:
 
 def test_a_folder_below_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    code, said = start("--data", str(tmp_path / "file" / "data"))
+    code, message = start("--data", str(tmp_path / "file" / "data"))
     assert code == 1
-    assert f"cannot use the data folder {tmp_path}/file/data: {tmp_path}/file is a file" in said
-    assert "another --data" in said
-    assert "listen" not in said
+    assert f"cannot use the data folder {tmp_path}/file/data: {tmp_path}/file is a file" in message
+    assert "another --data" in message
+    assert "listen" not in message
 
 
 def test_a_folder_of_the_settings_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    code, said = start("--set", f"log.dirs={tmp_path / 'file'}")
-    assert (code, f"data folder {tmp_path}/file: {tmp_path}/file is a file" in said) == (1, True), said
+    code, message = start("--set", f"log.dirs={tmp_path / 'file'}")
+    assert (code, f"data folder {tmp_path}/file: {tmp_path}/file is a file" in message) == (1, True), message
 
 
 def test_a_folder_whose_files_cannot_be_opened(tmp_path: Path) -> None:
     (tmp_path / ".lock").mkdir()
-    code, said = start("--data", str(tmp_path))
-    assert (code, f"{tmp_path}/.lock: Is a directory" in said, "listen" in said) == (1, True, False), said
+    code, message = start("--data", str(tmp_path))
+    assert (code, f"{tmp_path}/.lock: Is a directory" in message, "listen" in message) == (1, True, False), message
 
 
 @pytest.mark.parametrize(

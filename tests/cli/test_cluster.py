@@ -93,9 +93,9 @@ def test_a_cluster_from_its_start_to_its_end(folder: Path) -> None:
     assert not is_down()
 
     foreground.send_signal(signal.SIGINT)
-    _, said = foreground.communicate(timeout=60)
+    _, printed = foreground.communicate(timeout=60)
     assert foreground.returncode == 0
-    assert "broker 2 has ended (signal 9); the others go on" in said
+    assert "broker 2 has ended (signal 9); the others go on" in printed
     stopped = local(folder)
     assert [stopped.zookeeper_pid(), *map(stopped.pid, stopped.state.brokers)] == [None] * 3
 

@@ -185,7 +185,7 @@ def test_a_worker_that_is_killed_is_a_sentence() -> None:
 
 
 def _children(pid: int) -> list[int]:
-    found = []
+    endings = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
@@ -193,8 +193,8 @@ def _children(pid: int) -> list[int]:
             except OSError:
                 continue
             if int(parent) == pid:
-                found.append(int(folder.name))
-    return found
+                endings.append(int(folder.name))
+    return endings
 
 
 PRINTING = [

@@ -112,9 +112,9 @@ ELSEWHERE = {
 def leaves(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[str]:
     if isinstance(command, click.Group):
         for name in command.list_commands(click.Context(command)):
-            found = command.get_command(click.Context(command), name)
-            assert found is not None
-            yield from leaves(found, (*words, name))
+            subcommand = command.get_command(click.Context(command), name)
+            assert subcommand is not None
+            yield from leaves(subcommand, (*words, name))
     else:
         yield " ".join(words)
 
@@ -129,7 +129,7 @@ def outputs(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[st
     """Every command's output where groups, clients, members, topics, metadata and reasons have this name."""
     for module in ("coterie.broker.topic", "coterie.broker.handlers.cluster"):
         monkeypatch.setattr(f"{module}.is_legal_name", lambda _: True)
-    group, topic, found = f"g{name}", f"t{name}", {}
+    group, topic, texts = f"g{name}", f"t{name}", {}
     with LocalBroker() as broker:
         broker.create_topic(topic)
         asyncio.run(_members_come_and_go(broker, group, topic, name))
@@ -143,8 +143,8 @@ def outputs(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[st
             done = CliRunner(env={"COTERIE_BOOTSTRAP_SERVER": broker.bootstrap_servers}).invoke(
                 main, arguments, input=f"{name}\n", catch_exceptions=False
             )
-            found[line] = done.output
-    return found
+            texts[line] = done.output
+    return texts
 
 
 async def _members_come_and_go(broker: LocalBroker, group: str, topic: str, name: str) -> None:
@@ -174,8 +174,8 @@ def _write_dump(broker: LocalBroker, folder: Path) -> None:
 def test_no_command_writes_a_control_character(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hostile = outputs(HOSTILE, tmp_path / "hostile", monkeypatch)
     raw = {line: sorted((FORBIDDEN - {"\n"}) & set(text)) for line, text in hostile.items()}
-    assert not {line: found for line, found in raw.items() if found}
-    # Nor does a name start a line of its own: as many lines as with a name that does no harm.
+    assert not {line: characters for line, characters in raw.items() if characters}
+    # Nor does a name start a line of its own: as many outputs as with a name that does no harm.
     plain = outputs(PLAIN, tmp_path / "plain", monkeypatch)
     del plain["groups why GROUP"]  # a drawing: long names are folded
     assert {line: hostile[line].count("\n") for line in plain} == {line: t.count("\n") for line, t in plain.items()}

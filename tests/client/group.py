@@ -44,11 +44,11 @@ async def settled(consumer: Consumer, partitions: int, topic: str = "t") -> Cons
 
 async def read(consumer: Consumer, count: int = 1) -> list[bytes | None]:
     """The values of the next records, at least so many."""
-    found: list[bytes | None] = []
+    collected: list[bytes | None] = []
 
     async def once() -> bool:
-        found.extend(r.value for records in (await consumer.poll(20)).values() for r in records)
-        return len(found) >= count
+        collected.extend(r.value for records in (await consumer.poll(20)).values() for r in records)
+        return len(collected) >= count
 
     await until(once, f"{count} records")
-    return found
+    return collected

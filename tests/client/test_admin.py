@@ -14,13 +14,13 @@ from tests.client.group import member, settled
 
 async def came(futures: dict[Any, asyncio.Future[Any]]) -> dict[Any, Any]:
     """Each key's result, or the code of its error."""
-    found = {}
+    described = {}
     for key, future in futures.items():
         try:
-            found[key] = await future
+            described[key] = await future
         except KafkaError as error:
-            found[key] = error.code
-    return found
+            described[key] = error.code
+    return described
 
 
 def test_topics(coterie_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:

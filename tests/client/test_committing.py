@@ -587,7 +587,7 @@ class Seen(ConsumerInterceptor):
         self.committed: list[dict[tuple[str, int], int]] = []
 
     def on_consume(self, records: dict[TopicPartition, list[Record]]) -> dict[TopicPartition, list[Record]]:
-        return {tp: [r._replace(value=b"seen " + (r.value or b"")) for r in found] for tp, found in records.items()}
+        return {tp: [r._replace(value=b"seen " + (r.value or b"")) for r in rows] for tp, rows in records.items()}
 
     def on_commit(self, offsets: object) -> None:
         self.committed.append(dict(offsets))  # type: ignore[call-overload]

@@ -25,11 +25,8 @@ def test_the_examples_of(item: Documented) -> None:
 def test_every_public_class_and_method_is_documented() -> None:
     items = [item for package in PACKAGES for item in documented(package)] + EACH
     assert len(items) > 250
-    by_its_class = (
-        ".__init__",
-        ".serialize",
-        ".deserialize",
-    )  # the protocols `Serializer` and `Deserializer` have the texts
+    # The protocols `Serializer` and `Deserializer` have the texts.
+    by_its_class = (".__init__", ".serialize", ".deserialize")
     assert [item.name for item in items if not item.text and not item.name.endswith(by_its_class)] == []
 
 

@@ -298,11 +298,11 @@ def test_metrics_count_and_are_readable_from_any_thread(broker: LocalBroker) -> 
             await polled(one, lambda: one.position(("t", 0)) == 2)
             await one.commit()
             await asyncio.to_thread(broker.until_asked, "Heartbeat", 2)
-            found: list[dict[str, float]] = []
-            thread = threading.Thread(target=lambda: found.append(one.metrics()))
+            readings: list[dict[str, float]] = []
+            thread = threading.Thread(target=lambda: readings.append(one.metrics()))
             thread.start()
             thread.join()
-            (metrics,) = found
+            (metrics,) = readings
             assert (metrics["records_consumed"], metrics["assigned_partitions"], metrics["rebalances"]) == (2, 2, 1)
             assert metrics["commits"] >= 1
             assert metrics["joins"] >= 1

@@ -46,9 +46,9 @@ def test_a_broker_that_does_not_tell_what_else_is_listed() -> None:
 
 
 def test_clients_that_are_too_old() -> None:
-    found = by_change(lint_group(described("range", 3, 0), None, 4, SUPPORT))
-    assert (found[FIRST].safe, found[FIRST].blocked_by) == (False, ("m1",))
-    assert not found[STATIC].safe
+    changes = by_change(lint_group(described("range", 3, 0), None, 4, SUPPORT))
+    assert (changes[FIRST].safe, changes[FIRST].blocked_by) == (False, ("m1",))
+    assert not changes[STATIC].safe
 
 
 def test_who_lists_what() -> None:
@@ -79,7 +79,7 @@ def test_the_command(coterie_broker: LocalBroker) -> None:
     coterie_broker.create_topic("t", 2)
 
     async def story() -> list[str]:
-        said = []
+        sentences = []
         both = {"partition_assignment_strategy": "range,cooperative-sticky"}
         async with (
             member(coterie_broker, "new", **both) as one,
@@ -97,10 +97,10 @@ def test_the_command(coterie_broker: LocalBroker) -> None:
                 CliRunner().invoke, main, ["groups", "lint", "g", "-b", coterie_broker.bootstrap_servers]
             )
             assert result.exit_code == 1
-            said = result.output.splitlines()
+            sentences = result.output.splitlines()
             async with Admin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
                 assert [a.safe for a in await admin.lint_group("g")] == [True, False, True, True]
-        return said
+        return sentences
 
     lines = asyncio.run(story())
     assert lines[0] == f"safe     {FIRST}"

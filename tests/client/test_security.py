@@ -145,7 +145,7 @@ def test_scram_as_in_rfc_7677() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "final", "said"),
+    ("first", "final", "message"),
     [
         (b"r=other,s=c2FsdA==,i=4096", b"", "not a continuation"),
         (b"r=abc,s=c2FsdA==,i=4096", b"", "not a continuation"),
@@ -155,7 +155,7 @@ def test_scram_as_in_rfc_7677() -> None:
         (b"r=abcd,s=c2FsdA==,i=4096", b"e=invalid-proof", "invalid-proof"),
     ],
 )
-def test_scram_trusts_nobody(first: bytes, final: bytes, said: str) -> None:
+def test_scram_trusts_nobody(first: bytes, final: bytes, message: str) -> None:
     exchange = scram("SCRAM-SHA-512", "user", "secret", "abc")
     next(exchange)
 
@@ -163,7 +163,7 @@ def test_scram_trusts_nobody(first: bytes, final: bytes, said: str) -> None:
         exchange.send(first)
         exchange.send(final)
 
-    with pytest.raises(KafkaError, match=said):
+    with pytest.raises(KafkaError, match=message):
         answered()
 
 

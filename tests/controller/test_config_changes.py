@@ -101,9 +101,8 @@ def test_a_tools_mistake_is_passed_over() -> None:
     assert reader.seen() == []
 
 
-def test_what_changed_while_the_session_was_over_is_read_in_the_next_one() -> (
-    None
-):  # testConditionalUpdate.. of sessions
+# testConditionalUpdate.. of sessions
+def test_what_changed_while_the_session_was_over_is_read_in_the_next_one() -> None:
     reader = Reader()
     assert reader.seen() == []
     reader.server.close(reader.session)

@@ -21,7 +21,7 @@ from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestA
 from coterie.wire.primitives import WireError
 
 
-class Told:
+class JournalledShard:
     """A shard with a log that always works, its answers, and its journal."""
 
     def __init__(self) -> None:
@@ -51,11 +51,11 @@ def join(member_id: str = "", reason: str | None = None) -> JoinGroupRequest:
 
 def test_an_error_carries_no_protocol_and_a_good_answer_does() -> None:
     """testJoinGroupProtocolTypeIsNotProvidedWhenAnErrorOccurs, testJoinGroupReturnsTheProtocolType"""
-    told = Told()
-    refused = told.submit(join("stranger"), "1")
+    journalled = JournalledShard()
+    refused = journalled.submit(join("stranger"), "1")
     assert isinstance(refused, JoinGroupResponse)
     assert (refused.protocol_type, refused.protocol_name, refused.generation_id) == (None, None, -1)
-    good = told.submit(join(), "2")
+    good = journalled.submit(join(), "2")
     assert isinstance(good, JoinGroupResponse)
     assert (good.protocol_type, good.protocol_name) == ("consumer", "range")
 
@@ -97,44 +97,49 @@ def test_the_smallest_hash_counts_as_zero() -> None:
 
 
 def test_the_journal_tells_causes_phases_and_moves() -> None:
-    told = Told()
-    one = told.submit(join(reason="hello"), "one")
+    journalled = JournalledShard()
+    one = journalled.submit(join(reason="hello"), "one")
     assert isinstance(one, JoinGroupResponse)
-    told.now_ms = 5
+    journalled.now_ms = 5
     share = encode_assignment({"t": [0, 1]})
-    told.submit(SyncGroupRequest("g", 1, "c-one", assignments=[SyncGroupRequestAssignment("c-one", share)]), "sync-1")
-    told.now_ms = 100
-    told.submit(join(), "two")
-    told.now_ms = 130
-    told.submit(join("c-one"), "one-again")
-    told.now_ms = 150
+    journalled.submit(
+        SyncGroupRequest("g", 1, "c-one", assignments=[SyncGroupRequestAssignment("c-one", share)]), "sync-1"
+    )
+    journalled.now_ms = 100
+    journalled.submit(join(), "two")
+    journalled.now_ms = 130
+    journalled.submit(join("c-one"), "one-again")
+    journalled.now_ms = 150
     shares = [SyncGroupRequestAssignment(f"c-{m}", encode_assignment({"t": [p]})) for m, p in (("one", 0), ("two", 1))]
-    told.submit(SyncGroupRequest("g", 2, "c-one", assignments=shares), "sync-2")
-    told.now_ms = 200
-    told.submit(LeaveGroupRequest("g", members=[MemberIdentity("c-two", None, "goodbye")]), "leave", 5)
-    first, second = [line for line in told.lines if line.event == "stable"]
+    journalled.submit(SyncGroupRequest("g", 2, "c-one", assignments=shares), "sync-2")
+    journalled.now_ms = 200
+    journalled.submit(LeaveGroupRequest("g", members=[MemberIdentity("c-two", None, "goodbye")]), "leave", 5)
+    first, second = [line for line in journalled.lines if line.event == "stable"]
     assert (first.generation, first.join_ms, first.sync_ms, first.moved_count) == (1, 0, 5, 2)
     assert first.why() == "c-one joined (hello)"
     assert first.owners == {"c-one": {"t": [0, 1]}}
     assert (second.generation, second.join_ms, second.sync_ms) == (2, 30, 20)
     assert second.moved == [{"topic": "t", "partition": 1, "from": "c-one", "to": "c-two"}]
-    left = next(line for line in told.lines if line.event == "member_removed")
+    left = next(line for line in journalled.lines if line.event == "member_removed")
     assert left.why() == "c-two left (goodbye)"
-    for line in told.lines:
+    for line in journalled.lines:
         assert line.event in EVENTS
         assert all(c["kind"] in CAUSES for c in line.causes)
         assert JournalLine.from_json(line.to_json()) == line
 
 
 def test_a_cause_that_comes_during_a_rebalance_is_not_among_those_of_its_start() -> None:
-    told = Told()
-    told.submit(join(), "one")
-    told.submit(SyncGroupRequest("g", 1, "c-one", assignments=[SyncGroupRequestAssignment("c-one", b"")]), "sync-1")
+    journalled = JournalledShard()
+    journalled.submit(join(), "one")
+    journalled.submit(
+        SyncGroupRequest("g", 1, "c-one", assignments=[SyncGroupRequestAssignment("c-one", b"")]), "sync-1"
+    )
     for token in ("two", "three"):
-        told.submit(join(), token)
-    told.submit(join("c-one"), "one-again")
+        journalled.submit(join(), token)
+    journalled.submit(join("c-one"), "one-again")
     started, formed = (
-        [line for line in told.lines if line.event == event][-1] for event in ("rebalance_started", "generation_formed")
+        [line for line in journalled.lines if line.event == event][-1]
+        for event in ("rebalance_started", "generation_formed")
     )
     assert (started.why(), formed.why()) == ("c-two joined", "c-two joined; c-three joined")
 

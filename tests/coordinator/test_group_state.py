@@ -258,7 +258,7 @@ def test_a_group_is_made_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "answer"),
     [
         ("UNKNOWN_TOPIC_OR_PARTITION", "COORDINATOR_NOT_AVAILABLE"),
         ("REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE"),
@@ -269,10 +269,10 @@ def test_a_group_is_made_once() -> None:
         ("CORRUPT_MESSAGE", "CORRUPT_MESSAGE"),
     ],
 )
-def test_how_a_failed_append_sounds_to_a_joining_member(code: str, said: str) -> None:
+def test_how_a_failed_append_sounds_to_a_joining_member(code: str, answer: str) -> None:
     """testJoinGroupAppendErrorConversion: a static member whose new id cannot be stored."""
     run = ScenarioRun()
     run.step("join a instance=i")
     run.step("sync a")
     run.step(f"fail-append {code}")
-    assert run.step("join b instance=i client=b") == [f"b: JoinGroup {said}"]
+    assert run.step("join b instance=i client=b") == [f"b: JoinGroup {answer}"]

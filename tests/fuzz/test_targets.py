@@ -139,10 +139,10 @@ def test_the_command_runs_and_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     assert quiet.exit_code == 0, quiet.output
     assert "1 target for 0.005 min, seed 3, built-in rules" in quiet.output
     monkeypatch.setitem(targets.TARGETS, "planted", of(lambda data: {}[data]))
-    found = run(main, ["fuzz", "--minutes", "0.005", "--target", "planted", "--engine", "own", "--seed", "3"])
-    assert found.exit_code == 1
-    assert "planted: KeyError" in found.output
-    line = found.output.splitlines()[-2].split()
+    result = run(main, ["fuzz", "--minutes", "0.005", "--target", "planted", "--engine", "own", "--seed", "3"])
+    assert result.exit_code == 1
+    assert "planted: KeyError" in result.output
+    line = result.output.splitlines()[-2].split()
     assert line[0] == "planted"
     assert len(bytes.fromhex(line[2])) > 0
 

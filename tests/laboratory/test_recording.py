@@ -28,8 +28,8 @@ def test_a_recorded_story_runs_as_a_scenario_to_the_same_end() -> None:
 
 def test_shrinking_leaves_what_is_needed() -> None:
     lines = [f"line {n}" for n in range(40)] + ["boom", "after"]
-    found = shrink(lines, lambda tried: "broken" if "line 7" in tried and "boom" in tried else "")
-    assert found == ["line 7", "boom"]
+    shortest = shrink(lines, lambda tried: "broken" if "line 7" in tried and "boom" in tried else "")
+    assert shortest == ["line 7", "boom"]
 
 
 def test_a_broken_rule_is_told_as_a_short_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,9 +48,8 @@ def test_a_broken_rule_is_told_as_a_short_scenario(monkeypatch: pytest.MonkeyPat
         except FuzzFailure as failure:
             failures.append(str(failure))
             lines, breaks_there = shrunk_scenario(seed, 3)
-            if (
-                breaks_there
-            ):  # a story whose rule is broken by a member's part, or at its end, breaks none as a scenario
+            # A story whose rule is broken by a member's part, or at its end, breaks none as a scenario.
+            if breaks_there:
                 break
     assert failures, "no seed notices it"
     assert all("no response will come" in failure for failure in failures)

@@ -63,10 +63,10 @@ def test_every_protocol_comes_to_rest_after_everything(setting: q.StudySetting) 
         w.crashes(MEMBERS, PARTITIONS, 0.5, 12, 1),
     ]
     for plan in plans:
-        found = run(setting, plan, 4)
-        assert found.formed == 1
-        assert found.gave_up == 0
-        assert found.longest_unowned_s < 140, plan.events[:3]
+        result = run(setting, plan, 4)
+        assert result.formed == 1
+        assert result.gave_up == 0
+        assert result.longest_unowned_s < 140, plan.events[:3]
 
 
 def test_a_cooperative_group_goes_on_reading() -> None:
@@ -216,9 +216,9 @@ def test_the_checks_change_no_figure() -> None:
 
 def test_traces_are_plans() -> None:
     changes = read_trace(["0,add,a", "0,add,b", "100000,remove,a", "200000,add,c"])
-    found = run(q.EAGER, w.from_trace(changes, 8), 1)
-    assert found.changes == 4
-    assert found.rebalances >= 3
+    result = run(q.EAGER, w.from_trace(changes, 8), 1)
+    assert result.changes == 4
+    assert result.rebalances >= 3
 
 
 def test_the_meter_tells_unread_from_doubly_read() -> None:
@@ -335,8 +335,8 @@ def test_the_results_in_docs_are_what_the_code_gives() -> None:
     recorded = {(c["question"], c["workload"], c["setting"]): c["measures"] for c in results["cells"]}
     assert len(cells) == len(wanted)
     for cell in cells:
-        found = recorded[cell.question, cell.workload, cell.setting]
-        assert {name: list(values) for name, values in cell.measures.items()} == found
+        result = recorded[cell.question, cell.workload, cell.setting]
+        assert {name: list(values) for name, values in cell.measures.items()} == result
 
 
 def test_the_laboratory_beside_the_real_processes_is_of_this_code() -> None:

@@ -15,8 +15,8 @@ STEADY = [MembershipChange(0, True, "a"), MembershipChange(1000, True, "b"), Mem
 
 
 def test_traces_of_both_kinds() -> None:
-    said = ["480000,add,n1", "", "# a comment", "540000,remove,n1"]
-    assert read_trace(said) == [MembershipChange(0, True, "n1"), MembershipChange(60_000, False, "n1")]
+    lines = ["480000,add,n1", "", "# a comment", "540000,remove,n1"]
+    assert read_trace(lines) == [MembershipChange(0, True, "n1"), MembershipChange(60_000, False, "n1")]
     counts = read_trace(["2021-12-11, 11:11:30, 2", "2021-12-11, 11:13:10, 3", "2021-12-11, 11:14:50, 1"])
     assert [(c.time_ms, c.joins) for c in counts] == [
         (0, True),
@@ -29,7 +29,7 @@ def test_traces_of_both_kinds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         (["1,add"], "line 1: time,add or remove,member is wanted"),
         (["soon,add,n"], "line 1: 'soon' is not a time"),
@@ -38,8 +38,8 @@ def test_traces_of_both_kinds() -> None:
         ([], "the trace is empty"),
     ],
 )
-def test_a_bad_trace_is_said_in_a_sentence(lines: list[str], said: str) -> None:
-    with pytest.raises(TraceError, match=said):
+def test_a_bad_trace_is_said_in_a_sentence(lines: list[str], message: str) -> None:
+    with pytest.raises(TraceError, match=message):
         read_trace(lines)
 
 

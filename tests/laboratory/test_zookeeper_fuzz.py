@@ -33,8 +33,8 @@ class Group:
 
     def grow(self, more: int) -> None:
         self.partitions += more
-        said = paths.partitions({p: [1] for p in range(self.partitions)})
-        self.server.apply(self.admin, Write(paths.topic("t"), said))
+        topics = paths.partitions({p: [1] for p in range(self.partitions)})
+        self.server.apply(self.admin, Write(paths.topic("t"), topics))
 
     def add(self) -> None:
         self.came += 1

@@ -57,25 +57,25 @@ def compact(log: PartitionLog, now_ms: int = 0, delete_retention_ms: int = NEVER
 
 def records(log: PartitionLog) -> list[tuple[int, bytes, bytes | None]]:
     """Everything that a reader of committed records sees, in order."""
-    found: list[tuple[int, bytes, bytes | None]] = []
+    rows: list[tuple[int, bytes, bytes | None]] = []
     pending: dict[int, list[tuple[int, bytes, bytes | None]]] = {}
     for segment in log.segments:
         data = segment.file.read(0, segment.size)
         for position, header in batches(data):
-            told = decode_records(data, position, header)
+            decoded = decode_records(data, position, header)
             if header.is_control:
                 held = pending.pop(header.producer_id, [])
-                found += held if ends_transaction(told[0]) else []
+                rows += held if ends_transaction(decoded[0]) else []
             elif header.is_transactional:
-                pending.setdefault(header.producer_id, []).extend((r.offset, r.key or b"", r.value) for r in told)
+                pending.setdefault(header.producer_id, []).extend((r.offset, r.key or b"", r.value) for r in decoded)
             else:
-                found += [(r.offset, r.key or b"", r.value) for r in told]
-    return sorted(found)
+                rows += [(r.offset, r.key or b"", r.value) for r in decoded]
+    return sorted(rows)
 
 
 def newest(log: PartitionLog) -> dict[bytes, bytes | None]:
-    found = {key: value for _, key, value in records(log)}
-    return {k: v for k, v in found.items() if v is not None and k != b"filler"}
+    newest = {key: value for _, key, value in records(log)}
+    return {k: v for k, v in newest.items() if v is not None and k != b"filler"}
 
 
 def test_the_newest_value_of_each_key_stays() -> None:
@@ -103,8 +103,8 @@ def test_offsets_stay_and_are_found_by_them() -> None:
         (position, header), *_ = batches(data)
         assert header.last_offset >= offset
         if offset % 2 and offset < 60:
-            found = {r.offset: r.key for r in decode_records(data, position, header)}
-            assert found.get(offset) == b"b%d" % (offset // 2)
+            by_offset = {r.offset: r.key for r in decode_records(data, position, header)}
+            assert by_offset.get(offset) == b"b%d" % (offset // 2)
 
 
 def test_the_active_segment_is_never_touched() -> None:

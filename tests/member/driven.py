@@ -21,10 +21,10 @@ class Driven:
         self.now_ms = 0
 
     def next(self) -> list[Effect]:
-        found: list[Effect] = []
+        collected: list[Effect] = []
         while effects := self.machine.next(self.now_ms):
-            found += effects
-        return found
+            collected += effects
+        return collected
 
     def sent(self) -> Message:
         (effect,) = self.next()

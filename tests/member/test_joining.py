@@ -456,8 +456,8 @@ def test_cooperative_keeps_what_it_keeps() -> None:
     driven.beat(ErrorCode.REBALANCE_IN_PROGRESS)
     join = driven.sent()
     assert isinstance(join, JoinGroupRequest), "nothing is revoked before"
-    said = decode_subscription(join.protocols[0].metadata)
-    assert (said.owned, said.generation) == ({"t": (0, 1)}, 1)
+    subscription = decode_subscription(join.protocols[0].metadata)
+    assert (subscription.owned, subscription.generation) == ({"t": (0, 1)}, 1)
     driven.answer(join, driven.joined(2))
     assert driven.synced(driven.sent(), [1]) == [Revoke((("t", 0),), lost=False)]
     driven.now_ms += 3_000
@@ -538,9 +538,9 @@ def test_sticky_remembers_what_it_gave_up() -> None:
     driven.machine.revoked()
     join = driven.sent()
     assert isinstance(join, JoinGroupRequest)
-    said = decode_subscription(join.protocols[0].metadata)
-    assert said.owned == {}
-    assert said.user_data == ASSIGNORS["sticky"].user_data({"t": [0, 1]}, 1)
+    subscription = decode_subscription(join.protocols[0].metadata)
+    assert subscription.owned == {}
+    assert subscription.user_data == ASSIGNORS["sticky"].user_data({"t": [0, 1]}, 1)
 
 
 def test_assignors_that_share_no_protocol_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -583,7 +583,7 @@ def test_partitions_that_nobody_would_give_out() -> None:
     """Found by the laboratory (seed 24787): a static leader released partitions, died before it joined again, and came back
     without a rebalance; what it had released stayed without an owner. Now a leader that held something back, or cannot know,
     looks after a session's time, and asks for a rebalance where something is left."""
-    for found in (True, False):
+    for seen in (True, False):
         driven = Driven(group_instance_id="i", session_timeout_ms=2_000, **COOPERATIVE)
         answer = driven.joined(leader="me")
         answer.skip_assignment = True
@@ -593,8 +593,8 @@ def test_partitions_that_nobody_would_give_out() -> None:
         assert driven.machine.next_deadline_ms() == 2_000
         driven.now_ms = 2_000
         assert driven.next() == [LookForUnassigned(frozenset({"t"}))]
-        driven.machine.unassigned_seen(found)
-        assert bool(driven.next()) == found
+        driven.machine.unassigned_seen(seen)
+        assert bool(driven.next()) == seen
     driven = Driven(session_timeout_ms=2_000, **COOPERATIVE)
     join = driven.to_join()
     assert isinstance(join, JoinGroupRequest)

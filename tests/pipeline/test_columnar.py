@@ -50,8 +50,8 @@ def test_columns_equal_records(
     assert columns.timestamps.tolist() == [r.timestamp for r in expected]
     assert columns.keys.to_pylist() == [r.key for r in expected]
     assert columns.values.to_pylist() == [r.value for r in expected]
-    told = [[(h["key"], h["value"]) for h in row] for row in columns.headers.to_pylist()]
-    assert told == [list(r.headers) for r in expected]
+    decoded = [[(h["key"], h["value"]) for h in row] for row in columns.headers.to_pylist()]
+    assert decoded == [list(r.headers) for r in expected]
     assert columns.producer_ids.tolist() == [-1] * len(expected)
     assert columns.slice(1, len(columns)).values.to_pylist() == [r.value for r in expected[1:]]
 

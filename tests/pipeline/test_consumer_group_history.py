@@ -158,11 +158,11 @@ def test_open_stretches_are_what_the_broker_replays(seed: int) -> None:
 def test_a_group_that_becomes_classic_did_not_rebalance() -> None:
     """The state that is stored with the tombstones has the members of the consumer group; the next one is a rebalance."""
     classic = next(rows for _, rows in map(story_rows, range(40)) if any(r["kind"] == "group" for r in rows))
-    told = list(generation_rows([r for r in classic if r["kind"] == "group" or r["value"] is None]))
+    classic_rows = list(generation_rows([r for r in classic if r["kind"] == "group" or r["value"] is None]))
     without = list(generation_rows([r for r in classic if r["kind"] == "group"]))
     stored = sum(r["kind"] == "group" and r["value"] is not None for r in classic)
     assert stored > 0
-    assert len(told) < len(without)
+    assert len(classic_rows) < len(without)
 
 
 def test_the_journal_names_what_raised_an_epoch() -> None:

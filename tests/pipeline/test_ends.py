@@ -105,9 +105,8 @@ def stderr_of_daemon(module: str, imported: str, where: Path) -> str:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(process.stdout.read(length))
             worker = int.from_bytes(connection.recv(4, socket.MSG_WAITALL), "big")
-        until_in_thread(
-            lambda: not Path(f"/proc/{worker}").exists(), "the exit of the worker"
-        )  # the daemon reports none
+        # The daemon reports none.
+        until_in_thread(lambda: not Path(f"/proc/{worker}").exists(), "the exit of the worker")
         process.stdin.close()  # ends the daemon
         return process.stderr.read().decode()
 

@@ -19,7 +19,7 @@ from coterie.pipeline.group_stream import NOTHING, GroupStream, ranges_of
 from coterie.pipeline.options import source_options
 from tests.broker_process import BrokerProcess
 
-Place = tuple[int, int]
+Range = tuple[int, int]
 
 
 # Of members of each protocol, classic and consumer (KIP-848): what makes them quick.
@@ -83,7 +83,7 @@ class Query:
         self.options = source_options(given, streaming=True)
         self.done: dict[str, Any] = NOTHING  # the last batch in the commit log
         self.planned: dict[str, Any] | None = None  # one that is in the offset log only
-        self.sink: Counter[Place] = Counter()
+        self.sink: Counter[Range] = Counter()
         self.start()
 
     def start(self) -> None:
@@ -93,10 +93,10 @@ class Query:
     def plan(self, rows: int | None = None) -> bool:
         """Asks for a batch; True when there is one."""
         if not self.replays:
-            found = self.stream.latest(self.done, Limits(rows))
-            if found == self.done:
+            newest = self.stream.latest(self.done, Limits(rows))
+            if newest == self.done:
                 return False
-            self.planned = found
+            self.planned = newest
         self.replays = False
         assert self.planned is not None
         self.tasks = self.stream.plan(self.done, self.planned)
@@ -257,7 +257,7 @@ def test_an_ordinary_consumer_shares_the_group(broker: BrokerProcess) -> None:
         pass
     one.run()
     settings = {"bootstrap.servers": broker.address, "group.id": "g", "heartbeat.interval.ms": 50}
-    plain: Counter[Place] = Counter()
+    plain: Counter[Range] = Counter()
     with BlockingConsumer({**settings, "auto.offset.reset": "earliest", "enable.auto.commit": False}) as consumer:
         consumer.subscribe(["t"])
         for _ in range(200):

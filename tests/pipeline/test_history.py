@@ -93,18 +93,20 @@ def test_real_kafkas_folders_and_log_tell_the_same(
     out = kafkas_history(version)
     names = ("rebalances", "ownership", "assignments", "tenures", "groups")
     rows = {name: spark.read.parquet(str(out / name)).collect() for name in names}
-    told = sorted(rows["rebalances"], key=lambda r: r.generation)
-    assert [r.generation for r in told] == list(range(1, 9))
-    assert {r.source for r in told} == {"server_log"}
-    assert [r.members for r in told] == [3, 4, 3, 3, 3, 2, 1, 0], "from the stored generations where the log is silent"
-    assert [r.moved for r in told][:2] != [None, None]
-    assert told[0].moved == 6
-    phases_ms = [None if r.sync_ms is None else r.join_ms + r.sync_ms for r in told]
+    in_order = sorted(rows["rebalances"], key=lambda r: r.generation)
+    assert [r.generation for r in in_order] == list(range(1, 9))
+    assert {r.source for r in in_order} == {"server_log"}
+    assert [r.members for r in in_order] == [3, 4, 3, 3, 3, 2, 1, 0], (
+        "from the stored generations where the log is silent"
+    )
+    assert [r.moved for r in in_order][:2] != [None, None]
+    assert in_order[0].moved == 6
+    phases_ms = [None if r.sync_ms is None else r.join_ms + r.sync_ms for r in in_order]
     assigned = [
-        len({(a.topic, a.partition) for a in rows["assignments"] if a.generation == r.generation}) for r in told
+        len({(a.topic, a.partition) for a in rows["assignments"] if a.generation == r.generation}) for r in in_order
     ]
     eager = [None if ms is None else ms * count for ms, count in zip(phases_ms, assigned, strict=True)]
-    assert [r.unowned_ms for r in told] == eager, (
+    assert [r.unowned_ms for r in in_order] == eager, (
         "phases of the log, assignments of the offsets; an empty group has no sync"
     )
     assert eager[0] is not None
@@ -218,8 +220,8 @@ def test_the_fold_is_a_brokers_own_replay_at_every_moment(spark: Any, random_his
         expected = plain_state(parts[: until + 1])
         for name in ("g0", "g1", "g2", "g3"):
             group = group_from_tables(out, name, Moment(log_offset=until))
-            found = group and (group.phase.value, group.generation, {tp: o.offset for tp, o in group.offsets.items()})
-            assert found == expected.get(name), (name, until)
+            loaded = group and (group.phase.value, group.generation, {tp: o.offset for tp, o in group.offsets.items()})
+            assert loaded == expected.get(name), (name, until)
     groups = spark.read.parquet(str(out / "groups")).collect()
     final = plain_state(parts)
     assert {r.group: (r.state, r.generation, r.offsets) for r in groups} == {

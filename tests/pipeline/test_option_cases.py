@@ -84,8 +84,8 @@ def test_a_read(use: str, case: SparkCase, address: str, monkeypatch: pytest.Mon
         with pytest.raises(Exception, match=case.refused):
             read(options)
         return
-    found, batches = read(options)
-    assert sorted(found) == expected_rows(case)
+    read_rows, batches = read(options)
+    assert sorted(read_rows) == expected_rows(case)
     assert not case.batches or tuple(batches) == case.batches
 
 

@@ -90,7 +90,7 @@ def test_options_are_read_by_their_names_in_any_case() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "message"),
     [
         ({"subscribe": "t", "startingOffset": "earliest"}, "no option startingoffset; did you mean startingOffsets?"),
         ({"subscribe": "t", "kafka.security.protocol": "SASL_SSL"}, "needs sasl.username and sasl.password"),
@@ -104,21 +104,21 @@ def test_options_are_read_by_their_names_in_any_case() -> None:
         ({"assign": "[1]"}, "must be JSON like"),
     ],
 )
-def test_a_bad_option_is_said_in_a_sentence(bad: dict[str, str], said: str) -> None:
-    with pytest.raises(OptionError, match=said):
+def test_a_bad_option_is_said_in_a_sentence(bad: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         source_options({"kafka.bootstrap.servers": "h:1"} | bad, streaming=False)
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "message"),
     [
         ({"subscribe": "t"}, "needs the option kafka.group.id"),
         ({"assign": '{"t":[0]}', "kafka.group.id": "g"}, "exclude each other"),
         ({"subscribe": "t", "kafka.group.id": "g", "startingOffsets": '{"t":{"0":1}}'}, "earliest or latest only"),
     ],
 )
-def test_what_group_mode_cannot_have(bad: dict[str, str], said: str) -> None:
-    with pytest.raises(OptionError, match=said):
+def test_what_group_mode_cannot_have(bad: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
         source_options({"kafka.bootstrap.servers": "h:1", "mode": "group"} | bad, streaming=True)
 
 

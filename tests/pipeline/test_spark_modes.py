@@ -72,8 +72,8 @@ def test_two_queries_share_a_group_and_stop_in_order(spark: Any, broker: BrokerP
     wait(lambda: group_lag(broker.address, "crew") == 0, "both get to the end")
     for query in queries:
         stop_gracefully(query, source_options(options, streaming=True))
-    found = rows(spark, one, two)
-    assert len(found) == len(set(found)) == 2000, "nothing lost, nothing twice"
+    read_values = rows(spark, one, two)
+    assert len(read_values) == len(set(read_values)) == 2000, "nothing lost, nothing twice"
     assert group_lag(broker.address, "crew") == 0
 
     async def members() -> int:
@@ -97,11 +97,11 @@ def test_a_checkpoint_of_the_other_mode_is_refused_in_a_sentence(
     spark: Any, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     produce(broker.address, "t", [b"%d" % n for n in range(50)])
-    for first, second, said in ((True, False, "written with mode=group"), (False, True, "written with mode=assign")):
+    for first, second, message in ((True, False, "written with mode=group"), (False, True, "written with mode=assign")):
         out = tmp_path / f"{first}"
         jobs.run_table(spark, jobs.JobSource(broker.address, "t", f"g{first}", member=first), out)
         produce(broker.address, "t", [b"more"])
-        with pytest.raises(Exception, match=said):
+        with pytest.raises(Exception, match=message):
             jobs.run_table(spark, jobs.JobSource(broker.address, "t", f"g{first}", member=second), out)
 
 
@@ -131,7 +131,7 @@ def test_what_is_filtered_is_not_fetched() -> None:
 
     from coterie.pipeline.pushdown import bounds
 
-    found = bounds(
+    pushed = bounds(
         [
             In(("partition",), (1, 2)),
             EqualTo(("topic",), "t"),
@@ -141,10 +141,10 @@ def test_what_is_filtered_is_not_fetched() -> None:
             LessThan(("timestamp",), datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)),
         ]
     )
-    assert found.admits(("t", 1))
-    assert not found.admits(("t", 3))
-    assert not found.admits(("u", 1))
-    assert (found.first_offset, found.end_offset, found.since_ms) == (5, 9, 1_672_531_200_000)
+    assert pushed.admits(("t", 1))
+    assert not pushed.admits(("t", 3))
+    assert not pushed.admits(("u", 1))
+    assert (pushed.first_offset, pushed.end_offset, pushed.since_ms) == (5, 9, 1_672_531_200_000)
 
 
 def test_log_folders_hold_the_same_as_the_broker(spark: Any, broker: BrokerProcess) -> None:
@@ -214,12 +214,12 @@ def committed_values(broker: BrokerProcess, topic: str) -> list[bytes]:
                 partitions = await admin.partitions([topic])
                 ends = await admin.offsets(dict.fromkeys(partitions, -1))
             await consumer.assign(partitions)
-            found: list[bytes] = []
+            read_values: list[bytes] = []
             deadline_s = time.monotonic() + 30
             while any(consumer.position(tp) < end for tp, end in ends.items()):
                 assert time.monotonic() < deadline_s, "a transaction was left open"
-                found += [r.value or b"" for rs in (await consumer.poll(200)).values() for r in rs]
-            return found
+                read_values += [r.value or b"" for rs in (await consumer.poll(200)).values() for r in rs]
+            return read_values
 
     return asyncio.run(read())
 
@@ -262,7 +262,7 @@ def test_a_batch_that_is_run_again_is_written_once(spark: Any, broker: BrokerPro
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"topc": "out"}, "no option topc; did you mean topic"),
         ({}, "give the option topic, or a column topic"),
@@ -271,10 +271,10 @@ def test_a_batch_that_is_run_again_is_written_once(spark: Any, broker: BrokerPro
     ],
 )
 def test_a_sinks_mistakes_are_said_in_a_sentence(
-    spark: Any, broker: BrokerProcess, options: dict[str, str], said: str
+    spark: Any, broker: BrokerProcess, options: dict[str, str], message: str
 ) -> None:
     frame = spark.range(3).selectExpr("cast(id as string) as value")
-    with pytest.raises(Exception, match=said):
+    with pytest.raises(Exception, match=message):
         frame.write.format("coterie").mode("append").options(
             **{"kafka.bootstrap.servers": broker.address}, **options
         ).save()

@@ -46,7 +46,7 @@ def test_the_same_table_whatever_the_partitioning(spark: Any, tmp_path: Path) ->
 
 def test_a_grid_is_checked_and_what_cannot_be_is_left_out() -> None:
     assert len(grid({"session.timeout.ms": ["6000", "2000"], "heartbeat.interval.ms": ["3000"]})) == 1
-    for axes, said in (
+    for axes, message in (
         ({"session.timeout": ["1"]}, "there is no setting session.timeout; did you mean session.timeout.ms"),
         ({"session.timeout.ms": ["soon"]}, "session.timeout.ms must be a whole number"),
         ({"static": ["maybe"]}, "static must be true or false"),
@@ -54,7 +54,7 @@ def test_a_grid_is_checked_and_what_cannot_be_is_left_out() -> None:
         ({"partition.assignment.strategy": ["range", "best"]}, "must be one of range, .*, not 'best'"),
         ({"session.timeout.ms": ["-1"]}, "session.timeout.ms must be at least 0, not -1"),
     ):
-        with pytest.raises(GridError, match=said):
+        with pytest.raises(GridError, match=message):
             grid(axes)
 
 
@@ -71,13 +71,13 @@ def test_a_history_is_a_trace_and_a_page(spark: Any, tmp_path: Path) -> None:
     done = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     text = (tmp_path / "page" / "report.html").read_text()
-    for said in ("Owners of each partition", "a session timed out", "server log", "flights-7"):
-        assert said in text
+    for message in ("Owners of each partition", "a session timed out", "server log", "flights-7"):
+        assert message in text
     assert (tmp_path / "page" / "pictures" / "ownership.png").exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "give a trace with --churn"),
         (["--history", "HISTORY"], "--history needs --group"),
@@ -85,7 +85,7 @@ def test_a_history_is_a_trace_and_a_page(spark: Any, tmp_path: Path) -> None:
         (["--churn", "BAD"], "line 1: time,add or remove,member is wanted"),
     ],
 )
-def test_mistakes_are_said_in_a_sentence(tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_mistakes_are_said_in_a_sentence(tmp_path: Path, arguments: list[str], message: str) -> None:
     (tmp_path / "TRACE").write_text("0,add,a\n")
     (tmp_path / "BAD").write_text("0;add;a\n")
     (tmp_path / "HISTORY").mkdir()
@@ -93,4 +93,4 @@ def test_mistakes_are_said_in_a_sentence(tmp_path: Path, arguments: list[str], s
     given = [str(tmp_path / a) if a in ("TRACE", "BAD", "HISTORY") else a for a in arguments]
     done = CliRunner().invoke(main, ["pipeline", "what-if", "--out", str(tmp_path), *given])
     assert done.exit_code == 2
-    assert said in done.output
+    assert message in done.output

@@ -104,11 +104,11 @@ class RocketMQServer:
         return RemotingCommand(0, body=text.encode())
 
     def _heartbeat(self, command: RemotingCommand, writer: asyncio.StreamWriter) -> RemotingCommand:
-        said = json.loads(command.body)
-        for consumer in said["consumerDataSet"]:
+        content = json.loads(command.body)
+        for consumer in content["consumerDataSet"]:
             known = self.groups.setdefault(consumer["groupName"], {})
-            new = known.get(said["clientID"]) is not writer
-            known[said["clientID"]] = writer
+            new = known.get(content["clientID"]) is not writer
+            known[content["clientID"]] = writer
             if new:
                 self._tell(consumer["groupName"])
         return RemotingCommand(0)
@@ -124,17 +124,17 @@ class RocketMQServer:
         return RemotingCommand(0, body=json.dumps({"consumerIdList": ids}).encode())
 
     def _lock(self, command: RemotingCommand, _: asyncio.StreamWriter) -> RemotingCommand:
-        said = json.loads(command.body)
-        queues = [MessageQueue(q["topic"], q["brokerName"], q["queueId"]) for q in said["mqSet"]]
+        content = json.loads(command.body)
+        queues = [MessageQueue(q["topic"], q["brokerName"], q["queueId"]) for q in content["mqSet"]]
         now_ms = int(time.time() * 1000)
-        locked = self.locks.lock(said["consumerGroup"], said["clientId"], queues, now_ms)
-        found = [{"topic": q.topic, "brokerName": q.broker_name, "queueId": q.queue_id} for q in locked]
-        return RemotingCommand(0, body=json.dumps({"lockOKMQSet": found}).encode())
+        locked = self.locks.lock(content["consumerGroup"], content["clientId"], queues, now_ms)
+        matches = [{"topic": q.topic, "brokerName": q.broker_name, "queueId": q.queue_id} for q in locked]
+        return RemotingCommand(0, body=json.dumps({"lockOKMQSet": matches}).encode())
 
     def _unlock(self, command: RemotingCommand, _: asyncio.StreamWriter) -> RemotingCommand:
-        said = json.loads(command.body)
-        queues = [MessageQueue(q["topic"], q["brokerName"], q["queueId"]) for q in said["mqSet"]]
-        self.locks.unlock(said["consumerGroup"], said["clientId"], queues)
+        content = json.loads(command.body)
+        queues = [MessageQueue(q["topic"], q["brokerName"], q["queueId"]) for q in content["mqSet"]]
+        self.locks.unlock(content["consumerGroup"], content["clientId"], queues)
         return RemotingCommand(0)
 
     @staticmethod
@@ -156,11 +156,11 @@ class RocketMQServer:
     def _pull(self, command: RemotingCommand, _: asyncio.StreamWriter) -> RemotingCommand:
         topic, queue_id = self._where(command)
         offset = int(command.fields["queueOffset"])
-        found = self.messages.get((topic, queue_id), [])[offset : offset + int(command.fields["maxMsgNums"])]
-        if not found:
+        matches = self.messages.get((topic, queue_id), [])[offset : offset + int(command.fields["maxMsgNums"])]
+        if not matches:
             return RemotingCommand(r.PULL_NOT_FOUND, {"nextBeginOffset": str(offset)})
-        body = b"".join(stored(m, topic, queue_id, offset + n, compressed=bool(n % 2)) for n, m in enumerate(found))
-        return RemotingCommand(0, {"nextBeginOffset": str(offset + len(found))}, body)
+        body = b"".join(stored(m, topic, queue_id, offset + n, compressed=bool(n % 2)) for n, m in enumerate(matches))
+        return RemotingCommand(0, {"nextBeginOffset": str(offset + len(matches))}, body)
 
     def _send(self, command: RemotingCommand, _: asyncio.StreamWriter) -> RemotingCommand:
         kept = self.messages.setdefault(self._where(command), [])

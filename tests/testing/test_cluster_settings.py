@@ -139,9 +139,8 @@ def test_the_topics_own_min_insync_replicas(cluster: LocalBroker) -> None:
     cluster.produce(TOPIC, b"enough again")
 
 
-def test_an_unclean_election_when_it_is_switched_on(
-    cluster: LocalBroker,
-) -> None:  # testTopicUncleanLeaderElectionEnable
+# testTopicUncleanLeaderElectionEnable
+def test_an_unclean_election_when_it_is_switched_on(cluster: LocalBroker) -> None:
     leader = cluster.leader_of(TOPIC)
     cluster.shrink_isr(TOPIC, 0, to=[leader])
     others = [broker for broker in (1, 2, 3) if broker != leader]

@@ -69,8 +69,8 @@ def kio_type(message: type[Message], version: int) -> type[Any] | None:
         module = importlib.import_module(f"kio.schema.{package}.v{version}.{part}")
     except ModuleNotFoundError:
         return None
-    found: type[Any] = getattr(module, name)
-    return found
+    message_class: type[Any] = getattr(module, name)
+    return message_class
 
 
 COMPARED = [(m, v) for m, v in VERSIONS if kio_type(m, v) is not None]

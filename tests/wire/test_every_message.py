@@ -154,9 +154,8 @@ def _round_trip(version: int, value: Any) -> None:
 
 def test_a_tagged_value_that_runs_past_the_end_is_refused() -> None:
     """Its size says one byte, its own length a hundred: Kafka's generated classes read the value and find no such bytes."""
-    inner = (
-        b"\x02n" + b"\x01" + b"\x00\x01" + b"\x65x"
-    )  # the name "n"; tag 0 of size 1: a string of 100 bytes, one is there
+    # The name "n"; tag 0 of size 1: a string of 100 bytes, one is there.
+    inner = b"\x02n" + b"\x01" + b"\x00\x01" + b"\x65x"
     data = b"\0\0\0\x07" + b"\x01" + b"\x03" + bytes([len(inner) + 1]) + b"\x01" + inner
     with pytest.raises(Refused):
         reference.decode(Outer, data, 1)

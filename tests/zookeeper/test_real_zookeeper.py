@@ -55,26 +55,26 @@ class Worker:
     ) -> None:
         command = [sys.executable, "-m", "tests.zookeeper.worker", zookeeper, group_id, topic, str(streams)]
         self.process = subprocess.Popen([*command, str(session_ms)], stdout=subprocess.PIPE, text=True)
-        self.said: dict[str, object] = {"owned": [], "rebalances": 0}
+        self.report: dict[str, object] = {"owned": [], "rebalances": 0}
         self.read: list[tuple[int, int]] = []
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            said = json.loads(line)
-            self.read += [(p, o) for p, o in said.pop("read")]
-            self.said = said
+            report = json.loads(line)
+            self.read += [(p, o) for p, o in report.pop("read")]
+            self.report = report
 
     @property
     def owned(self) -> list[int]:
-        owned = self.said["owned"]
+        owned = self.report["owned"]
         assert isinstance(owned, list)
         return owned
 
     @property
     def rebalances(self) -> int:
-        count = self.said["rebalances"]
+        count = self.report["rebalances"]
         assert isinstance(count, int)
         return count
 
@@ -110,9 +110,9 @@ def broker(zookeeper: LocalZooKeeper, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def session(zookeeper: LocalZooKeeper) -> Iterator[ZooKeeperSession]:
-    found = ZooKeeperSession(connect(zookeeper.address, SESSION_MS, 10_000), lambda _: None, lambda _: None)
-    yield found
-    found.close()
+    session = ZooKeeperSession(connect(zookeeper.address, SESSION_MS, 10_000), lambda _: None, lambda _: None)
+    yield session
+    session.close()
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def workers(zookeeper: LocalZooKeeper) -> Iterator[Callable[..., list[Worker]]]:
     def start(count: int, group_id: str, topic: str, partitions: int, streams: int = 1) -> list[Worker]:
         new = [Worker(zookeeper.address, group_id, topic, streams) for _ in range(count)]
         started.extend(new)
-        until(lambda: whole(new, partitions), lambda: [w.said for w in new])
+        until(lambda: whole(new, partitions), lambda: [w.report for w in new])
         return new
 
     yield start
@@ -191,7 +191,7 @@ def test_a_killed_consumers_partitions_are_owned_again_and_the_herd_is_counted(
     before = [w.rebalances for w in crew]
     crew[0].signal(signal.SIGKILL)
     left = crew[1:]
-    took_s = until(lambda: whole(left, 8), lambda: [w.said for w in left])
+    took_s = until(lambda: whole(left, 8), lambda: [w.report for w in left])
     assert took_s >= SESSION_MS / 3000, "the session cannot have expired by then"
 
     def herd() -> list[int]:
@@ -205,10 +205,10 @@ def test_a_killed_consumers_partitions_are_owned_again_and_the_herd_is_counted(
     twice = sum(len(w.read) for w in crew) - len(every)
     assert twice <= RECORDS // 4, "at most what the killed one had not committed comes again"
     with ZooKeeperGroups(zookeeper.address) as groups:
-        found = groups.read("killed-crew")
-    assert found.state == "Stable"
-    assert set(found.owners) == {("killed", p) for p in range(8)}
-    assert {owner.rpartition("-")[0] for owner in found.owners.values()} == set(found.members)
+        stored = groups.read("killed-crew")
+    assert stored.state == "Stable"
+    assert set(stored.owners) == {("killed", p) for p in range(8)}
+    assert {owner.rpartition("-")[0] for owner in stored.owners.values()} == set(stored.members)
 
 
 def test_streams_of_one_consumer_share_its_partitions(
@@ -231,7 +231,7 @@ def test_an_added_partition_is_read(broker: BrokerProcess, workers: Callable[...
             await admin.create_partitions("grown", 3)
 
     asyncio.run(grow())
-    until(lambda: whole(crew, 3), lambda: [w.said for w in crew])
+    until(lambda: whole(crew, 3), lambda: [w.report for w in crew])
 
 
 def test_a_process_that_stood_still_past_its_session_begins_anew(
@@ -241,11 +241,11 @@ def test_a_process_that_stood_still_past_its_session_begins_anew(
     one, other = workers(2, "stopped-crew", "stopped", 4)
     one.signal(signal.SIGSTOP)
     try:
-        until(lambda: other.owned == [0, 1, 2, 3], lambda: other.said)
+        until(lambda: other.owned == [0, 1, 2, 3], lambda: other.report)
     finally:
         one.signal(signal.SIGCONT)
-    until(lambda: whole([one, other], 4), lambda: [one.said, other.said])
-    assert one.said["failures"] == []
+    until(lambda: whole([one, other], 4), lambda: [one.report, other.report])
+    assert one.report["failures"] == []
 
 
 def test_a_lost_connection_is_no_change_while_the_session_lives(
@@ -260,7 +260,7 @@ def test_a_lost_connection_is_no_change_while_the_session_lives(
     try:
         fill(other, "cut", 2)
         worker = Worker(own.address, "cut-crew", "cut", session_ms=15_000)
-        until(lambda: len(worker.read) == RECORDS, lambda: worker.said)
+        until(lambda: len(worker.read) == RECORDS, lambda: worker.report)
         before = worker.rebalances
         own.kill()
         asyncio.run(produce(other, "cut", 2))
@@ -271,7 +271,7 @@ def test_a_lost_connection_is_no_change_while_the_session_lives(
             with ZooKeeperGroups(own.address) as groups:
                 return groups.read("cut-crew").offsets == {("cut", 0): RECORDS, ("cut", 1): RECORDS}
 
-        until(committed, lambda: worker.said)
+        until(committed, lambda: worker.report)
         assert worker.rebalances == before
         worker.end()
     finally:
@@ -288,12 +288,12 @@ def test_a_groups_offsets_go_to_kafka(
 ) -> None:
     fill(broker, "moved", 2)
     (worker,) = workers(1, "moved-crew", "moved", 2)
-    until(lambda: len(worker.read) == RECORDS, lambda: worker.said)
+    until(lambda: len(worker.read) == RECORDS, lambda: worker.report)
 
     def look() -> tuple[str, dict[tuple[str, int], int]]:
         with ZooKeeperGroups(zookeeper.address) as groups:
-            found = groups.read("moved-crew")
-            return found.state, found.offsets
+            stored = groups.read("moved-crew")
+            return stored.state, stored.offsets
 
     until(lambda: set(look()[1].values()) == {RECORDS // 2}, look)
     with ZooKeeperGroups(zookeeper.address) as groups:
@@ -302,8 +302,8 @@ def test_a_groups_offsets_go_to_kafka(
         asyncio.run(migrate(alive, {"bootstrap.servers": broker.address}))
     worker.end()
     until(lambda: look()[0] == "Empty", look)
-    told = run_cli(capsys, "groups", "migrate", "moved-crew", "--zookeeper", zookeeper.address)
-    assert "2 of 2 offsets of moved-crew committed" in told
+    output = run_cli(capsys, "groups", "migrate", "moved-crew", "--zookeeper", zookeeper.address)
+    assert "2 of 2 offsets of moved-crew committed" in output
     described = run_cli(capsys, "groups", "describe", "moved-crew", "-b", broker.address, "--json")
     assert {p["committed"] for p in json.loads(described)["partitions"]} == {RECORDS // 2}
     again = run_cli(capsys, "groups", "migrate", "moved-crew", "--zookeeper", zookeeper.address)
@@ -324,8 +324,8 @@ def run_cli(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def test_the_command_line_reads_a_topic(broker: BrokerProcess, zookeeper: LocalZooKeeper) -> None:
-    fill(broker, "told", 3)
-    words = ["consume", "told", "--zookeeper", zookeeper.address, "--from-beginning", "--streams", "2"]
+    fill(broker, "printed", 3)
+    words = ["consume", "printed", "--zookeeper", zookeeper.address, "--from-beginning", "--streams", "2"]
 
     def consume(*more: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "coterie", *words, *more]
@@ -358,9 +358,9 @@ def test_an_owner_that_never_releases_is_said_to_the_user(
         with pytest.raises(ConsumerRebalanceFailed, match="can't rebalance after 2 retries"):
             next(stream)
         session.apply(Delete(paths.owner("stuck-crew", "stuck", 0)))
-        said = session.apply(Read(paths.topic("stuck")))
-        assert isinstance(said, Znode)
-        session.apply(Write(paths.topic("stuck"), said.data))
+        znode = session.apply(Read(paths.topic("stuck")))
+        assert isinstance(znode, Znode)
+        session.apply(Write(paths.topic("stuck"), znode.data))
         until(lambda: consumer.owned() == [("stuck", 0)], consumer.owned)
         assert next(stream).record.value == b"0"
 

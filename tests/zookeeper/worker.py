@@ -30,18 +30,18 @@ def main() -> None:
 
         for stream in consumer.streams[topic]:
             threading.Thread(target=take, args=(stream,), daemon=True).start()
-        told = 0
+        reported = 0
         while True:
             machine, upto = consumer.machine, len(read)
-            said = {
+            report = {
                 "owned": [partition for _, partition in consumer.owned()],
                 "rebalances": machine.rebalances,
                 "conflicts": machine.conflicts,
                 "failures": consumer.failures,
-                "read": read[told:upto],
+                "read": read[reported:upto],
             }
-            print(json.dumps(said), flush=True)
-            told = upto
+            print(json.dumps(report), flush=True)
+            reported = upto
             time.sleep(0.2)
 
 

@@ -7,7 +7,7 @@ Where the two differ, the lower offset counts: no record is hidden or dropped fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from coterie.log import checked_files
 from coterie.log.filesystem import FileSystem
@@ -107,8 +107,7 @@ class LogCheckpoints:
         self.cleaned = {directory: offset for directory, offset in self.cleaned.items() if directory not in new}
         self._write(self.starts, self.cleaned, {})
         for checkpoint, offsets in ((START_OFFSETS, self.starts), (CLEANED_OFFSETS, self.cleaned)):
-            partitions = ((*directory.rpartition("-")[::2], offset) for directory, offset in offsets.items())
-            self._write_kafkas(checkpoint, [(topic, int(index), offset) for topic, index, offset in partitions])
+            self._write_kafkas(checkpoint, offsets)
 
     def _save(
         self,
@@ -118,20 +117,18 @@ class LogCheckpoints:
         *,
         cleaned: bool,
     ) -> dict[str, int]:
-        rows = [(topic, index, offset_of(log)) for topic, index, log in logs]
-        rows = [row for row in rows if row[2] > 0]
-        offsets = {f"{topic}-{index}": offset for topic, index, offset in rows}
+        offsets = {f"{topic}-{index}": offset for topic, index, log in logs if (offset := offset_of(log)) > 0}
         self._write(self.starts if cleaned else offsets, offsets if cleaned else self.cleaned, {})
-        self._write_kafkas(checkpoint, rows)
+        self._write_kafkas(checkpoint, offsets)
         return offsets
 
-    def _write_kafkas(self, checkpoint: str, rows: list[tuple[str, int, int]]) -> None:
-        lines = "".join(f"{topic} {index} {offset}\n" for topic, index, offset in rows)
-        self._fs.write_file(checkpoint, f"0\n{len(rows)}\n{lines}".encode())
+    def _write_kafkas(self, checkpoint: str, offsets: Mapping[str, int]) -> None:
+        lines = "".join(f"{' '.join(directory.rsplit('-', 1))} {offset}\n" for directory, offset in offsets.items())
+        self._fs.write_file(checkpoint, f"0\n{len(offsets)}\n{lines}".encode())
 
     def save_high_watermarks(self, logs: Iterable[tuple[str, int, PartitionLog]]) -> None:
         """Writes the high watermarks. Raises OSError."""
-        self._write_kafkas(HIGH_WATERMARKS, [(topic, index, log.high_watermark) for topic, index, log in logs])
+        self._write_kafkas(HIGH_WATERMARKS, {f"{topic}-{index}": log.high_watermark for topic, index, log in logs})
 
     def save_closed(self, closed: dict[str, ClosedLog]) -> None:
         """Writes the state of logs that were closed cleanly. Raises OSError."""

@@ -110,9 +110,8 @@ class HostedShard:
         self.election: CoordinatorElection | None = None  # of this broker, in a cluster
         self.deleted_topics: set[tuple[str, bytes]] = set()  # with ids, during the load; their offsets go after it
         self.resigned = partition.in_cluster
-        self.epoch = (
-            -1 if partition.in_cluster else 0
-        )  # of the partition's leadership; an older load or unload is ignored
+        # Of the partition's leadership; an older load or unload is ignored.
+        self.epoch = -1 if partition.in_cluster else 0
 
     def host(self, shard: Shard) -> None:
         """Takes the shard in, in the place of the one before."""

@@ -31,9 +31,8 @@ PART_NAMES = (
     "consumer-groups",
     "cluster",
 )
-BY_DEFAULT = PART_NAMES[
-    :-7
-]  # the others take minutes; clients wants the peers (`./run setup`), the last three java and mvn
+# The others take minutes; clients wants the peers (`./run setup`), the last three java and mvn.
+BY_DEFAULT = PART_NAMES[:-7]
 
 ON_SPARK = frozenset({"columnar", "spark", "history", "cluster"})  # the parts that need the extra
 

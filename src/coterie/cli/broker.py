@@ -215,7 +215,7 @@ async def _serve(
 
 
 async def _import_handlers() -> None:
-    """Once the first clients have connected, a module each turn of the loop, so that requests pass between them."""
+    """A second after the start, a module each turn of the loop, so that requests pass between them."""
     from coterie.broker.handlers import import_all
 
     await asyncio.sleep(IMPORTED_AFTER_S)

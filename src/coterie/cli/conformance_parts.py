@@ -290,9 +290,8 @@ def _write_difference(result: StoryResult) -> None:
     write_lines(result.difference.split("\n"), color="red", err=True)
 
 
-NEWER = tuple(
-    v for v in VERSIONS if not v.startswith("2.")
-)  # 2.6 has neither generations of claims nor our client's APIs
+# 2.6 has neither generations of claims nor our client's APIs.
+NEWER = tuple(v for v in VERSIONS if not v.startswith("2."))
 
 
 # A new part is one line here. The functions import what they run: most needs an extra, or a JVM.

@@ -56,9 +56,8 @@ class BrokerSocket:
             self.close()
             cause = error.__cause__
             if isinstance(cause, Exception) and is_tls_error(cause):
-                raise not_opened(
-                    host, port, cause, timeout_s
-                ) from error  # in TLS 1.3 a broker refuses a certificate only now
+                # In TLS 1.3 a broker refuses a certificate only now.
+                raise not_opened(host, port, cause, timeout_s) from error
             raise
 
     def _shake_hands(self, security: Security) -> VersionTable:

@@ -107,7 +107,7 @@ class PollLoop:
             task = asyncio.create_task(self._starts.find())
             self._lookups.add(task)
             task.add_done_callback(self._looked_up)
-        for task in [task for task in self._lookups if task.done()] if self._lookups else ():
+        for task in [task for task in self._lookups if task.done()]:
             self._lookups.discard(task)
             task.result()
 

@@ -43,9 +43,7 @@ class StartingPositions:
     def _due(self) -> dict[TopicPartition, Position]:
         machine = self._fetcher.machine
         due = [*machine.initializing(), *machine.resets_due()]
-        return (
-            {tp: position for tp in due if id(position := machine.positions[tp]) not in self._under_way} if due else {}
-        )
+        return {tp: position for tp in due if id(position := machine.positions[tp]) not in self._under_way}
 
     async def find(self) -> None:
         """Each position is set with the response that has it. Raises KafkaError; then the others are looked up again with the

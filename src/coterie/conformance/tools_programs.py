@@ -144,9 +144,8 @@ async def _watch_mirror(server: str) -> list[str]:
     async with Admin({"bootstrap.servers": server}) as admin:
 
         async def readable() -> bool:
-            with contextlib.suppress(
-                KafkaError
-            ):  # Kafka's metadata has a topic a moment before its partitions have leaders
+            # Kafka's metadata has a topic a moment before its partitions have leaders.
+            with contextlib.suppress(KafkaError):
                 return len(await admin.offsets(dict.fromkeys(partitions, EARLIEST))) == len(partitions)
             return False
 

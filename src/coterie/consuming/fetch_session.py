@@ -34,7 +34,6 @@ class FetchSession:
         self._id, self._epoch = 0, self._first_epoch
         self._known: dict[TopicPartition, Wanted] = {}  # what the broker remembers
         self._topic_ids: dict[str, bytes] = {}
-        self._names: dict[bytes, str] = {}  # the other way round
         self.by_id = False
 
     def fill(
@@ -49,7 +48,7 @@ class FetchSession:
         former_ids, self._topic_ids = self._topic_ids, dict(topic_ids)
         if by_id != self.by_id or any(former_ids.get(topic, new) != new for topic, new in topic_ids.items()):
             self.reset()
-        self.by_id, self._names = by_id, {topic_id: topic for topic, topic_id in topic_ids.items()}
+        self.by_id = by_id
         request.session_id, request.session_epoch = self._id, self._epoch
         changed = wanted if self._is_full else {tp: w for tp, w in wanted.items() if self._known.get(tp) != w}
         topics: dict[str, FetchTopic] = {}
@@ -78,8 +77,10 @@ class FetchSession:
         """The error of the whole response, NONE for one that may be read; the session goes on as it has it. NETWORK_EXCEPTION
         where a response does not name the partitions that it must (verifyFullFetchResponsePartitions, and
         verifyIncrementalFetchResponsePartitions). Topics that the response names by id are given their names."""
-        for topic in response.responses:
-            topic.topic = topic.topic or self._names.get(topic.topic_id, "")
+        if self.by_id:
+            names = {topic_id: topic for topic, topic_id in self._topic_ids.items()}
+            for topic in response.responses:
+                topic.topic = topic.topic or names.get(topic.topic_id, "")
         code = error_of(response.error_code)
         if code or not self._names_what_it_must(response):
             has_none = code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND or (not code and self._is_full)

@@ -19,11 +19,8 @@ from coterie.zookeeper import paths
 from coterie.zookeeper.operations import Corrupt, Delete, List, NoNode, Read, SessionExpired, Znode
 
 KEPT_MS = 15 * 60_000  # a notification, as in Kafka
-READ_AT_START = (
-    nodes.BROKERS_KIND,
-    nodes.GROUPS_KIND,
-    nodes.CLIENT_METRICS_KIND,
-)  # topics are read when they are announced
+# Topics are read when they are announced.
+READ_AT_START = (nodes.BROKERS_KIND, nodes.GROUPS_KIND, nodes.CLIENT_METRICS_KIND)
 Entity = tuple[str, str]
 
 

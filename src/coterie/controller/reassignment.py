@@ -38,9 +38,8 @@ class Reassignments:
     def __init__(self, session: OfficeSession, deletion: TopicDeletion) -> None:
         self._session, self._view, self._deletion = session, session.view, deletion
         self._stopping: dict[TopicPartition, set[int]] = {}  # brokers that have yet to delete their replica
-        self._leaving: dict[
-            TopicPartition, set[int]
-        ] = {}  # the same, of a reassignment that was replaced by one in progress
+        # The same, of a reassignment that was replaced by one in progress.
+        self._leaving: dict[TopicPartition, set[int]] = {}
 
     def begin(self) -> Steps[None]:
         """At the start of an office: the legacy node's, and the ones that a former controller has begun."""

@@ -325,9 +325,8 @@ class ScenarioRun:
     def _restart(self, words: list[str], options: dict[str, str]) -> None:
         """The broker dies and comes back: waiting requests are lost, the log is replayed, sessions start anew."""
         self.ledger.forgotten(set(self.ledger.open))
-        self.generations = (
-            GenerationChecker()
-        )  # that of a group which wrote nothing goes back, as in the laboratory's broker
+        # That of a group which wrote nothing goes back, as in the laboratory's broker.
+        self.generations = GenerationChecker()
         self.shard = self._loaded()
         self.transactions.reload(self.shard)
         for decision in self.shard.loaded(self.now_ms):

@@ -112,9 +112,8 @@ class LogState:
                     self.replace_segment(slot, None)
                     self.replay(comparison)
                     return
-                if (
-                    comparison is not None and header.last_offset >= self.log_start_offset
-                ):  # the file has no earlier ones
+                # The file has no earlier ones.
+                if comparison is not None and header.last_offset >= self.log_start_offset:
                     comparison.batch(header.leader_epoch, header.base_offset)
                 if header.producer_id >= 0:
                     self.remember(header, marker)

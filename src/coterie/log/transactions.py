@@ -39,9 +39,8 @@ class PartitionTransactions:
     def __init__(self) -> None:
         self.open: dict[int, int] = {}  # producer id -> offset of its first record
         self.aborted: list[Aborted] = []
-        self.unreplicated: list[
-            tuple[int, int]
-        ] = []  # first offset and marker of each that ended above the high watermark
+        # First offset and marker of each that ended above the high watermark.
+        self.unreplicated: list[tuple[int, int]] = []
 
     def appended(self, header: BatchHeader) -> None:
         if header.is_of_a_transaction and not header.is_control:

@@ -300,13 +300,11 @@ class Transactions:
         elif self.state == S.INITIALIZING:
             self._to(S.UNINITIALIZED)
         elif call.kind == "end":
-            is_fatal = (
-                self.state == S.ABORTING and code == ErrorCode.TRANSACTION_ABORTABLE
-            )  # it asks for what it refuses
+            # It asks for what it refuses.
+            is_fatal = self.state == S.ABORTING and code == ErrorCode.TRANSACTION_ABORTABLE
             self._fail(S.FATAL_ERROR if is_fatal else S.ABORTABLE_ERROR, code)
-        elif (
-            call.kind == "offsets" or remedy not in _RETRIED
-        ):  # partitions are added again with the batch's next attempt
+        elif call.kind == "offsets" or remedy not in _RETRIED:
+            # Partitions are added again with the batch's next attempt.
             self._spoil(code)
 
     # -- what follows -------------------------------------------------------------------------------------------------

@@ -62,9 +62,9 @@ class ClusterProcess:
     def until_listening(self) -> None:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line.startswith("listening on"), line + self.said()
+        assert line.startswith("listening on"), line + self.output()
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self._log.read_text()
 
     def kill(self) -> None:
@@ -73,7 +73,7 @@ class ClusterProcess:
 
     def stop(self) -> None:
         self.process.terminate()
-        assert self._wait() == 0, self.said()
+        assert self._wait() == 0, self.output()
 
     def _wait(self) -> int:
         code = self.process.wait(20)
@@ -226,7 +226,7 @@ def test_a_folder_of_another_cluster(zookeeper: LocalZooKeeper, session: ZooKeep
     session.apply(Delete("/cluster/id"))
     broker.begin()
     assert broker._wait() == 1
-    assert "choose another --data" in broker.said().splitlines()[-1]
+    assert "choose another --data" in broker.output().splitlines()[-1]
 
 
 def test_an_id_that_is_in_use(zookeeper: LocalZooKeeper, session: ZooKeeperSession, tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_an_id_that_is_in_use(zookeeper: LocalZooKeeper, session: ZooKeeperSessi
     other = ClusterProcess(tmp_path / "other", zookeeper.address, 7, **timeouts)
     other.begin()
     assert other._wait() == 1
-    assert "with broker.id 7; stop it, or give this one another id" in other.said().splitlines()[-1]
+    assert "with broker.id 7; stop it, or give this one another id" in other.output().splitlines()[-1]
     one.stop()
 
 

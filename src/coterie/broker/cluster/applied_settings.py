@@ -53,9 +53,8 @@ class AppliedSettings:
         self, broker: ConfiguredBroker, read: Callable[[str, str], None], topic_configured: Callable[[str], None]
     ) -> None:
         self._broker, self._read, self._topic_configured = broker, read, topic_configured
-        self._of_topics: dict[
-            str, SettingsChanged
-        ] = {}  # as far as they were read since the start, what is valid of it
+        # As far as they were read since the start, what is valid of it.
+        self._of_topics: dict[str, SettingsChanged] = {}
         self._waiting: list[_Wait] = []
 
     def of_topic(self, name: str) -> SettingsChanged | None:

@@ -42,7 +42,7 @@ def handle_fetch(broker: FetchServices, request: FetchRequest, call: Call) -> Fe
         fetch = broker.fetch_sessions.begin(request, call.api_version > topic_names.FETCH, now_ms)
     except Refusal as refusal:
         return FetchResponse(error_code=refusal.code)
-    fetching = _Fetching(broker, request, fetch, call, call.api_version, _reads_committed(request))
+    fetching = _Fetching(broker, request, fetch, call, _reads_committed(request))
     read, enough = fetching.read()
     if enough or request.max_wait_ms <= 0 or not fetch.partitions:
         return fetching.response(read, now_ms)
@@ -58,13 +58,12 @@ class _Fetching:
     request: FetchRequest
     fetch: Fetch
     call: Call
-    version: int
     committed: bool
 
     def read(self) -> tuple[Read, bool]:
         """The records of each partition, and whether they are a response: min.bytes, or a partition that failed.
         Partitions that do not exist come last, those of unknown topic ids before the others, as in Kafka's responses."""
-        broker, fetch, request = self.broker, self.fetch, self.request
+        broker, fetch, request, version = self.broker, self.fetch, self.request, self.call.api_version
         read: Read = []
         unknown: Read = []
         failed = False
@@ -81,7 +80,7 @@ class _Fetching:
                 unknown.append((key, fetched, PartitionData(index, refusal.code, records=b"")))
                 continue
             try:
-                data = _read_log(partition, fetched, self.version, left, committed=self.committed, first=first)
+                data = _read_log(partition, fetched, version, left, committed=self.committed, first=first)
             except Refusal as refusal:
                 data, failed = _refused(index, refusal.code), True
             except OSError as error:
@@ -100,7 +99,7 @@ class _Fetching:
     def response(self, read: Read, now_ms: int) -> FetchResponse:
         """With the leaders of the partitions that this broker does not lead, or not in the client's epoch (KIP-951)."""
         response = self.broker.fetch_sessions.answer(self.fetch, read, now_ms)
-        if self.version >= LEADERS_FROM:
+        if self.call.api_version >= LEADERS_FROM:
             self._name_leaders(response)
         return response
 

@@ -147,9 +147,8 @@ def committed_by_time(commits: DataFrame, grid: Grid) -> DataFrame:
     steps = f.explode(f.sequence(f.lit(0), f.lit(grid.count - 1))).alias("step")
     every = newest.select(*KEYS).distinct().select(*KEYS, steps)
     in_order = Window.partitionBy(*KEYS).orderBy("step")
-    offset = f.when(
-        f.col("log_offset").isNotNull(), f.struct("offset")
-    )  # not null where the newest record is a deletion
+    # Not null where the newest record is a deletion.
+    offset = f.when(f.col("log_offset").isNotNull(), f.struct("offset"))
     filled = every.join(newest, [*KEYS, "step"], "left").withColumn(
         "newest", f.last(offset, ignorenulls=True).over(in_order)
     )

@@ -129,9 +129,8 @@ def generation_rows(rows: list[Row]) -> Iterator[Row]:
         if now is None or (before is not None and now.generation == before.generation and _same_members(before, now)):
             before = now  # a tombstone, or a static member's new id: no rebalance
             continue
-        if now.members or (
-            before is not None and before.members
-        ):  # Kafka 4 also stores a group before it has any member
+        # Kafka 4 also stores a group before it has any member.
+        if now.members or (before is not None and before.members):
             yield _between(before, now, row)
         before = now
 
