@@ -11,7 +11,7 @@ from pathlib import Path
 
 from coterie.addresses import format_address
 from coterie.bench import clients, consumer_groups, load
-from coterie.bench.measurement import SECONDS, Measurement, broker, resident_mb
+from coterie.bench.measurement import SECONDS, Measurement, broker, idle_mb, resident_mb
 from coterie.bench.rebalance import rebalance_ms, settled_crew
 from coterie.conformance.differential import wait_for_coordinator
 from coterie.conformance.kafka import VERSIONS, running
@@ -156,7 +156,7 @@ def memory(folder: Path) -> Iterator[Measurement]:
     """The broker's memory per member and per committed offset."""
     members, partitions, groups = 5000, 1000, 100
     with coterie(folder / "members", 3000) as (address, process):
-        empty = resident_mb(process.pid)
+        empty = idle_mb(process.pid)
         crew = settled_crew(address, members)
         grown = resident_mb(process.pid) - empty
         crew.close()
@@ -164,7 +164,7 @@ def memory(folder: Path) -> Iterator[Measurement]:
     with coterie(folder / "offsets", 0) as (address, process):
         load.create_topic(address, partitions)
         load.commit_many(address, 1, partitions)
-        empty = resident_mb(process.pid)
+        empty = idle_mb(process.pid)
         load.commit_many(address, groups, partitions)
         time.sleep(0.2)
         grown = resident_mb(process.pid) - empty

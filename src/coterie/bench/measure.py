@@ -12,21 +12,22 @@ from typing import Any
 
 from coterie.addresses import format_address
 from coterie.bench import load
-from coterie.bench.measurement import SECONDS, Measurement, broker, resident_mb
+from coterie.bench.measurement import SECONDS, Measurement, broker, idle_mb
 from coterie.bench.rebalance import rebalance_ms
 from coterie.broker.disk import raise_open_file_limit
 from coterie.client.blocking_socket import BrokerSocket
 
 
 def start_and_memory(_: Path) -> Iterable[Measurement]:
-    """Seconds from the start of a process to its first response (the median of three), and its resident memory then."""
-    times, memory = [], 0.0
+    """Seconds from the start of a process to its first response (the median of three), and its resident memory when idle."""
+    times = []
     for _attempt in range(3):
         started = time.perf_counter()
         with broker() as (address, process):
             BrokerSocket(*address).close()
             times.append(time.perf_counter() - started)
-            memory = resident_mb(process.pid)
+    with broker() as (_address, process):
+        memory = idle_mb(process.pid)
     return [
         Measurement("start to first answered request", sorted(times)[1], "s", 0.3, lower_is_better=True),
         Measurement("idle memory", memory, "MB", 60, lower_is_better=True),
