@@ -6,6 +6,7 @@ Everything random comes from `World.random`; the same seed gives the same run, w
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -27,7 +28,10 @@ class NetworkFaults:
 CLOCK_DRIFT = 0.1  # by how much a process's clock may run too fast or too slow
 REST_MS = 5_000  # how long what is at rest must stay so, before a story ends
 LOOK_MS = 500
+TIMEOUT_MS = 5_000  # of a request between processes of a cluster
 WHOLE_EVERY = 8  # the seeds that go through the whole of each time in which a story may come to rest
+
+_Event = tuple[int, int, Callable[[], None]]  # (time, number, action)
 
 
 class World:
@@ -41,7 +45,8 @@ class World:
         self.faults = NetworkFaults()
         self.clock_drift = CLOCK_DRIFT
         self.events = 0
-        self._queue: list[tuple[int, int, Callable[[], None]]] = []
+        self._queue: list[_Event] = []
+        self._timeouts: deque[_Event] = deque()
         self._sequence = 0
 
     def at(self, time_ms: int, action: Callable[[], None]) -> None:
@@ -50,7 +55,13 @@ class World:
         heappush(self._queue, (time_ms if time_ms > self.now_ms else self.now_ms, self._sequence, action))
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> None:
-        self.at(self.now_ms + delay_ms, action)
+        self._sequence += 1
+        heappush(self._queue, (self.now_ms + delay_ms if delay_ms > 0 else self.now_ms, self._sequence, action))
+
+    def timeout(self, action: Callable[[], None]) -> None:
+        """As `after`, in `TIMEOUT_MS`: always the same delay, so that these many need no heap."""
+        self._sequence += 1
+        self._timeouts.append((self.now_ms + TIMEOUT_MS, self._sequence, action))
 
     def strike_until(self, end_ms: int, most_ms: int, strike: Callable[[], None]) -> None:
         """Something goes wrong now and then: after 1 s to ``most_ms`` each time, until the end."""
@@ -64,13 +75,20 @@ class World:
 
     def next_ms(self) -> int | None:
         """When the next event is due."""
-        return self._queue[0][0] if self._queue else None
+        return min((queue[0][0] for queue in (self._queue, self._timeouts) if queue), default=None)
 
     def run_until(self, time_ms: int) -> None:
         """Runs everything up to and at that time."""
-        queue, pop, events = self._queue, heappop, 0
-        while queue and queue[0][0] <= time_ms:
-            self.now_ms, _, action = pop(queue)
+        queue, timeouts, pop, events = self._queue, self._timeouts, heappop, 0
+        while True:
+            if timeouts and not (queue and queue[0] < timeouts[0]):
+                if timeouts[0][0] > time_ms:
+                    break
+                self.now_ms, _, action = timeouts.popleft()
+            elif queue and queue[0][0] <= time_ms:
+                self.now_ms, _, action = pop(queue)
+            else:
+                break
             events += 1
             action()
         self.events += events

@@ -112,10 +112,15 @@ class Follower:
         """The leader's answer to `ReplicaFetch`."""
         if not self._is_over(request):
             return
+        log = self.log
         if result.batches:
-            self.log.append_as_follower(result.batches)
-        self.log.high_watermark = max(min(result.high_watermark, self.log.end_offset), self.log.start_offset)
-        self.log.advance_start(min(result.start_offset, self.high_watermark))
+            log.append_as_follower(result.batches)
+        start_offset = log.start_offset
+        high_watermark = max(min(result.high_watermark, log.end_offset), start_offset)
+        if high_watermark != log.high_watermark:
+            log.high_watermark = high_watermark
+        if result.start_offset > start_offset:
+            log.advance_start(min(result.start_offset, high_watermark))
 
     def out_of_range(self, request: ReplicaFetch, leader_start_offset: int, leader_end_offset: int) -> None:
         """OFFSET_OUT_OF_RANGE: the leader's log ends before this one does, which an unclean election brings about, or begins

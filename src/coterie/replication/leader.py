@@ -143,7 +143,8 @@ class Leader:
         end_offset = self.log.end_offset
         if not self.log.start_offset <= request.fetch_offset <= end_offset:
             raise ReplicaRefusal(ReplicaError.OFFSET_OUT_OF_RANGE)
-        batches = self.log.read(request.fetch_offset, end_offset, request.max_bytes)
+        is_behind = request.fetch_offset < end_offset
+        batches = self.log.read(request.fetch_offset, end_offset, request.max_bytes) if is_behind else ()
         remote.fetched(request.fetch_offset, end_offset, now_ms)
         effects = self._expand(request.replica_id, remote)
         effects += self._advance(now_ms)
@@ -237,14 +238,14 @@ class Leader:
 
     def _advance(self, now_ms: int) -> list[Effect]:
         """The high watermark is the least end offset of the ISR and of the replicas that are caught up: they may join soon."""
-        oldest_ms = now_ms - self.config.replica_lag_time_max_ms
-        waited_for = {
-            *self._maximal_isr(),
-            *(r for r, remote in self.remotes.items() if remote.caught_up_ms >= oldest_ms),
-        }
-        waited_for.discard(self.broker_id)
-        ends = [self.remotes[replica].end_offset for replica in waited_for]
-        high_watermark = min([self.log.end_offset, *ends])
+        oldest_ms, remotes = now_ms - self.config.replica_lag_time_max_ms, self.remotes
+        high_watermark = self.log.end_offset
+        for replica in self._maximal_isr():
+            if replica != self.broker_id and remotes[replica].end_offset < high_watermark:
+                high_watermark = remotes[replica].end_offset
+        for remote in remotes.values():
+            if remote.end_offset < high_watermark and remote.caught_up_ms >= oldest_ms:
+                high_watermark = remote.end_offset
         if high_watermark <= self.high_watermark:
             return []
         self.log.high_watermark = high_watermark

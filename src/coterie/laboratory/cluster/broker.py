@@ -96,7 +96,7 @@ class ClusterBroker(ReplicatingBroker):
             ScriptDriver(self, self.controller, operations, self._apply, self._controller_effect),
             ScriptDriver(self, self.isr_writer, operations, self._apply, self._isr_effect),
         ]
-        self._fetcher = ReplicaFetcher(self)
+        self._fetcher = ReplicaFetcher(self, self.replicas)
         self.acted()
         self._tick()
         self._checkpoint()
@@ -211,6 +211,7 @@ class ClusterBroker(ReplicatingBroker):
             case Registered(broker_epoch):
                 self.lost_power = False
                 self._act(self.replicas.registered(broker_epoch))
+                self.roles_changed()
                 early, self._early = self._early, []
                 for request, answer in early:
                     self._from_controller(request, answer)
@@ -281,8 +282,10 @@ class ClusterBroker(ReplicatingBroker):
         match request:
             case LeaderAndIsr(states=states, new=new):
                 refused, effects = replicas.leader_and_isr(*epochs, states, now_ms, new)
+                self.roles_changed()
             case StopReplica(stopped=stopped):
                 refused, effects = replicas.stop_replicas(*epochs, stopped)
+                self.roles_changed()
             case UpdateMetadata(states=states):
                 replicas.check_controller(*epochs)
                 self.metadata = {**self.metadata, **states}
@@ -291,6 +294,10 @@ class ClusterBroker(ReplicatingBroker):
                 return {}
         self._act(effects)
         return refused
+
+    def roles_changed(self) -> None:
+        """Called where a replica may have another role."""
+        self._fetcher.roles_changed()
 
     # -- as a leader ----------------------------------------------------------------------------------------------------
 
@@ -365,10 +372,11 @@ class ClusterBroker(ReplicatingBroker):
     def acted(self) -> None:
         if not self.alive or self.paused:
             return
+        now_ms = self.world.now_ms
         for driver in self._drivers:
-            driver.pump()
-        for replica in self.replicas.followers():
-            self._fetcher.fetch(replica)
+            if now_ms >= driver.settled_until_ms or not driver.machine.is_idle(now_ms):
+                driver.pump()
+        self._fetcher.fetch()
 
     # -- upkeep ---------------------------------------------------------------------------------------------------------
 

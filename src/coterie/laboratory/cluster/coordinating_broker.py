@@ -77,6 +77,7 @@ class CoordinatingBroker(ClusterBroker):
         self.offsets: LedOffsets | None = None
         self.markers = MarkerQueue(self._leader_of_partition)
         self._retries = False
+        self._is_current = False  # `states` and `offsets` are what the roles call for
         super().start()
         self._upkeep()
 
@@ -93,8 +94,13 @@ class CoordinatingBroker(ClusterBroker):
 
     # -- what this broker coordinates -----------------------------------------------------------------------------------
 
+    def roles_changed(self) -> None:
+        self._is_current = False
+        super().roles_changed()
+
     def acted(self) -> None:
-        if self.alive and not self.paused:
+        if self.alive and not self.paused and not self._is_current:
+            self._is_current = True
             self._follow_roles()
         super().acted()
 
@@ -134,9 +140,13 @@ class CoordinatingBroker(ClusterBroker):
         return LedStates(index, shard, log.end_offset)
 
     def _begin_if_replicated(self, led: LedStates) -> None:
-        if not led.is_replicated and self.is_replicated(led):
+        if led.is_replicated:
+            return
+        if self.is_replicated(led):
             led.is_replicated = True
             self._carry(led, led.shard.loaded(self.world.now_ms))
+        else:
+            self._is_current = False
 
     def is_replicated(self, led: LedStates) -> bool:
         """Whether all replicas in sync have what was loaded."""

@@ -9,7 +9,7 @@ from coterie.laboratory.world import World
 from coterie.script import ScriptMachine
 from coterie.zookeeper.operations import ConnectionLost, SessionExpired, ZooKeeperError
 
-REQUEST_TIMEOUT_MS = 5_000
+FOREVER_MS = 10**15
 ZOOKEEPER = "zookeeper"
 Answer = Callable[[Any], None]
 
@@ -22,7 +22,7 @@ class Network:
         self.cut: set[frozenset[str]] = set()
 
     def is_cut(self, one: str, other: str) -> bool:
-        return frozenset((one, other)) in self.cut
+        return bool(self.cut) and frozenset((one, other)) in self.cut
 
     def loses(self, one: str, other: str) -> bool:
         return self.is_cut(one, other) or self.world.chance(self.world.faults.break_probability)
@@ -83,30 +83,72 @@ class Process:
     ) -> None:
         """A request: ``handle`` runs in the target and gets what sends the answer back. Exactly one of the other two is called,
         here, unless this process ends before."""
-        world, network, life = self.world, self.network, self.life
-        done = False
+        call, world = _Call(self, target, handle, answered, failed), self.world
+        world.after(world.delay_ms(), call.arrive)
+        world.timeout(call)
 
-        def once(action: Callable[[], None]) -> Callable[[], None]:
-            def run() -> None:
-                nonlocal done
-                if not done:
-                    done = True
-                    action()
 
-            return self.guarded(run, life)
+class _Call:
+    """A request under way. It is itself the event of its timeout."""
 
-        def back(answer: Any) -> None:
-            if not network.loses(self.name, target.name):
-                world.after(world.delay_ms(), once(lambda: answered(answer)))
+    __slots__ = ("_answer", "_answered", "_failed", "_handle", "_is_over", "_life", "_source", "_target")
 
-        def arrive() -> None:
-            if not target.alive or network.is_cut(self.name, target.name):
-                world.after(world.faults.notice_ms, once(failed))
-            elif not world.chance(world.faults.break_probability):
-                target.guarded(lambda: handle(back))()
+    def __init__(
+        self,
+        source: Process,
+        target: Process,
+        handle: Callable[[Answer], None],
+        answered: Answer,
+        failed: Callable[[], None],
+    ) -> None:
+        self._source, self._target, self._life, self._is_over = source, target, source.life, False
+        self._handle, self._answered, self._failed = handle, answered, failed
 
-        world.after(world.delay_ms(), arrive)
-        world.after(REQUEST_TIMEOUT_MS, once(failed))
+    def arrive(self) -> None:
+        """At the target."""
+        source, target, world = self._source, self._target, self._source.world
+        if not target.alive or source.network.is_cut(source.name, target.name):
+            world.after(world.faults.notice_ms, self)
+        elif not world.chance(world.faults.break_probability):
+            if target.paused:
+                target.held.append(target.guarded(self._run))
+            else:
+                self._handle(self._back)
+                target.acted()
+
+    def _run(self) -> None:
+        self._handle(self._back)
+
+    def _back(self, answer: Any) -> None:
+        source = self._source
+        if not source.network.loses(source.name, self._target.name):
+            self._answer = answer
+            source.world.after(source.world.delay_ms(), self._came_back)
+
+    def _came_back(self) -> None:
+        source = self._source
+        if not source.alive or source.life != self._life:
+            return
+        if source.paused:
+            source.held.append(self._came_back)
+            return
+        if not self._is_over:
+            self._is_over = True
+            self._answered(self._answer)
+        source.acted()
+
+    def __call__(self) -> None:
+        """No answer comes any more."""
+        source = self._source
+        if not source.alive or source.life != self._life:
+            return
+        if source.paused:
+            source.held.append(self)
+            return
+        if not self._is_over:
+            self._is_over = True
+            self._failed()
+        source.acted()
 
 
 class ScriptDriver:
@@ -128,9 +170,11 @@ class ScriptDriver:
             effect,
         )
         self._armed_ms = -1
+        self.settled_until_ms = 0  # while the machine is idle, and time is before it, there is nothing to do
 
     def pump(self) -> None:
         world, process, machine = self._process.world, self._process, self.machine
+        self.settled_until_ms = FOREVER_MS
         while (effect := machine.next(world.now_ms)) is not None:
             if isinstance(effect, self._operation):
                 self._send(effect)
@@ -138,12 +182,15 @@ class ScriptDriver:
             self._effect(effect)
             machine.answer()
         due_ms = machine.next_deadline_ms()
-        if due_ms is not None and not machine.finished and not world.now_ms < self._armed_ms <= due_ms:
+        if due_ms is None or machine.finished:
+            return
+        if not world.now_ms < self._armed_ms <= due_ms:
             self._armed_ms = max(due_ms, world.now_ms + 1)
             process.later(self._armed_ms - world.now_ms, self._rearm)
+        self.settled_until_ms = self._armed_ms
 
     def _rearm(self) -> None:
-        self._armed_ms = -1
+        self._armed_ms, self.settled_until_ms = -1, 0
         self.pump()
 
     def _send(self, operation: Any) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from coterie.laboratory.cluster.process import Answer, Process
+from coterie.laboratory.cluster.process import FOREVER_MS, Answer, Process
 from coterie.replication.follower import Follower
 from coterie.replication.partition import Replica
+from coterie.replication.replicas import Replicas
 from coterie.replication.states import EpochLookup, ReplicaError, ReplicaFetch, TopicPartition
 
 FETCHED_EVERY_MS = 150  # a follower at the leader's end; Kafka's waits in the leader
@@ -27,12 +28,34 @@ class ReplicatingBroker(Process):
 
 
 class ReplicaFetcher:
-    """One of a broker's life."""
+    """One of a broker's life. A broker acts often, and few of its followers have something to request then: `fetch` looks at
+    those alone."""
 
-    def __init__(self, broker: ReplicatingBroker) -> None:
-        self.broker = broker
+    def __init__(self, broker: ReplicatingBroker, replicas: Replicas) -> None:
+        self.broker, self._replicas = broker, replicas
+        self._due_ms = 0  # the first time at which a follower may request something by itself
+        self._ended: list[Replica] = []  # their requests, since the last look
 
-    def fetch(self, replica: Replica) -> None:
+    def roles_changed(self) -> None:
+        """Any follower may have something to request."""
+        self._due_ms = 0
+
+    def fetch(self) -> None:
+        """What followers have to request now."""
+        is_due, ended = self.broker.world.now_ms >= self._due_ms, self._ended
+        if not (is_due or ended):
+            return
+        self._ended = []
+        if is_due or len(ended) > 1:  # all, in their order
+            ended, self._due_ms = list(self._replicas.followers()), FOREVER_MS
+        for replica in ended:
+            if isinstance(replica.role, Follower):
+                self._fetch(replica)
+                due_ms = replica.role.next_deadline_ms()
+                if due_ms is not None and due_ms < self._due_ms:
+                    self._due_ms = due_ms
+
+    def _fetch(self, replica: Replica) -> None:
         broker, role, now_ms = self.broker, replica.role, self.broker.world.now_ms
         assert isinstance(role, Follower)
         request = role.next_request(now_ms)
@@ -44,6 +67,7 @@ class ReplicaFetcher:
             self._fetched(replica, role, request, result)
 
         def failed() -> None:
+            self._ended.append(replica)
             role.failed(request, self.broker.world.now_ms)
             self._fetch_later(role)
 
@@ -52,6 +76,7 @@ class ReplicaFetcher:
     def _fetched(self, replica: Replica, role: Follower, request: EpochLookup | ReplicaFetch, result: Any) -> None:
         if replica.role is not role:
             return
+        self._ended.append(replica)
         if isinstance(result, ReplicaError):
             if result is ReplicaError.OFFSET_OUT_OF_RANGE and isinstance(request, ReplicaFetch):
                 self._find_ends(replica, role, request)
@@ -73,6 +98,7 @@ class ReplicaFetcher:
         def answered(ends: Any) -> None:
             if replica.role is not role:
                 return
+            self._ended.append(replica)
             if isinstance(ends, ReplicaError):
                 role.refused(request, ends, self.broker.world.now_ms)
                 self._fetch_later(role)
@@ -80,6 +106,7 @@ class ReplicaFetcher:
                 role.out_of_range(request, *ends)
 
         def failed() -> None:
+            self._ended.append(replica)
             role.failed(request, self.broker.world.now_ms)
             self._fetch_later(role)
 

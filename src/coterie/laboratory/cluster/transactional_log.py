@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from coterie.laboratory.cluster.disk_replica_log import DiskReplicaLog
 from coterie.laboratory.cluster.replica_log import Batch
-from coterie.log.appended import Appended
-from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import batches
-from coterie.replication.states import NO_BYTE_LIMIT
-
-_FETCHED_BYTES = 600
-LeaderAppend = Callable[[PartitionLog], Appended]
+from coterie.replication.stored_log import LeaderAppend
 
 
 class TransactionalReplicaLog(DiskReplicaLog):
     """A batch of `append_as_leader` is the call that appends it; batches may be control batches."""
 
-    @property
-    def log(self) -> PartitionLog:
-        """The log as this life of the broker has opened it."""
-        return self._stored.log
+    fetched_bytes = 600
 
-    @property
-    def batches(self) -> list[Batch]:
-        """All of them, as the files have them."""
-        return _rows(b"".join(segment.file.read(0, segment.size) for segment in self._stored.log.segments))
+    def append_of(self, batch: LeaderAppend) -> LeaderAppend:
+        """See `DiskReplicaLog`."""
+        return batch
 
-    def append_as_leader(self, batch: LeaderAppend, leader_epoch: int) -> int:  # type: ignore[override]
-        """See `ReplicaLog`. Raises Refusal."""
-        return self._stored.append_as_leader(batch, leader_epoch)
-
-    def read(self, offset: int, end_offset: int, max_bytes: int = NO_BYTE_LIMIT) -> Sequence[Batch]:
-        """See `ReplicaLog`."""
-        return _rows(b"".join(self._stored.read(offset, end_offset, min(max_bytes, _FETCHED_BYTES))))
-
-
-def _rows(data: bytes) -> list[Batch]:
-    rows = []
-    for at, header in batches(data):
-        whole = data[at : at + header.size]
-        if len(whole) == header.size:
-            rows.append(Batch(header.base_offset, header.leader_epoch, "", whole))
-    return rows
+    @staticmethod
+    def rows(data: bytes) -> list[Batch]:
+        """The batches, without their values."""
+        return [
+            Batch(header.base_offset, header.leader_epoch, "", data[at : at + header.size])
+            for at, header in batches(data)
+        ]
