@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from tests.docs.site_sweep import faults
 from tests.test_pages import CHROMIUM, QUIET
 
 ROOT = Path(__file__).parents[2]
@@ -88,30 +89,38 @@ def test_the_search_index_has_the_words_of_the_reference(site: Path) -> None:
         assert page in {names[n] for n in (pages if isinstance(pages, list) else [pages])}, word
 
 
-def _in_browser(url: str, folder: Path) -> tuple[str, list[str]]:
-    """(the page's DOM after its scripts ran, the errors on its console)."""
-    assert CHROMIUM is not None, ".ci/run installs Chromium"
-    options = [f"--user-data-dir={folder / 'profile'}", "--window-size=1200,1600", "--virtual-time-budget=8000"]
-    command = [CHROMIUM, *QUIET, *options, "--enable-logging=stderr", "--dump-dom", url]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    return done.stdout, re.findall(r".*CONSOLE.*", done.stderr)
-
-
 @pytest.mark.skipif(
     CHROMIUM is None and os.environ.get("CI") != "true", reason="LOUD: no Chromium here to open a page in"
 )
 class TestInABrowser:
-    @pytest.mark.parametrize("page", ["index", "study", "reference/state-diagrams", "reference/broker-settings"])
-    def test_a_page_without_errors(self, site: Path, tmp_path: Path, page: str) -> None:
-        dom, errors = _in_browser((site / f"{page}.html").as_uri(), tmp_path)
-        assert "<h1>" in dom
-        assert not errors
+    def test_every_page_can_be_read_on_a_phone_and_on_a_desk(self, site: Path, tmp_path: Path) -> None:
+        pages = [page.relative_to(site).as_posix() for page in site.rglob("*.html") if "_static" not in page.parts]
+        assert len(pages) > 100
+        assert CHROMIUM is not None, ".ci/run installs Chromium"
+        assert not faults([CHROMIUM, *QUIET], site, sorted(pages), tmp_path)
 
-    def test_an_error_on_the_console_is_reported(self, tmp_path: Path) -> None:
-        (tmp_path / "page.html").write_text("<script>throw new Error('thrown by the test')</script>")
-        _, errors = _in_browser((tmp_path / "page.html").as_uri(), tmp_path)
-        assert "thrown by the test" in errors[0]
+    def test_the_faults_of_a_page_are_reported(self, tmp_path: Path) -> None:
+        pages = {
+            "right.html": "<p>a word</p>",
+            "thrown.html": "<script>throw new Error('by the test')</script>",
+            "blank.html": "<img src='gone.png'>",
+            "wide.html": "<p style='width: 700px'>a word</p>",
+        }
+        for name, text in pages.items():
+            (tmp_path / name).write_text(f"<!doctype html><meta name=viewport content='width=device-width'>{text}")
+        assert CHROMIUM is not None, ".ci/run installs Chromium"
+        reported = "\n".join(faults([CHROMIUM, *QUIET], tmp_path, sorted(pages), tmp_path))
+        assert "blank.html: no picture gone.png" in reported
+        assert re.search(r"wide.html: \d+ pixels wider than a window of 390", reported)
+        assert "than a window of 1280" not in reported
+        assert "Uncaught Error: by the test" in reported
+        assert "right.html" not in reported
 
     def test_a_search(self, site: Path, tmp_path: Path) -> None:
-        dom, _ = _in_browser((site / "search.html").as_uri() + "?q=group.initial.rebalance.delay.ms", tmp_path)
-        assert 'href="reference/broker-settings.html' in dom
+        url = (site / "search.html").as_uri() + "?q=group.initial.rebalance.delay.ms"
+        options = [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=8000", "--dump-dom"]
+        assert CHROMIUM is not None, ".ci/run installs Chromium"
+        done = subprocess.run(
+            [CHROMIUM, *QUIET, *options, url], capture_output=True, text=True, timeout=120, check=True
+        )
+        assert 'href="reference/broker-settings.html' in done.stdout
