@@ -114,10 +114,10 @@ async def one_of_two(**settings: str) -> AsyncIterator[tuple[Broker, Client, Par
 
 
 def produce(
-    client: Client, acks: int, timeout_ms: int = LONG_MS, records: bytes = batch(b"a")
+    client: Client, acks: int, timeout_ms: int = LONG_MS, records: bytes = batch(b"a"), version: int = 8
 ) -> asyncio.Task[ProduceResponse]:
     data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, records)])]
-    return asyncio.create_task(client.ask(ProduceRequest(None, acks, timeout_ms, data), ProduceResponse, 8))
+    return asyncio.create_task(client.ask(ProduceRequest(None, acks, timeout_ms, data), ProduceResponse, version))
 
 
 def code(response: ProduceResponse) -> int:
@@ -221,6 +221,24 @@ def test_a_leader_that_resigns_refuses_what_waits() -> None:
             follow(broker, partition)
             assert code(await waiting) == ErrorCode.NOT_LEADER_OR_FOLLOWER
             assert code(await produce(client, 1)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    run(story)
+
+
+def test_a_leader_that_resigns_names_the_new_one() -> None:
+    """KIP-951. The view of the cluster has not heard of it: the controller announces it after LeaderAndIsr."""
+
+    async def story() -> None:
+        async with one_of_two() as (broker, client, partition, _):
+            lead(broker, partition, (ME, OTHER))
+            waiting = produce(client, -1, version=10)
+            await until(lambda: partition.log.end_offset == 1)
+            follow(broker, partition)
+            for response in (await waiting, await produce(client, 1, version=10)):
+                (row,) = response.responses[0].partition_responses
+                assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+                assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == (OTHER, 2)
+                assert [(n.node_id, n.host, n.port) for n in response.node_endpoints] == [(OTHER, "127.0.0.1", 2)]
 
     run(story)
 

@@ -19,8 +19,10 @@ from coterie.replication.states import TopicPartition
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from coterie.zookeeper.operations import Read, Znode
 from tests.awaiting import until, until_in_thread
+from tests.broker.test_old_versions import batch
 
 TOPIC = "orders"
 
@@ -193,3 +195,28 @@ def test_a_broker_that_does_not_lead_names_the_leader(cluster: LocalBroker, vers
     assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == named
     endpoints = [(node.node_id, node.host, node.port) for node in response.node_endpoints]
     assert endpoints == ([(leader.broker_id, leader.host, leader.port)] if version == 16 else [])
+
+
+@pytest.mark.parametrize("version", [9, 10, 13])
+def test_a_broker_that_does_not_lead_names_the_leader_to_a_producer(cluster: LocalBroker, version: int) -> None:
+    """KIP-951, from version 10 of Produce on; 13 has topic ids."""
+    topic_id = _one_id(cluster)
+    view = cluster._brokers()[0].cluster
+    state = view.states[TOPIC, 0]
+    leader, other = view.live[state.leader], next(b for b in view.live.values() if b.broker_id != state.leader)
+
+    async def story() -> ProduceResponse:
+        connection = await Connection.connect(other.host, other.port, "test", 20)
+        data = [PartitionProduceData(0, batch(b"a"))]
+        request = ProduceRequest(None, -1, 1000, [TopicProduceData(TOPIC, topic_id, data)])
+        response = await connection.request(request, ProduceResponse, 20, highest=version)
+        connection.close()
+        return response
+
+    response = asyncio.run(story())
+    (row,) = response.responses[0].partition_responses
+    named = (leader.broker_id, state.leader_epoch) if version >= 10 else (-1, -1)
+    assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (row.current_leader.leader_id, row.current_leader.leader_epoch) == named
+    endpoints = [(node.node_id, node.host, node.port) for node in response.node_endpoints]
+    assert endpoints == ([(leader.broker_id, leader.host, leader.port)] if version >= 10 else [])

@@ -49,7 +49,16 @@ class ControlServices(Protocol):
     unserved: UnservedRequests
 
 
-class RecordServices(ControlServices, Protocol):
+class LeaderServices(Protocol):
+    """For the leaders that a response names."""
+
+    cluster: ClusterView
+
+    def address(self, call: Call) -> tuple[str, int]:
+        """The host and port that clients connect to."""
+
+
+class RecordServices(ControlServices, LeaderServices, Protocol):
     """For Produce, ListOffsets, OffsetForLeaderEpoch and DeleteRecords; ``verified_requests`` is None for a broker alone."""
 
     topics: Topics
@@ -66,7 +75,7 @@ class RecordServices(ControlServices, Protocol):
         """The broker's event loop."""
 
 
-class FetchServices(ControlServices, Protocol):
+class FetchServices(ControlServices, LeaderServices, Protocol):
     """For Fetch. ``max_fetch_bytes`` and ``max_idle_ms``: fetch.max.bytes and connections.max.idle.ms."""
 
     topics: Topics
@@ -74,12 +83,8 @@ class FetchServices(ControlServices, Protocol):
     answer_memory: AnswerMemory
     clock: Clock
     log_lines: LogLines
-    cluster: ClusterView
     max_fetch_bytes: int
     max_idle_ms: int
-
-    def address(self, call: Call) -> tuple[str, int]:
-        """The host and port that clients connect to."""
 
     @property
     def scheduler(self) -> Scheduler:
@@ -121,7 +126,7 @@ class TopicServices(Protocol):
     topic_changes: TopicAdministration | None
 
 
-class ClusterServices(TopicServices, Protocol):
+class ClusterServices(TopicServices, LeaderServices, Protocol):
     """For Metadata, DescribeCluster, FindCoordinator, ApiVersions and UpdateFeatures."""
 
     cluster_id: str
@@ -129,9 +134,6 @@ class ClusterServices(TopicServices, Protocol):
 
     def advertised(self) -> list[ApiVersion]:
         """The APIs and their versions, for ApiVersions."""
-
-    def address(self, call: Call) -> tuple[str, int]:
-        """The host and port that clients connect to."""
 
     def software_named(self, call: Call) -> None:
         """Records the library that a client named in ApiVersions."""

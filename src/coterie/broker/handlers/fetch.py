@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from coterie.broker.calls import Call
 from coterie.broker.fetch_sessions import Fetch, FetchedPartition, Read, is_consumer
+from coterie.broker.handlers.current_leaders import name_leaders
 from coterie.broker.pending import Pending
 from coterie.broker.services import FetchServices, Handler
 from coterie.broker.topic import NO_LEADER_EPOCH, Partition
@@ -24,7 +25,6 @@ from coterie.wire.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from coterie.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint
 
 READ_COMMITTED = 1
 MESSAGE_FORMATS = {0: 0, 1: 0, 2: 1, 3: 1}  # of the versions before record batches
@@ -104,19 +104,13 @@ class _Fetching:
         return response
 
     def _name_leaders(self, response: FetchResponse) -> None:
-        broker, leaders = self.broker, set[int]()
+        refused: list[tuple[Partition, PartitionData]] = []
         for topic in response.responses:
             for data in topic.partitions:
-                known = broker.topics.by_name.get(topic.topic) if data.error_code in _MOVED else None
-                if known is not None:
-                    described = broker.cluster.described(known.partitions[data.partition_index])
-                    data.current_leader = LeaderIdAndEpoch(described.leader_id, described.leader_epoch)
-                    leaders.add(described.leader_id)
-        if leaders:
-            brokers = broker.cluster.brokers(broker.address(self.call))
-            response.node_endpoints = [
-                NodeEndpoint(b.broker_id, b.host, b.port, b.rack) for b in brokers if b.broker_id in leaders
-            ]
+                known = self.broker.topics.by_name.get(topic.topic) if data.error_code in _MOVED else None
+                if known is not None and data.partition_index < len(known.partitions):
+                    refused.append((known.partitions[data.partition_index], data))
+        response.node_endpoints = name_leaders(self.broker, self.call, refused)
 
     def tails(self, read: Read) -> list[_Tail]:
         """One for each partition that exists; ``read``: what the fetch could have now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from coterie.broker.flusher import Flusher
@@ -24,6 +25,7 @@ class ProduceWait:
         self._unsynced = 0
         self._response: ProduceResponse | None = None
         self._pending = Pending()
+        self._complete: Callable[[ProduceResponse], ProduceResponse]
         self._timer: Timer | None = None
 
     def expect(self, token: AppendToken, response: PartitionProduceResponse) -> None:
@@ -31,9 +33,17 @@ class ProduceWait:
         self._unacknowledged[token] = response
         token.decided = partial(self._acknowledged, token)
 
-    def begin(self, response: ProduceResponse, flusher: Flusher, scheduler: Scheduler, timeout_ms: int) -> Pending:
-        """The response, once all is there; appends that are not acknowledged by then are REQUEST_TIMED_OUT."""
-        self._response, self._unsynced = response, len(self.to_sync)
+    def begin(
+        self,
+        response: ProduceResponse,
+        flusher: Flusher,
+        scheduler: Scheduler,
+        timeout_ms: int,
+        complete: Callable[[ProduceResponse], ProduceResponse],
+    ) -> Pending:
+        """The response, once all is there, passed through ``complete``; appends that are not acknowledged by then are
+        REQUEST_TIMED_OUT."""
+        self._response, self._unsynced, self._complete = response, len(self.to_sync), complete
         if self._unacknowledged:
             self._timer = scheduler.call_later(max(timeout_ms, 0) / 1000, self._time_out)
             self._pending.cancel = self._timer.cancel
@@ -66,4 +76,4 @@ class ProduceWait:
         if not self._unsynced and not self._unacknowledged:
             if self._timer is not None:
                 self._timer.cancel()
-            self._pending.answer(self._response)
+            self._pending.answer(self._complete(self._response))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from coterie.broker.calls import Call, CannotAnswer
+from coterie.broker.handlers.current_leaders import name_leaders
 from coterie.broker.handlers.produce_wait import ProduceWait
 from coterie.broker.pending import Pending
 from coterie.broker.replica_effects import AppendToken
@@ -57,7 +58,7 @@ logger = logging.getLogger(__name__)
 
 Checks = Mapping[tuple[str, int], Callable[[], None]]
 NO_CHECKS: Checks = MappingProxyType({})
-STORAGE_ERROR_FROM = 4
+STORAGE_ERROR_FROM, LEADERS_FROM = 4, 10  # of Produce
 NOT_AVAILABLE_FROM = 5  # of ListOffsets
 _EARLIEST_LOCAL, _LATEST_TIERED = -4, -5
 _CONSUMER_REPLICA_ID = -1  # a replica, or a tool for replicas, reads open transactions too
@@ -85,7 +86,7 @@ def handle_produce(broker: RecordServices, request: ProduceRequest, call: Call) 
 def _carry_out(
     broker: RecordServices, request: ProduceRequest, call: Call, checks: Checks
 ) -> ProduceResponse | Pending | None:
-    produce = _Produce(broker, request, call.api_version, call.client_id, checks)
+    produce = _Produce(broker, request, call, call.api_version, checks)
     response = ProduceResponse()
     whole = _refusal_of_all(request)
     for topic in request.topic_data:
@@ -103,8 +104,8 @@ def _carry_out(
         _check_unacknowledged(response)
         return None
     if produce.wait is None:
-        return response
-    return produce.wait.begin(response, broker.flusher, broker.scheduler, request.timeout_ms)
+        return produce.with_leaders(response)
+    return produce.wait.begin(response, broker.flusher, broker.scheduler, request.timeout_ms, produce.with_leaders)
 
 
 def _refusal_of_all(request: ProduceRequest) -> Refusal | None:
@@ -137,8 +138,8 @@ class _Produce:
 
     broker: RecordServices
     request: ProduceRequest
+    call: Call
     version: int
-    client_id: str
     checks: Checks
     wait: ProduceWait | None = None
 
@@ -190,6 +191,22 @@ class _Produce:
         self.broker.replica_effects.appended(partition, effects)
         return response
 
+    def with_leaders(self, response: ProduceResponse) -> ProduceResponse:
+        """The response with the leaders of the partitions that this broker does not lead (KIP-951)."""
+        if self.version >= LEADERS_FROM:
+            response.node_endpoints = name_leaders(self.broker, self.call, self._not_led(response))
+        return response
+
+    def _not_led(self, response: ProduceResponse) -> Iterator[tuple[Partition, PartitionProduceResponse]]:
+        topics = self.broker.topics
+        for topic in response.responses:
+            for data in topic.partition_responses:
+                if data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    name = topics.name_of(topic.name, topic.topic_id, self.version > topic_names.PRODUCE)
+                    known = None if name is None else topics.by_name.get(name)
+                    if known is not None and data.index < len(known.partitions):
+                        yield known.partitions[data.index], data
+
     def _waiting(self) -> ProduceWait:
         if self.wait is None:
             self.wait = ProduceWait()
@@ -217,7 +234,7 @@ class _Produce:
 
     def _is_journal(self, partition: Partition) -> bool:
         """Whether another broker of the cluster writes its groups' journal."""
-        return partition.in_cluster and partition.topic == JOURNAL_TOPIC and self.client_id == JOURNAL_CLIENT_ID
+        return partition.in_cluster and partition.topic == JOURNAL_TOPIC and self.call.client_id == JOURNAL_CLIENT_ID
 
     def _check_transaction(self, header: BatchHeader, partition: tuple[str, int]) -> None:
         """Transactional records need an open transaction that has their partition, which this adds for a producer of the
