@@ -11,6 +11,7 @@ from coterie.broker.broker import Broker
 from coterie.broker.cleaner import Cleaner
 from coterie.broker.clock import Clock
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.topic import Topic
 from coterie.coordinator.shard import Shard
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
@@ -99,7 +100,7 @@ def test_upkeep_leaves_a_half_loaded_partition_alone(monkeypatch: pytest.MonkeyP
         assert hosted.shard.groups["g"].offsets["t", 0].offset < 19
         end_offset = hosted.log.log.end_offset
         running.groups.expire_offsets()
-        running.groups.topics_deleted({"u": bytes(16)})
+        running.groups.topic_deleted(Topic("u", bytes(16), {}))
         assert hosted.log.log.end_offset == end_offset
         assert list(pieces)
         assert {tp: c.offset for tp, c in hosted.shard.groups["g"].offsets.items()} == {("t", 0): 19}

@@ -12,11 +12,13 @@ from coterie.broker.clock import Clock
 from coterie.broker.disk import DiskFileSystem
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC, Partition
+from coterie.broker.topic_store import TopicStore
 from coterie.broker.topics import Topics
 from coterie.broker.turns import finish
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.log.compaction import clean, plan, swap
 from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import delete_records
 from coterie.records.encoding import encode_batch
 from coterie.testing import LocalBroker
@@ -99,6 +101,30 @@ def test_the_offsets_of_a_topic_that_cannot_be_deleted_stay(
     assert deleted.error_code == ErrorCode.NONE
     assert coterie_broker.committed("g") == {}
     socket.close()
+
+
+def test_offsets_go_with_each_topic_and_not_after_the_last_one(
+    coterie_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that deletes three topics and is killed meanwhile leaves no offsets of those that are gone. As Kafka's
+    GroupCoordinatorService.onMetadataUpdate, which waits for no files."""
+    names = ["a", "b", "c"]
+    for name in names:
+        coterie_broker.create_topic(name)
+    socket = BrokerSocket(coterie_broker.host, coterie_broker.port)
+    offsets = [OffsetCommitRequestTopic(n, partitions=[OffsetCommitRequestPartition(0, 5)]) for n in names]
+    socket.request(OffsetCommitRequest("g", topics=offsets), highest=8)
+    left: list[list[str]] = []
+    remove_log = TopicStore.remove_log
+
+    def noted(store: TopicStore, log: PartitionLog) -> None:
+        left.append(sorted({topic for topic, _ in coterie_broker.broker.groups.group("g").offsets}))
+        remove_log(store, log)
+
+    monkeypatch.setattr(TopicStore, "remove_log", noted)
+    socket.request(DeleteTopicsRequest(topic_names=names), highest=5)
+    socket.close()
+    assert left == [["b", "c"], ["c"], []]
 
 
 def test_a_later_topic_has_none_of_the_records_of_a_deleted_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from coterie.broker.scheduling import Scheduler
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.consumer_groups import config_of_group
 from coterie.broker.shard_loading import ShardLoading
-from coterie.broker.topic import NO_LEADER_EPOCH, OFFSETS_TOPIC
+from coterie.broker.topic import NO_LEADER_EPOCH, OFFSETS_TOPIC, Topic
 from coterie.broker.topics import Topics
 from coterie.broker.topics_view import TopicsView, resolving
 from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, RegexesResolved, TopicsDeleted
@@ -365,14 +365,14 @@ class GroupCoordinator:
         for hosted in [h for h in self._hosted if h.loaded]:  # during a load the newest commit may still be unread
             self._for_groups(hosted, [g.group_id for g in hosted.shard.every_group()], ExpireOffsets)
 
-    def topics_deleted(self, topic_ids: Mapping[str, bytes]) -> None:
-        """Removes the committed offsets of deleted topics, by name their ids; in a partition that loads, once it has
-        loaded."""
+    def topic_deleted(self, topic: Topic) -> None:
+        """Removes the committed offsets of a deleted topic; in a partition that loads, once it has loaded."""
+        deleted = (topic.name, topic.topic_id)
         for hosted in self._hosted:
             if hosted.loaded:
-                self._forget_offsets(hosted, tuple(topic_ids.items()))
+                self._forget_offsets(hosted, (deleted,))
             else:
-                hosted.deleted_topics.update(topic_ids.items())
+                hosted.deleted_topics.add(deleted)
 
     def _forget_offsets(self, hosted: HostedShard, topics: tuple[tuple[str, bytes], ...]) -> None:
         names = {name for name, _ in topics}

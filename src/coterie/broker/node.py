@@ -111,6 +111,7 @@ class BrokerNode:
             self.replica_effects,
             self._member_id,
         )
+        self.topics.on_deleted = self.groups.topic_deleted
         self._configure_groups()
         self.groups.start()
         self.transactions = TransactionCoordinator(

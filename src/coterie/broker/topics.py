@@ -51,6 +51,7 @@ class Topics:
         self._store = TopicStore(fs, settings, self.report, self.sync_failed, in_cluster=in_cluster)
         self.replica_logs = ReplicaLogs(self._store)  # of a broker in a cluster
         self.on_change: Callable[[], None] = lambda: None
+        self.on_deleted: Callable[[Topic], None] = lambda topic: None
         self.changes = 0  # of topics, partitions and their settings since the start
         self.room: Callable[[], int] = lambda: _NO_LIMIT  # the number of files that the process may still open
         self._creating: set[str] = set()
@@ -252,9 +253,9 @@ class Topics:
             partition.log.config = config
 
     def deleting(self, topic: Topic) -> Generator[None, None, None]:
-        """Deletes a topic, then its files, a partition at each step; fetches that wait for its records are answered. Until
-        the last step no topic of its name can be created. Partitions that are being added are awaited. Raises Refusal
-        UNKNOWN_TOPIC_OR_PARTITION where another request deletes it first, KAFKA_STORAGE_ERROR."""
+        """Deletes a topic, calls ``on_deleted``, then deletes its files, a partition at each step; fetches that wait for its
+        records are answered. Until the last step no topic of its name can be created. Partitions that are being added are
+        awaited. Raises Refusal UNKNOWN_TOPIC_OR_PARTITION where another request deletes it first, KAFKA_STORAGE_ERROR."""
         while topic.name in self._creating and self.by_name.get(topic.name) is topic:
             yield
         if self.by_name.get(topic.name) is not topic:
@@ -269,6 +270,7 @@ class Topics:
                 self._register(topic)
                 text = f"the deletion of {topic.name} cannot be written: {error.strerror}"
                 raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
+            self.on_deleted(topic)
             for partition in topic.partitions:
                 if partition.is_stored:
                     self._store.remove_log(partition.log)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
@@ -18,7 +18,7 @@ from coterie.replication.stored_log import StoredReplicaLog
 
 class HostedTopics:
     """A `ReplicaStorage` over `Topics`. ``role_changed`` is called for each partition whose role here is another;
-    ``topics_deleted`` with the ids of topics that are gone, by name. ``known_of`` a topic: what ZooKeeper has of it, None
+    ``topics_deleted`` with the names of topics that are gone. ``known_of`` a topic: what ZooKeeper has of it, None
     where that has not been read. ``failed`` gets the error of a log that cannot be opened, made or removed: the broker must
     stop then, so that others lead."""
 
@@ -29,7 +29,7 @@ class HostedTopics:
         cluster_id: str,
         now_ms: Callable[[], int],
         role_changed: Callable[[Partition], None],
-        topics_deleted: Callable[[Mapping[str, bytes]], None],
+        topics_deleted: Callable[[Iterable[str]], None],
         known_of: Callable[[str], SettingsChanged | None],
         failed: Callable[[Exception], None] = lambda error: None,
     ) -> None:
@@ -67,14 +67,12 @@ class HostedTopics:
     def forgotten(self, partitions: Iterable[TopicPartition]) -> None:
         """Their topics are deleted."""
         names = sorted({name for name, _ in partitions if name in self._topics.by_name})
-        topic_ids = {name: self._topics.by_name[name].topic_id for name in names}
         for name in names:
             try:
                 finish(self._topics.deleting(self._topics.by_name[name]))
             except OSError as error:
                 self._failed(error)
-        if topic_ids:
-            self._topics_deleted(topic_ids)
+        self._topics_deleted(names)
 
     def min_insync_replicas(self, topic_name: str) -> int:
         """As the topic has it, or else this broker."""

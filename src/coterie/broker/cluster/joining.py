@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from coterie.broker.cluster.applied_settings import AppliedSettings
@@ -49,9 +49,8 @@ async def join(
     def known_of(topic: str) -> SettingsChanged | None:
         return applied.of_topic(topic)
 
-    def topics_deleted(topic_ids: Mapping[str, bytes]) -> None:
-        applied.topics_deleted(topic_ids)
-        node.groups.topics_deleted(topic_ids)
+    def topics_deleted(names: Iterable[str]) -> None:
+        applied.topics_deleted(names)
 
     hosted = HostedTopics(
         node.topics, node.settings, cluster_id, now_ms, node.role_changed, topics_deleted, known_of, failed

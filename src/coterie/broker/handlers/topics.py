@@ -179,7 +179,6 @@ def handle_delete_topics(broker: TopicServices, request: DeleteTopicsRequest, ca
 def _delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Call) -> Generator[None, None, Message]:
     response = DeleteTopicsResponse()
     requested = request.topics if call.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
-    deleted: dict[str, bytes] = {}
     times = Counter((state.name, state.topic_id) for state in requested)
     for name, topic_id in times:
         state = DeleteTopicState(name, topic_id)
@@ -190,12 +189,9 @@ def _delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Ca
             topic = _to_delete(broker, state)
             result.name, result.topic_id = topic.name, topic.topic_id
             yield from broker.topics.deleting(topic)
-            deleted[topic.name] = topic.topic_id
         except Refusal as refusal:
             result.error_code, result.error_message = refusal.code, str(refusal)
         response.responses.append(result)
-    if deleted:
-        broker.groups.topics_deleted(deleted)
     return response
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.member_checks import refuse_unnamed
@@ -71,7 +71,8 @@ def _kept(group: GroupOffsets, partition: TopicPartition) -> list[CommittedOffse
 
 def has_offsets_of(group: GroupOffsets, topics: Collection[str]) -> bool:
     """Whether `decide_topics_deleted` has something to drop."""
-    return any(topic in topics for topic, _ in _every_partition(group))
+    every: Iterable[Iterable[TopicPartition]] = (group.offsets, *group.pending_offsets.values())
+    return any(topic in topics for offsets in every for topic, _ in offsets)
 
 
 def _every_partition(group: GroupOffsets) -> list[TopicPartition]:
