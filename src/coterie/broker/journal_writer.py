@@ -8,6 +8,7 @@ from collections.abc import Callable
 from coterie.broker.replica_effects import ReplicaEffects
 from coterie.broker.scheduling import Scheduler
 from coterie.broker.topics import Topics
+from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.journal_lines import JournalLines
 from coterie.coordinator.shard import Decision, Step
@@ -35,23 +36,32 @@ class JournalWriter:
         self._topics, self._scheduler, self._effects, self._enabled = topics, scheduler, effects, enabled
         self.listeners: list[Callable[[JournalLine], None]] = []
         self._lines = JournalLines(lambda topic_id: topics.name_of("", topic_id, True) or topic_id.hex())
-        self._unwritten: list[JournalLine] = []
+        self._steps: list[
+            tuple[Step, int, int]
+        ] = []  # without lines yet; with the number of members and the time in ms
+        self._unwritten: list[JournalLine] = []  # the lines of what happened before
+        self._is_due = False
         self.send: Callable[[list[JournalRecord]], None] | None = None
 
     def loaded(self, group: AnyGroup) -> None:
         """Takes the owners from a group that was loaded from the log."""
+        self._make_lines()
         self._lines.loaded(group)
 
     def record(self, decision: Decision, steps: list[Step]) -> None:
-        """Makes the lines of a committed decision's steps."""
-        if not steps or not (self._enabled or self.listeners):
+        """The lines of a committed decision's steps. Those of a classic group are made at the end of the turn, where nobody
+        listens: many in a row take three quarters of the time that they take one by one, between the requests."""
+        if not (self._enabled or self.listeners):
             return
-        lines: list[JournalLine] = []
-        for step in steps:
-            line = self._lines.line(step, decision.group, decision.now_ms)
-            if line is not None:
-                lines.append(line)
-        self.add(lines)
+        group, now_ms = decision.group, decision.now_ms
+        if isinstance(group, ConsumerGroup) or self.listeners:
+            self._make_lines()
+            lines = [self._lines.line(step, group, now_ms) for step in steps]
+            self.add([line for line in lines if line is not None])
+        else:
+            members = len(group.members)
+            self._steps += [(step, members, now_ms) for step in steps]
+            self._write_later()
 
     def add(self, lines: list[JournalLine]) -> None:
         """Lines of groups that are here."""
@@ -59,12 +69,26 @@ class JournalWriter:
             for line in lines:
                 listener(line)
         if self._enabled and lines:
-            if not self._unwritten:
-                self._scheduler.call_soon(self.write)
+            self._make_lines()
             self._unwritten += lines
+            self._write_later()
+
+    def _write_later(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._scheduler.call_soon(self.write)
+
+    def _make_lines(self) -> None:
+        steps, self._steps = self._steps, []
+        for step, members, now_ms in steps:
+            line = self._lines.classic_line(step, members, now_ms)
+            if line is not None:
+                self._unwritten.append(line)
 
     def write(self) -> None:
-        """Appends the lines that were recorded since the last call."""
+        """Appends the lines of what was recorded since the last call."""
+        self._is_due = False
+        self._make_lines()
         lines, self._unwritten = self._unwritten, []
         records: list[JournalRecord] = [
             (line.time_ms, line.group.encode(), text.encode(), ())

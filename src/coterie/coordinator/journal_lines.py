@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import field
+from typing import Any
 
 from coterie.assignors.blobs import decode_assignment
 from coterie.coordinator import events as e
@@ -12,27 +13,11 @@ from coterie.coordinator.consumer.journal_lines import ConsumerJournalLines, Top
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.shard import Step
-from coterie.coordinator.state import Cause, Phase, TopicPartition
+from coterie.coordinator.state import PREPARING, Cause, TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.journal import MOVED_SHOWN, OWNERS_SHOWN, JournalLine
 from coterie.lazy_dataclass import dataclass
-from coterie.wire.messages.consumer_offsets import GroupMetadataValue
 from coterie.wire.primitives import WireError
-
-_NAMES: dict[type, str] = {
-    e.MemberIdReserved: "id_reserved",
-    e.ReservationDropped: "id_dropped",
-    e.MemberJoined: "member_joined",
-    e.MemberRejoined: "member_rejoined",
-    e.StaticMemberReplaced: "member_replaced",
-    e.MemberRemoved: "member_removed",
-    e.RebalanceWanted: "rebalance_wanted",
-    e.AssignmentLost: "rebalance_wanted",
-    e.RebalanceStarted: "rebalance_started",
-    e.JoinPhaseExtended: "join_extended",
-    e.GenerationFormed: "generation_formed",
-    e.GroupRemoved: "group_removed",
-}
 
 
 @dataclass(slots=True)
@@ -63,74 +48,128 @@ class JournalLines:
 
     def line(self, step: Step, group: AnyGroup, now_ms: int) -> JournalLine | None:
         """The line for a step; None for what is not worth one (a follower's SyncGroup)."""
-        group_id, event, before, after, generation = step
-        if isinstance(group, ConsumerGroup) and isinstance(event, ConsumerEvent):
-            line = JournalLine(now_ms, group_id, generation, "", str(before), str(after))
-            return line if self._of_consumers.fill(line, event, group) else None
-        name = _NAMES.get(type(event))
-        if name is None and not isinstance(event, e.GroupStored):
+        if isinstance(group, ConsumerGroup) and isinstance(step.event, ConsumerEvent):
+            line = JournalLine(now_ms, step.group_id, step.generation, "", step.phase_before, step.phase_after)
+            return line if self._of_consumers.fill(line, step.event, group) else None
+        return self.classic_line(step, len(group.members), now_ms)
+
+    def classic_line(self, step: Step, members: int, now_ms: int) -> JournalLine | None:
+        """The same for a group of the classic protocol, of which the step and the number of members are enough: it may be
+        made later, in the order of the steps."""
+        kind = _KINDS.get(type(step.event))
+        if kind is None:
             return None
+        group_id, event = step.group_id, step.event
         story = self._stories.get(group_id)
         if story is None:
             story = self._stories[group_id] = _Story()
-        line = JournalLine(now_ms, group_id, generation, name or "", str(before), str(after))
-        if isinstance(event, e.GroupStored):
-            return self._stored(line, story, event.value, step)
-        line.members = len(group.members)
-        if isinstance(event, e.RebalanceStarted):
-            story.started_ms, story.causes = now_ms, [_cause(c) for c in event.causes]
-            line.causes = story.causes
-        elif isinstance(event, e.GenerationFormed):
-            line.join_ms = _since(story.started_ms, now_ms)
-            line.leader, line.protocol, line.causes = event.leader, event.protocol, story.causes
-            story.formed_ms = now_ms
-        elif isinstance(event, e.MemberIdReserved):
-            line.causes = [{"kind": "member_joined", "member_id": event.member_id}]
-        elif isinstance(event, e.GroupRemoved):
-            line.causes = [_cause(event.cause)]
-            self._stories.pop(group_id, None)
-        else:
-            if isinstance(event, e.StaticMemberReplaced):
-                new = event.member.member_id
-                story.owners = {tp: new if m == event.old_member_id else m for tp, m in story.owners.items()}
-            self._note_cause(line, story, getattr(event, "cause", None), step)
-        return line
-
-    @staticmethod
-    def _note_cause(line: JournalLine, story: _Story, cause: Cause | None, step: Step) -> None:
-        if cause is not None:
-            line.causes = [_cause(cause)]
-            if step.phase_after == Phase.PREPARING:
-                # Came while the rebalance was under way: one more reason for its result. Earlier lines have the list.
-                story.causes = [*story.causes, *line.causes]
-
-    def _stored(self, line: JournalLine, story: _Story, value: GroupMetadataValue, step: Step) -> JournalLine | None:
-        if step.phase_before == step.phase_after:
-            return None  # a static member's new id was stored; its own line has that
-        owners = (
-            owners_of((m.member_id, m.assignment) for m in value.members) if value.protocol_type == CONSUMER else {}
+        name, fill = kind
+        line = JournalLine(
+            now_ms, group_id, step.generation, name, step.phase_before, step.phase_after, members=members
         )
-        line.event = "stable" if value.members else "empty"
-        line.members, line.leader, line.protocol = len(value.members), value.leader, value.protocol
-        line.join_ms = _since(story.started_ms, story.formed_ms if value.members else line.time_ms)
-        line.sync_ms = _since(story.formed_ms, line.time_ms) if value.members else None
-        line.causes = story.causes
-        moved = [
-            {"topic": topic, "partition": partition, "from": story.owners.get((topic, partition)), "to": owner}
-            for (topic, partition), owner in owners.items()
-            if story.owners.get((topic, partition)) != owner
-        ]
-        unowned = [
-            {"topic": topic, "partition": partition, "from": owner, "to": None}
-            for (topic, partition), owner in story.owners.items()
-            if (topic, partition) not in owners
-        ]
-        moved += unowned
-        line.moved_count, line.moved, line.unowned_count = len(moved), moved[:MOVED_SHOWN], len(unowned)
-        if len(owners) <= OWNERS_SHOWN:
-            line.owners = _by_member(owners)
-        self._stories[step.group_id] = _Story(owners=owners)
-        return line
+        worth = fill(line, story, event)
+        if type(event) is e.GroupRemoved:
+            del self._stories[group_id]
+        return line if worth else None
+
+
+def _caused(line: JournalLine, story: _Story, event: _Caused) -> bool:
+    cause = event.cause
+    if cause is not None:
+        line.causes = [_cause(cause)]
+        if line.state_to == PREPARING:
+            # Came while the rebalance was under way: one more reason for its result. Earlier lines have the list.
+            story.causes = [*story.causes, *line.causes]
+    return True
+
+
+def _replaced(line: JournalLine, story: _Story, event: e.StaticMemberReplaced) -> bool:
+    new = event.member.member_id
+    story.owners = {tp: new if m == event.old_member_id else m for tp, m in story.owners.items()}
+    return _caused(line, story, event)
+
+
+def _reserved(line: JournalLine, story: _Story, event: e.MemberIdReserved) -> bool:
+    line.causes = [{"kind": "member_joined", "member_id": event.member_id}]
+    return True
+
+
+def _started(line: JournalLine, story: _Story, event: e.RebalanceStarted) -> bool:
+    story.started_ms = line.time_ms
+    line.causes = story.causes = [_cause(c) for c in event.causes]
+    return True
+
+
+def _extended(line: JournalLine, story: _Story, event: e.JoinPhaseExtended) -> bool:
+    return True
+
+
+def _formed(line: JournalLine, story: _Story, event: e.GenerationFormed) -> bool:
+    line.join_ms = _since(story.started_ms, line.time_ms)
+    line.leader, line.protocol, line.causes = event.leader, event.protocol, story.causes
+    story.formed_ms = line.time_ms
+    return True
+
+
+def _removed(line: JournalLine, story: _Story, event: e.GroupRemoved) -> bool:
+    line.causes = [_cause(event.cause)]
+    return True
+
+
+def _stored(line: JournalLine, story: _Story, event: e.GroupStored) -> bool:
+    if line.state_from == line.state_to:
+        return False  # a static member's new id was stored; its own line has that
+    value = event.value
+    has_members = bool(value.members)
+    line.event = "stable" if has_members else "empty"
+    line.members, line.leader, line.protocol = len(value.members), value.leader, value.protocol
+    line.join_ms = _since(story.started_ms, story.formed_ms if has_members else line.time_ms)
+    line.sync_ms = _since(story.formed_ms, line.time_ms) if has_members else None
+    line.causes = story.causes
+    owners = owners_of((m.member_id, m.assignment) for m in value.members) if value.protocol_type == CONSUMER else {}
+    moved = [
+        {"topic": topic, "partition": partition, "from": story.owners.get((topic, partition)), "to": owner}
+        for (topic, partition), owner in owners.items()
+        if story.owners.get((topic, partition)) != owner
+    ]
+    unowned = [
+        {"topic": topic, "partition": partition, "from": owner, "to": None}
+        for (topic, partition), owner in story.owners.items()
+        if (topic, partition) not in owners
+    ]
+    moved += unowned
+    line.moved_count, line.moved, line.unowned_count = len(moved), moved[:MOVED_SHOWN], len(unowned)
+    if len(owners) <= OWNERS_SHOWN:
+        line.owners = _by_member(owners)
+    story.started_ms, story.formed_ms, story.causes, story.owners = None, None, [], owners
+    return True
+
+
+_Caused = (
+    e.ReservationDropped
+    | e.MemberJoined
+    | e.MemberRejoined
+    | e.StaticMemberReplaced
+    | e.MemberRemoved
+    | e.RebalanceWanted
+    | e.AssignmentLost
+)
+# By the event: the line's name, and what completes the line and the story; False for an event that is not worth a line.
+_KINDS: dict[type, tuple[str, Callable[[JournalLine, _Story, Any], bool]]] = {
+    e.MemberIdReserved: ("id_reserved", _reserved),
+    e.ReservationDropped: ("id_dropped", _caused),
+    e.MemberJoined: ("member_joined", _caused),
+    e.MemberRejoined: ("member_rejoined", _caused),
+    e.StaticMemberReplaced: ("member_replaced", _replaced),
+    e.MemberRemoved: ("member_removed", _caused),
+    e.RebalanceWanted: ("rebalance_wanted", _caused),
+    e.AssignmentLost: ("rebalance_wanted", _caused),
+    e.RebalanceStarted: ("rebalance_started", _started),
+    e.JoinPhaseExtended: ("join_extended", _extended),
+    e.GenerationFormed: ("generation_formed", _formed),
+    e.GroupStored: ("", _stored),
+    e.GroupRemoved: ("group_removed", _removed),
+}
 
 
 def _since(start_ms: int | None, now_ms: int | None) -> int | None:

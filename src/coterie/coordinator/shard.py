@@ -36,6 +36,7 @@ from coterie.coordinator.refusals import refuse
 from coterie.coordinator.state import Cause, CommittedOffset, Group, TopicPartition
 from coterie.coordinator.stored import KeyReader, StoredRecord, committed_offset, from_record, to_records
 from coterie.lazy_dataclass import dataclass
+from coterie.values import value
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -59,9 +60,9 @@ def _decision(group: AnyGroup, outcome: Outcome, now_ms: int) -> Decision:
     return Decision(group, now_ms, outcome, to_records(group.group_id, outcome.events))
 
 
-class Step(NamedTuple):
-    """One event as it happened: the phase before and after, and the generation, or group epoch, after. A tuple is made in a
-    third of the time of a frozen dataclass."""
+@value
+class Step:
+    """One event as it happened: the phase before and after, and the generation, or group epoch, after."""
 
     group_id: str
     event: e.Event
@@ -204,7 +205,8 @@ class Shard:
         """Applies the events; the decision's group is afterwards the one in force under its id."""
         group, now_ms = decision.group, decision.now_ms
         steps: list[Step] = []
-        if self.group(group.group_id) is not group:
+        group_id = group.group_id
+        if self.group(group_id) is not group:
             self._keep(group)
         for event in decision.outcome.events:
             if isinstance(event, OFFSET_EVENTS):
@@ -220,7 +222,7 @@ class Shard:
                     self._watch(group, event, now_ms)
             else:
                 apply(group, event, now_ms)  # its members' sessions begin with the decision's deadlines
-            steps.append(Step(group.group_id, event, before, group.phase, group.generation))
+            steps.append(Step(group_id, event, before, group.phase, group.generation))
         decision.group = group
         if not group.members:
             self._forget_if_gone(group)

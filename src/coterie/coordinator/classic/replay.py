@@ -38,7 +38,7 @@ def _to(group: Group, phase: Phase, now_ms: int) -> None:
 
 def _count(group: Group, protocols: Protocols, by: int) -> None:
     counts = group.protocol_counts
-    for name in {name for name, _ in protocols}:  # a member may list one twice
+    for name in dict(protocols):  # a member may list one twice
         count = counts.get(name, 0) + by  # a Counter's own ways to a new name, and from an old one, are not in C
         if count:
             counts[name] = count
