@@ -7,14 +7,17 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from coterie.pipeline.fetching import to_arrow
 from coterie.records import columnar
-from coterie.records.batch import HEADER_BYTES, TRANSACTIONAL_BIT, BatchError, batches
-from coterie.records.columnar import decode_columns, unfold
-from coterie.records.compression import CompressionError
+from coterie.records.batch import HEADER_BYTES, TRANSACTIONAL_BIT, BatchError, batches, payload
+from coterie.records.columnar import columns_in_pieces, columns_of, decode_columns, unfold
+from coterie.records.compression import CODEC_BY_NAME, CompressionError
 from coterie.records.decoding import decode_records
 from coterie.records.encoding import encode_batch, rebuild_batch
 from coterie.records.markers import end_of_transaction
@@ -54,6 +57,83 @@ def test_columns_equal_records(
     assert decoded == [list(r.headers) for r in expected]
     assert columns.producer_ids.tolist() == [-1] * len(expected)
     assert columns.slice(1, len(columns)).values.to_pylist() == [r.value for r in expected[1:]]
+
+
+Items = list[tuple[int, bytes | None, bytes | None, tuple[()]]]
+wide = st.tuples(st.just(5), st.none(), st.integers(0, 20_000).map(bytes), st.lists(header, max_size=30).map(tuple))
+
+
+@pytest.mark.usefixtures("decoder")
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(st.lists(item | wide, min_size=1, max_size=20), st.integers(0, 4)), max_size=8),
+    st.integers(1, 60_000),
+)
+def test_pieces_are_the_records_in_order(parts: list[tuple[Items, int]], piece_bytes: int) -> None:
+    """A piece ends with the batch that fills it, whatever the codecs, and not before."""
+    data, offset = b"", 0
+    for items, codec in parts:
+        data += encode_batch(items, codec=codec, base_offset=offset)
+        offset += len(items) + 3  # compaction leaves gaps
+    stored = [(data, at, header) for at, header in batches(data)]
+    pieces = list(columns_in_pieces(stored, with_headers=True, piece_bytes=piece_bytes))
+    whole = columns_of(stored, with_headers=True)
+    assert sum(map(len, pieces)) == sum(len(items) for items, _ in parts)
+    if whole is None:
+        return
+    assert np.concatenate([piece.offsets for piece in pieces]).tolist() == whole.offsets.tolist()
+    for name in ("keys", "values", "headers"):
+        assert pa.chunked_array([getattr(p, name) for p in pieces]).to_pylist() == getattr(whole, name).to_pylist()
+    sizes = {header.base_offset: len(payload(data, at, header)) for at, header in batches(data)}
+    for piece in pieces[:-1]:
+        last = max(base for base in sizes if base <= piece.offsets[-1])
+        assert sum(sizes[base] for base in sizes if piece.offsets[0] <= base < last) < piece_bytes
+
+
+@pytest.mark.usefixtures("decoder")
+def test_a_fetch_that_unfolds_to_very_much_is_read_in_pieces() -> None:
+    """40 MB of records in a few kilobytes; a column of more than 2 GiB cannot be."""
+    batch = encode_batch([(5, None, bytes(1_000_000), ())] * 10, codec=CODEC_BY_NAME["zstd"])
+    data = batch * 4
+    assert len(data) < 10_000
+    pieces = list(columns_in_pieces([(data, at, header) for at, header in batches(data)]))
+    assert [len(piece) for piece in pieces] == [20, 20]
+    assert {piece.values.nbytes // 20_000_000 for piece in pieces} == {1}
+
+
+def test_columns_of_more_than_an_arrow_column_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the compiled part; offsets of 32 bits would wrap, and Arrow would read anywhere."""
+    monkeypatch.setattr(columnar, "COMPILED", False)
+    monkeypatch.setattr(columnar, "_COLUMN_BYTES", 5_000)
+    data = encode_batch([(5, None, bytes(1_000), ())] * 6, codec=CODEC_BY_NAME["zstd"])
+    with pytest.raises(BatchError, match="more than 2 GiB"):
+        decode_columns(data)
+
+
+@pytest.mark.usefixtures("decoder")
+def test_messages_of_an_old_format_are_refused() -> None:
+    batch = encode_batch([(5, b"k", b"v", ())])
+    old = batch[:16] + b"\x01" + batch[17:]
+    with pytest.raises(BatchError, match="a batch of version 1"):
+        columns_of([(old, at, header) for at, header in batches(old)])
+
+
+@pytest.mark.usefixtures("decoder")
+def test_a_record_without_headers_has_null_for_spark() -> None:
+    """In any slice, and where no record has any."""
+    some = [("n", b"7"), ("m", None)]
+    data = encode_batch([(5, b"k", b"v", tuple(some[:n])) for n in (0, 2, 0, 1, 0)])
+    columns = decode_columns(data, with_headers=True)
+    assert columns is not None
+    rows = [[{"key": key, "value": value} for key, value in some[:n]] or None for n in (0, 2, 0, 1, 0)]
+    schema = pa.schema([("headers", columnar.HEADERS_TYPE)])
+    for first, last in ((0, 5), (1, 4), (2, 3), (3, 5)):
+        batch = to_arrow(columns.slice(first, last), "t", 0, schema)
+        batch.validate(full=True)
+        assert batch.column(0).to_pylist() == rows[first:last]
+    plain = decode_columns(data)
+    assert plain is not None
+    assert to_arrow(plain, "t", 0, schema).column(0).to_pylist() == [None] * 5
 
 
 @pytest.mark.usefixtures("decoder")

@@ -9,6 +9,8 @@ from coterie.client.settings import client_settings
 from coterie.pipeline import fetching
 from coterie.pipeline.fetching import fetched, read_range
 from coterie.pipeline.planning import OffsetRange
+from coterie.records.compression import CODEC_BY_NAME
+from coterie.records.encoding import encode_batch
 from coterie.testing import LocalBroker
 from coterie.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from tests.client.test_damaged_batches import DAMAGES, batch, put
@@ -46,3 +48,13 @@ def test_a_length_that_cannot_be_is_named_too(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(fetching, "_sockets", {})
     with pytest.raises(CorruptBatchError, match="t-0 cannot be read at offset 3: "):
         list(fetched(OffsetRange("t", 0, 3, 5, "127.0.0.1", 1), client_settings({})))
+
+
+def test_a_range_that_unfolds_to_very_much_is_read_in_pieces(coterie_broker: LocalBroker) -> None:
+    """A fetch of some megabytes may hold more than the 2 GiB of an Arrow column: a Spark task failed by that."""
+    coterie_broker.create_topic("t", 1)
+    for _ in range(4):
+        put(coterie_broker, 0, encode_batch([(5, None, bytes(1_000_000), ())] * 10, codec=CODEC_BY_NAME["zstd"]))
+    wanted = OffsetRange("t", 0, 5, 38, coterie_broker.host, coterie_broker.port)
+    pieces = list(read_range(wanted, client_settings({}), with_headers=True, fail_on_data_loss=True))
+    assert [piece.offsets.tolist() for piece in pieces] == [list(range(5, 20)), list(range(20, 38))]

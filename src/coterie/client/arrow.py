@@ -41,31 +41,28 @@ def table_of(polled: Mapping[TopicPartition, tuple[int, list[Stored]]], damaged:
     )
     tables = []
     for (topic, partition), (begin, stored) in polled.items():
-        columns = _columns(stored, partial(damaged, TopicPartition(topic, partition)))
-        if columns is None:
-            continue
-        first = int(np.searchsorted(columns.offsets, begin))
-        columns = columns.slice(first, len(columns))
-        rows = len(columns)
-        names = pa.DictionaryArray.from_arrays(arrow_array(np.zeros(rows, np.int32)), repeated_text(topic, 1))
-        arrays = [
-            names,
-            arrow_array(np.full(rows, partition, np.int32)),
-            arrow_array(columns.offsets),
-            arrow_array(columns.timestamps, schema.field("timestamp").type),
-            columns.keys,
-            columns.values,
-        ]
-        tables.append(pa.Table.from_arrays(arrays, schema=schema))
+        for piece in _pieces(stored, partial(damaged, TopicPartition(topic, partition))):
+            columns = piece.slice(int(np.searchsorted(piece.offsets, begin)), len(piece))
+            rows = len(columns)
+            names = pa.DictionaryArray.from_arrays(arrow_array(np.zeros(rows, np.int32)), repeated_text(topic, 1))
+            arrays = [
+                names,
+                arrow_array(np.full(rows, partition, np.int32)),
+                arrow_array(columns.offsets),
+                arrow_array(columns.timestamps, schema.field("timestamp").type),
+                columns.keys,
+                columns.values,
+            ]
+            tables.append(pa.Table.from_arrays(arrays, schema=schema))
     return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
-def _columns(stored: list[Stored], damaged: Callable[[Stored, Exception], None]) -> Columns | None:
+def _pieces(stored: list[Stored], damaged: Callable[[Stored, Exception], None]) -> list[Columns]:
     """All batches together; where that fails, those before the first that fails by itself."""
-    from coterie.records.columnar import columns_of
+    from coterie.records.columnar import columns_in_pieces
 
-    def together(some: list[Stored]) -> Columns | None:
-        return columns_of([(batch.data, batch.at, batch.header) for batch in some])
+    def together(some: list[Stored]) -> list[Columns]:
+        return list(columns_in_pieces([(batch.data, batch.at, batch.header) for batch in some]))
 
     try:
         return together(stored)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from coterie.pipeline.data_loss import DataLossError
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.range_reader import RangeReader
 from coterie.records.arrow_arrays import arrow_array, repeated_text
-from coterie.records.columnar import Columns, columns_of
+from coterie.records.columnar import Columns, columns_in_pieces, columns_of
 
 CLIENT_ID = "coterie-spark-task"
 
@@ -33,19 +34,17 @@ def _opened(settings: ClientSettings) -> Sockets:
 def read_range(
     r: OffsetRange, settings: ClientSettings, *, with_headers: bool, fail_on_data_loss: bool
 ) -> Iterator[Columns]:
-    """The range's records, a fetch at a time. Faults that pass are waited out for default.api.timeout.ms. Raises KafkaError,
-    DataLossError; CorruptBatchError at once for a batch that cannot be read."""
+    """The range's records, a fetch at a time, or a piece of one that unfolds to very much. Faults that pass are waited out for
+    default.api.timeout.ms. Raises KafkaError, DataLossError; CorruptBatchError at once for a batch that cannot be read."""
     reader, begin = RangeReader(r, settings, _opened(settings)), r.start
     while begin < r.end:
         try:
             for stored in reader.batches():
-                columns = _columns(r, stored, with_headers)
-                if columns is None:
-                    continue
-                first = int(columns.offsets.searchsorted(begin))
-                last = int(columns.offsets.searchsorted(r.end))
-                if last > first:
-                    yield columns.slice(first, last)
+                for columns in _pieces(r, stored, with_headers):
+                    first = int(columns.offsets.searchsorted(begin))
+                    last = int(columns.offsets.searchsorted(r.end))
+                    if last > first:
+                        yield columns.slice(first, last)
             return
         except OffsetOutOfRangeError as error:
             offset = reader.position.fetch_offset
@@ -60,11 +59,11 @@ def read_range(
             reader.seek(begin)
 
 
-def _columns(r: OffsetRange, stored: list[Stored], with_headers: bool) -> Columns | None:
+def _pieces(r: OffsetRange, stored: list[Stored], with_headers: bool) -> Iterator[Columns]:
     """Of all batches together. Raises CorruptBatchError for the first that cannot be read."""
     raw = [(b.data, b.at, b.header) for b in stored]
     try:
-        return columns_of(raw, with_headers=with_headers)
+        yield from columns_in_pieces(raw, with_headers=with_headers)
     except Exception:  # whatever the bytes made a decoder raise
         for batch in raw:
             try:
@@ -118,10 +117,12 @@ def to_arrow(columns: Columns, topic: str, partition: int, schema: pa.Schema) ->
 
 
 def _header_array(columns: Columns, kind: pa.DataType) -> pa.Array:
-    """A record without headers has null, as Spark's Kafka source has it."""
-    import pyarrow.compute as pc  # 40 ms, which a read without headers does without
-
+    """A record without headers has null, as Spark's Kafka source has it; nothing is copied."""
     headers = columns.headers
     if headers is None:
         return pa.nulls(len(columns), kind)
-    return pc.if_else(pc.list_value_length(headers).cast(pa.bool_()), headers, pa.nulls(1, headers.type)[0]).cast(kind)
+    ends: Any = np.frombuffer(headers.buffers()[1], np.int32)[headers.offset : headers.offset + len(headers) + 1]
+    valid = np.packbits(ends[1:] != ends[:-1], bitorder="little")
+    buffers = [pa.py_buffer(valid), pa.py_buffer(ends)]
+    pairs = headers.values if headers.type == kind else headers.values.cast(kind.value_type)
+    return pa.Array.from_buffers(kind, len(headers), buffers, children=[pairs])

@@ -15,7 +15,8 @@ from coterie.pipeline.log_folders import FileRange, file_ranges, partition_folde
 from coterie.pipeline.offsets import from_json
 from coterie.pipeline.option_types import OptionError
 from coterie.pipeline.options import SourceOptions
-from coterie.records.columnar import decode_columns
+from coterie.records.batch import batches
+from coterie.records.columnar import columns_in_pieces
 
 
 class Files(InputPartition):
@@ -57,7 +58,7 @@ class FolderReader(DataSourceReader):
         with_headers = "headers" in self.schema.fieldNames()
         for r in partition.ranges:
             for piece in pieces(r):
-                columns = decode_columns(piece, with_headers=with_headers)
-                if columns is not None:
+                stored = [(piece, at, header) for at, header in batches(piece)]
+                for columns in columns_in_pieces(stored, with_headers=with_headers):
                     first, last = (int(columns.offsets.searchsorted(o)) for o in (partition.first, partition.end))
                     yield to_arrow(columns.slice(first, last), partition.topic, partition.partition, wanted)

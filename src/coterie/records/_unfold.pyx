@@ -6,9 +6,9 @@ Optional: `columnar` does the same with numpy, `walking` in Python, where this w
 length is checked against the end of its record, since the bytes come from outside. The rules are those of `fields`.
 """
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 include "cursor.pxi"
 
@@ -51,8 +51,36 @@ cdef inline int push(Vector* v, const void* source, int64_t size) except -1 nogi
     return 0
 
 
-cdef bytes taken(Vector* v):
-    return (<char*>v.data)[:v.size] if v.size else b""
+cdef int fill(Vector* v, const void* source, int64_t size, int64_t times) except -1:
+    """The same element so many times."""
+    cdef int64_t i
+    reserve(v, size * times)
+    for i in range(times):
+        memcpy(v.data + v.size + i * size, source, size)
+    v.size += size * times
+    return 0
+
+
+cdef class Memory:
+    """A vector's bytes, without a copy of them; freed with the last view."""
+
+    cdef Vector held
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.held.data, self.held.size, 1, flags)
+
+    def __dealloc__(self):
+        free(self.held.data)
+
+
+cdef object taken(Vector* v):
+    """A memoryview; the vector is empty then."""
+    if v.size == 0:
+        return memoryview(b"")
+    memory = Memory()
+    memory.held = v[0]
+    v.data, v.size, v.room = NULL, 0, 0
+    return memoryview(memory)
 
 
 cdef inline int64_t big(const uint8_t* p, int size) noexcept nogil:
@@ -68,29 +96,50 @@ cdef inline int64_t big(const uint8_t* p, int size) noexcept nogil:
 cdef struct Blobs:
     Vector offsets
     Vector data
-    Vector valid  # one byte an element
+    Vector valid  # one byte an element, from the first null on
     int64_t nulls
 
 
+cdef inline int64_t elements(Blobs* b) noexcept nogil:
+    return b.offsets.size // 4 - 1
+
+
+cdef int add_null(Blobs* b) except -1 nogil:
+    cdef int64_t before = elements(b)
+    cdef uint8_t valid = 0
+    if b.nulls == 0:
+        reserve(&b.valid, before)
+        memset(b.valid.data, 1, before)
+        b.valid.size = before
+    b.nulls += 1
+    return push(&b.valid, &valid, 1)
+
+
+cdef int make_room(Blobs* b, int64_t elements, int64_t size) except -1 nogil:
+    """For so many more elements, of ``size`` bytes in all."""
+    reserve(&b.offsets, 4 * elements)
+    return reserve(&b.data, size)
+
+
 cdef inline int blob(Cursor* c, Blobs* into) except -1 nogil:
-    """As `skip`, and the bytes are kept."""
+    """As `skip`, and the bytes are kept, where there is room for them."""
     cdef const uint8_t* start
     cdef int64_t size
     cdef uint8_t valid = 1
-    cdef int32_t end
     if not skip(c, &size):
         return 0
     if size < 0:
-        valid = 0
-        into.nulls += 1
+        add_null(into)
     elif into.data.size + size > MAX_BYTES:
         with gil:
             raise OverflowError("more than 2 GiB of keys or values in one go")
     else:
-        push(&into.data, c.at - size, size)
-    push(&into.valid, &valid, 1)
-    end = <int32_t>into.data.size
-    push(&into.offsets, &end, 4)
+        memcpy(into.data.data + into.data.size, c.at - size, size)
+        into.data.size += size
+        if into.nulls:
+            push(&into.valid, &valid, 1)
+    (<int32_t*>(into.offsets.data + into.offsets.size))[0] = <int32_t>into.data.size
+    into.offsets.size += 4
     return 1
 
 
@@ -169,7 +218,7 @@ cdef bytes bits(Vector* valid):
 
 
 cdef class Unfolder:
-    """Takes batches with `add`; the buffers are then read from its methods."""
+    """Takes batches with `add`; each buffer is then taken from it by its method, once."""
 
     cdef Vector _offsets, _times, _types, _producers, _header_ends
     cdef Blobs _keys, _values, _names, _header_values
@@ -212,6 +261,8 @@ cdef class Unfolder:
         cdef int attributes
         if end > len(data):
             end = len(data)
+        if at < end:
+            reserve(&self._values.data, end - at)  # most of it, where nothing is compressed
         while at + HEADER <= end:
             length = big(raw + at + 8, 4)
             if length < HEADER - 12:
@@ -250,6 +301,10 @@ cdef class Unfolder:
             raise ValueError("a batch claims more records than it has bytes")
         whole.at = body
         whole.end = body + size
+        fill(&self._types, &kind, 4, records)
+        fill(&self._producers, &producer, 8, records)
+        make_room(&self._keys, records, size)
+        make_room(&self._values, records, size)
         reserve(&self._offsets, records * 8)
         reserve(&self._times, records * 8)
         with nogil:
@@ -262,13 +317,13 @@ cdef class Unfolder:
                 if not varlong(&c, &delta):
                     return self._damaged()
                 value = max_time if kind else java_sum(base_time, delta)
-                push(&self._times, &value, 8)
+                (<int64_t*>(self._times.data + self._times.size))[0] = value
+                self._times.size += 8
                 if not varint(&c, &delta):
                     return self._damaged()
                 value = java_sum(base_offset, delta)
-                push(&self._offsets, &value, 8)
-                push(&self._types, &kind, 4)
-                push(&self._producers, &producer, 8)
+                (<int64_t*>(self._offsets.data + self._offsets.size))[0] = value
+                self._offsets.size += 8
                 if not blob(&c, &self._keys) or not blob(&c, &self._values):
                     return self._damaged()
                 if self._with_headers:
@@ -286,6 +341,8 @@ cdef class Unfolder:
         cdef Cursor named
         if not varint(c, &many) or many < 0 or many > c.end - c.at:
             return self._damaged()
+        make_room(&self._names, many, c.end - c.at)
+        make_room(&self._header_values, many, c.end - c.at)
         for i in range(many):
             named = c[0]
             if not varint(&named, &size) or size < 0:
@@ -294,7 +351,7 @@ cdef class Unfolder:
                 return self._damaged()
         if c.at != c.end:
             return self._damaged()
-        end = <int32_t>self._names.valid.size
+        end = <int32_t>elements(&self._names)
         push(&self._header_ends, &end, 4)
         return 0
 

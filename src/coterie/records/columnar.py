@@ -8,7 +8,7 @@ keeps every second.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +17,18 @@ import pyarrow as pa
 
 from coterie.records import compiled
 from coterie.records.arrow_arrays import arrow_array
-from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchError, BatchHeader, batches, payload
+from coterie.records.batch import MAGIC, TIMESTAMP_TYPE_BIT, BatchError, BatchHeader, batches, payload
 from coterie.records.compiled import COMPILED as COMPILED
 from coterie.records.compression import decompress
 from coterie.records.fields import decode_headers
 from coterie.records.varints import record_bounds, varints, varlongs
 
 if TYPE_CHECKING:
-    from coterie.records.compiled import Unfolder
+    from coterie.records._unfold import Blobs
 
+PIECE_BYTES = 16 * 1024 * 1024
+_WITHOUT_BOUND = 2**63
+_COLUMN_BYTES = 2**31 - 1  # what the offsets of a binary array can count
 _PADDING = bytes(16)  # varints near the end may be looked at past it
 HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -70,7 +73,7 @@ def unfold(data: bytes, *, with_headers: bool = False) -> tuple[Columns | None, 
     """The same, and where the control batches begin."""
     if not COMPILED:
         headers = list(batches(data))
-        stored = [(data, at, h) for at, h in headers if not h.is_control]
+        stored = [(data, at, h) for at, h in headers]
         return columns_of(stored, with_headers=with_headers), [at for at, h in headers if h.is_control]
     unfolder = compiled.Unfolder(decompress, with_headers)
     try:
@@ -80,27 +83,69 @@ def unfold(data: bytes, *, with_headers: bool = False) -> tuple[Columns | None, 
         raise BatchError(f"a batch cannot be read: {error}") from error
 
 
-def columns_of(stored: Sequence[Stored], *, with_headers: bool = False) -> Columns | None:
-    """All records of these batches; None if there are none. Raises BatchError, CompressionError."""
-    stored = [batch for batch in stored if batch[2].record_count]  # compaction leaves batches without records
-    if not stored:
-        return None
+def columns_of(stored: Iterable[Stored], *, with_headers: bool = False) -> Columns | None:
+    """All records of these batches; None if there are none. Raises BatchError."""
+    return next(columns_in_pieces(stored, with_headers=with_headers, piece_bytes=_WITHOUT_BOUND), None)
+
+
+def columns_in_pieces(
+    stored: Iterable[Stored], *, with_headers: bool = False, piece_bytes: int = PIECE_BYTES
+) -> Iterator[Columns]:
+    """All records of these batches, in order. A piece ends with the batch by which its records have ``piece_bytes``: a fetch of
+    some megabytes may unfold to more than an Arrow column can hold. Raises BatchError."""
+    piece, first_offset = _piece(with_headers), -1
     try:
-        if not COMPILED:
-            headers = [header for _, _, header in stored]
-            return _columns([payload(*batch) for batch in stored], headers, with_headers)
-        unfolder = compiled.Unfolder(decompress, with_headers)
         for data, at, header in stored:
-            unfolder.add(data, at, at + header.size)
-        return _taken(unfolder, with_headers)
+            if header.magic != MAGIC:
+                raise ValueError(f"a batch of version {header.magic}")
+            if header.is_control or not header.record_count:
+                continue  # compaction leaves batches without records
+            if not piece.size_bytes:
+                first_offset = header.base_offset
+            piece.add(data, at, header)
+            if piece.size_bytes >= piece_bytes:
+                columns, piece = piece.columns(), _piece(with_headers)
+                if columns is not None:
+                    yield columns
+        columns = piece.columns()
+        if columns is not None:
+            yield columns
     except (ValueError, IndexError, OverflowError) as error:
-        raise BatchError(f"a batch from offset {stored[0][2].base_offset} on cannot be read: {error}") from error
+        raise BatchError(f"a batch from offset {first_offset} on cannot be read: {error}") from error
+
+
+def _piece(with_headers: bool) -> _Unfolded | _Bodies:
+    return _Unfolded(with_headers) if COMPILED else _Bodies(with_headers)
 
 
 # -- compiled -----------------------------------------------------------------------------------------------------------
 
 
-def _taken(unfolder: Unfolder, with_headers: bool) -> Columns | None:
+class _Unfolded:
+    """Batches that are decoded as they are added; ``size_bytes`` counts their records uncompressed."""
+
+    def __init__(self, with_headers: bool) -> None:
+        self.size_bytes = 0
+        self._with_headers = with_headers
+        uncompressed_bytes: list[int] = []
+
+        def counted(codec: int, body: bytes) -> bytes:
+            uncompressed = decompress(codec, body)
+            uncompressed_bytes.append(len(uncompressed))
+            return uncompressed
+
+        self._uncompressed_bytes = uncompressed_bytes
+        self._unfolder = compiled.Unfolder(counted, with_headers)
+
+    def add(self, data: bytes, at: int, header: BatchHeader) -> None:
+        self._unfolder.add(data, at, at + header.size)
+        self.size_bytes += self._uncompressed_bytes.pop() if self._uncompressed_bytes else header.size
+
+    def columns(self) -> Columns | None:
+        return _taken(self._unfolder, self._with_headers)
+
+
+def _taken(unfolder: compiled.Unfolder, with_headers: bool) -> Columns | None:
     if not unfolder.count:
         return None
     return Columns(
@@ -114,13 +159,13 @@ def _taken(unfolder: Unfolder, with_headers: bool) -> Columns | None:
     )
 
 
-def _array(kind: pa.DataType, buffers: tuple[int, bytes | None, bytes, bytes]) -> pa.Array:
+def _array(kind: pa.DataType, buffers: Blobs) -> pa.Array:
     nulls, valid, offsets, data = buffers
     parts = [None if valid is None else pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.Array.from_buffers(kind, len(offsets) // 4 - 1, parts, nulls)
 
 
-def _headers_taken(unfolder: Unfolder) -> pa.Array:
+def _headers_taken(unfolder: compiled.Unfolder) -> pa.Array:
     ends, names, values = unfolder.headers()
     keys = _array(pa.string(), names)
     try:
@@ -136,7 +181,28 @@ def _headers_taken(unfolder: Unfolder) -> pa.Array:
 # -- numpy --------------------------------------------------------------------------------------------------------------
 
 
+class _Bodies:
+    """As `_Unfolded`, decoded all at once."""
+
+    def __init__(self, with_headers: bool) -> None:
+        self.size_bytes = 0
+        self._with_headers = with_headers
+        self._bodies: list[bytes] = []
+        self._headers: list[BatchHeader] = []
+
+    def add(self, data: bytes, at: int, header: BatchHeader) -> None:
+        body = payload(data, at, header)
+        self._bodies.append(body)
+        self._headers.append(header)
+        self.size_bytes += len(body)
+
+    def columns(self) -> Columns | None:
+        return _columns(self._bodies, self._headers, self._with_headers) if self._bodies else None
+
+
 def _columns(bodies: list[bytes], headers: list[BatchHeader], with_headers: bool) -> Columns:
+    if sum(map(len, bodies)) > _COLUMN_BYTES:
+        raise OverflowError("more than 2 GiB of records in one go")
     body = b"".join([*bodies, _PADDING])
     counts = [h.record_count for h in headers]
     starts, record_ends = record_bounds(bodies, counts)
