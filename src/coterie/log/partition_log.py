@@ -88,7 +88,7 @@ class PartitionLog(LogState):
         `Producers.check`. Raises Refusal with Kafka's code, `RecordsRefused` where it is for single records, or OSError."""
         header = checked_header(data, self.config, header)
         batch, header = prepared(data, header, self.config, now_ms)
-        if header.size > self.config.segment_bytes:
+        if len(batch) > self.config.segment_bytes:
             raise Refusal(ErrorCode.RECORD_LIST_TOO_LARGE)
         if header.producer_id >= 0:
             seen = self.producers.check(header, anew=anew)

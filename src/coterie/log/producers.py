@@ -79,7 +79,7 @@ class Producers:
                 raise Refusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a new epoch must begin with sequence 0")
             return None
         for seen in producer.batches:
-            if (seen.first_sequence, seen.last_sequence) == (header.base_sequence, header.last_sequence):
+            if seen.first_sequence == header.base_sequence and seen.last_sequence == header.last_sequence:
                 return seen
         last = producer.last_sequence
         if header.base_sequence != (0 if last == _MAX_SEQUENCE else last + 1):
