@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pytest
 
-from coterie.client import ConfigError, Consumer, GroupMembershipOperation
+from coterie.client import ConfigError, Consumer, GroupMembershipOperation, RebalanceListener, TopicPartition
 from coterie.client.blocking import BlockingConsumer
 from coterie.testing import LocalBroker
 from tests.awaiting import until_in_thread
@@ -133,3 +133,21 @@ def test_the_blocking_consumer(broker: LocalBroker) -> None:
     until_in_thread(lambda: owns_later_than(generation), "a generation more")
     one.close(group_membership_operation=LEAVE)
     assert broker.members("g") == {}
+
+
+def test_an_unsubscribe_whose_listener_raises_assigns_nothing_any_more(broker: LocalBroker) -> None:
+    class Raising(RebalanceListener):
+        def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
+            raise LookupError("no such store")
+
+    async def story() -> None:
+        async with member(broker) as consumer:
+            await settled(consumer, 2)
+            consumer.subscribe(["t"], Raising())
+            with pytest.raises(LookupError, match="no such store"):
+                await consumer.unsubscribe()
+            assert consumer.assignment() == set()
+            assert broker.members("g") == {}
+            await consumer.assign([("t", 0)])
+
+    asyncio.run(story())

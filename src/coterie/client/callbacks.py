@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable
 
@@ -13,6 +14,8 @@ from coterie.client.types import PartitionLike, TopicPartition
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import Assigned, Revoke
+
+LAST_S = 0.1  # for a LeaveGroup whose time is over already
 
 
 class Callbacks:
@@ -66,17 +69,21 @@ class Callbacks:
     async def leave(
         self, membership: Membership, reason: str, operation: GroupMembershipOperation, timeout_s: float
     ) -> None:
-        """The last automatic commit and the last callback, then the membership ends; raises what the listener raised."""
+        """The last automatic commit and the last callback, then the membership ends; raises what the listener raised. It ends
+        too where the caller is cancelled, who then waits no more than LAST_S for the coordinator."""
         partitions, deadline_s = list(self._fetcher.positions), time.monotonic() + timeout_s
         is_member = membership.machine.generation >= 0
         membership.prepare_leave()
-        if is_member:
-            await self._auto_commit.now(timeout_s)
         try:
+            if is_member:
+                await self._auto_commit.now(timeout_s)
             if partitions:
                 await self.notify(partitions, lost=not is_member)
+        except asyncio.CancelledError:
+            deadline_s = 0
+            raise
         finally:
-            await membership.leave(reason, max(deadline_s - time.monotonic(), 0.1), operation)
+            await membership.leave(reason, max(deadline_s - time.monotonic(), LAST_S), operation)
 
     async def _assigned(self, effect: Assigned, membership: Membership) -> None:
         self.rebalanced_s = time.monotonic()

@@ -156,10 +156,12 @@ class Consumer(ConsumerPositions, Generic[K, V]):
     async def unsubscribe(self) -> None:
         """Gives everything up and leaves the group; then another `subscribe` or `assign` is possible."""
         self._loop.require_open()
-        await self._leave("the consumer unsubscribed", self._cluster.timeout_s)
-        self._fetcher.assign(())
-        self._fetcher.subscribe(None)
-        self._assigned_by_user = False
+        try:
+            await self._leave("the consumer unsubscribed", self._cluster.timeout_s)
+        finally:
+            self._fetcher.assign(())
+            self._fetcher.subscribe(None)
+            self._assigned_by_user = False
 
     async def assign(self, partitions: Iterable[PartitionLike]) -> None:
         """Reads these partitions, without membership: from the committed offset, else by auto.offset.reset. What was read of

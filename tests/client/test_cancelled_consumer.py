@@ -1,0 +1,270 @@
+"""Each call of a consumer is cancelled at each of its awaits. Then the consumer works on: no record is left out or returned
+twice, no commit goes astray, and a membership that is given up is over."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any
+
+import pytest
+
+from coterie.client import Consumer, RebalanceListener, TopicPartition
+from coterie.testing import LocalBroker
+from tests.awaiting import until
+from tests.client.cancelling import Cancelled, at_every_await
+from tests.client.group import QUICK
+
+_NUMBERS = itertools.count()
+RECORDS = 5
+PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
+
+
+class SlowListener(RebalanceListener):
+    async def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+
+class Reader:
+    """A consumer, of a group and a topic of its own for each story; the topic has two partitions, and the first has the records
+    0, 1, ... RECORDS - 1. ``values``: those of the records that were returned."""
+
+    def __init__(self, broker: LocalBroker, protocol: str = "classic", **settings: object) -> None:
+        self.broker, self.name = broker, f"t{next(_NUMBERS)}"
+        broker.create_topic(self.name, 2)
+        self.first, self.second = TopicPartition(self.name, 0), TopicPartition(self.name, 1)
+        self.produce(*range(RECORDS))
+        group = {"bootstrap.servers": broker.bootstrap_servers, "group.id": self.name, "group.protocol": protocol}
+        quick = {key: value for key, value in QUICK.items() if protocol == "classic" or key != "heartbeat.interval.ms"}
+        more = {key.replace("_", "."): value for key, value in settings.items()}
+        self.consumer: Consumer[bytes, bytes] = Consumer(group | quick | more)
+        self.values: list[int] = []
+
+    def produce(self, *values: int) -> None:
+        self.broker.produce(self.name, *(b"%d" % value for value in values), partition=0)
+
+    async def poll(self, most: int | None = None) -> None:
+        for records in (await self.consumer.poll(50, most)).values():
+            self.values += [int(record.value or b"") for record in records]
+
+    async def read(self, count: int) -> list[int]:
+        """Polls until so many values have come; returns them all."""
+        while len(self.values) < count:
+            await self.poll()
+        return self.values
+
+    async def join(self) -> None:
+        self.consumer.subscribe([self.name])
+        while len(self.consumer.assignment()) < 2:
+            await self.poll()
+
+    async def close(self) -> None:
+        """Nothing is left behind: no task, no thread, no member."""
+        await self.consumer.close()
+        await until(lambda: asyncio.all_tasks() == {asyncio.current_task()}, asyncio.all_tasks)
+        await until(lambda: not any(t.name == "coterie-heartbeat" for t in threading.enumerate()), threading.enumerate)
+        assert self.broker.members(self.name) == {}
+
+    def committed(self) -> int:
+        return self.broker.committed(self.name).get(self.first, -1)
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("is_auto", [True, False])
+def test_the_poll_that_joins(coterie_broker: LocalBroker, protocol: str, is_auto: bool) -> None:
+    async def story(cancelled: Cancelled) -> None:
+        reader = Reader(coterie_broker, protocol, enable_auto_commit=is_auto)
+
+        async def poll() -> None:
+            while not reader.values:
+                await reader.poll(2)
+
+        reader.consumer.subscribe([reader.name])
+        await cancelled.during(poll())
+        assert await reader.read(RECORDS) == list(range(RECORDS))
+        if not is_auto:
+            await reader.consumer.commit()
+        await reader.close()
+        assert reader.committed() == RECORDS
+
+    assert at_every_await(story) > 0
+
+
+@pytest.mark.parametrize("as_arrow", [True, False])
+def test_a_poll(coterie_broker: LocalBroker, as_arrow: bool) -> None:
+    async def story(cancelled: Cancelled) -> None:
+        reader = Reader(coterie_broker)
+        await reader.join()
+        await reader.read(RECORDS)
+        reader.produce(*range(RECORDS, 9))
+
+        async def poll() -> None:
+            while len(reader.values) == RECORDS:
+                if as_arrow:
+                    table = await reader.consumer.poll_arrow(200)
+                    reader.values += [int(value) for value in table["value"].to_pylist()]
+                else:
+                    await reader.poll(2)
+
+        await cancelled.during(poll())
+        assert await reader.read(9) == list(range(9))
+        await reader.close()
+        assert reader.committed() == 9
+
+    assert at_every_await(story) > 0
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("name", ["commit", "commit given offsets", "wait for an asynchronous commit"])
+def test_a_commit(coterie_broker: LocalBroker, protocol: str, name: str) -> None:
+    """It may be made or not, but never after a later one."""
+
+    async def story(cancelled: Cancelled) -> None:
+        reader = Reader(coterie_broker, protocol, enable_auto_commit=False)
+        await reader.join()
+        await reader.read(RECORDS)
+        consumer = reader.consumer
+        if name.startswith("wait"):
+            consumer.pause(consumer.assignment())
+            consumer.commit_async({reader.first: 1})
+        await cancelled.during(consumer.commit({reader.first: 2}, 5_000) if "given" in name else consumer.commit())
+        assert cancelled.is_due or reader.committed() == (2 if "given" in name else RECORDS)
+        await consumer.commit({reader.first: 3})
+        assert reader.committed() == 3
+        assert await consumer.committed([reader.first]) == {reader.first: 3}
+        await reader.close()
+        assert reader.committed() == 3
+
+    assert at_every_await(story) > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("committed", 3), ("end_offsets", RECORDS), ("beginning_offsets", 0), ("offsets_for_times", 0)],
+)
+def test_a_lookup_of_offsets(coterie_broker: LocalBroker, name: str, expected: int) -> None:
+    async def story(cancelled: Cancelled) -> None:
+        reader = Reader(coterie_broker)
+        await reader.consumer.commit({reader.first: 3})
+        call: Callable[[Any], Awaitable[object]] = getattr(reader.consumer, name)
+        asked = {reader.first: 0} if name == "offsets_for_times" else [reader.first]
+        await cancelled.during(call(asked))
+        assert await call(asked) == {reader.first: expected}
+        await reader.close()
+
+    assert at_every_await(story) > 0
+
+
+@pytest.mark.parametrize(("name", "expected"), [("seek_to_beginning", 0), ("seek_to_end", RECORDS)])
+def test_a_seek(coterie_broker: LocalBroker, name: str, expected: int) -> None:
+    """The position is that of before, or the new one."""
+
+    async def story(cancelled: Cancelled) -> None:
+        reader = Reader(coterie_broker)
+        await reader.join()
+        reader.consumer.seek(reader.first, 2)
+        reader.values.clear()
+        await cancelled.during(getattr(reader.consumer, name)([reader.first]))
+        position = reader.consumer.position(reader.first)
+        assert position == expected or (cancelled.is_due and position == 2)
+        reader.produce(RECORDS)
+        assert await reader.read(RECORDS + 1 - position) == list(range(position, RECORDS + 1))
+        await reader.close()
+
+    assert at_every_await(story) > 0
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_assign(coterie_broker: LocalBroker, is_first: bool) -> None:
+    """The partitions are assigned; what was read of those before is committed."""
+
+    async def story(cancelled: Cancelled) -> None:
+        reader = Reader(coterie_broker)
+        if not is_first:
+            await reader.consumer.assign([reader.first])
+            await reader.read(RECORDS)
+        coterie_broker.produce(reader.name, b"100", partition=1)
+        wanted = reader.first if is_first else reader.second
+        await cancelled.during(reader.consumer.assign([wanted]))
+        assert reader.consumer.assignment() == {wanted}
+        expected = list(range(RECORDS)) if is_first else [*range(RECORDS), 100]
+        assert await reader.read(len(expected)) == expected
+        if not is_first:
+            await until(lambda: reader.committed() == RECORDS, reader.committed)
+        await reader.close()
+
+    assert at_every_await(story) > 0
+
+
+# -- the end of a membership ------------------------------------------------------------------------------------------------
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("listener", [None, SlowListener()], ids=["no listener", "slow listener"])
+def test_an_unsubscribe(coterie_broker: LocalBroker, protocol: str, listener: RebalanceListener | None) -> None:
+    """Nothing is assigned any more, and the group is left; another subscription or assignment is possible."""
+
+    async def story(cancelled: Cancelled) -> None:
+        reader = Reader(coterie_broker, protocol)
+        await reader.join()
+        reader.consumer.subscribe([reader.name], listener)
+        await reader.read(RECORDS)
+        await cancelled.during(reader.consumer.unsubscribe())
+        assert reader.consumer.assignment() == set()
+        assert reader.consumer.subscription() == set()
+        await until(lambda: not coterie_broker.members(reader.name), "the group is left")
+        await reader.consumer.assign([reader.first])
+        reader.consumer.seek(reader.first, 1)
+        assert await reader.read(2 * RECORDS - 1) == [*range(RECORDS), *range(1, RECORDS)]
+        await reader.consumer.unsubscribe()
+        await reader.join()
+        await reader.close()
+
+    assert at_every_await(story) > 0
+
+
+def test_an_unsubscribe_from_an_assignment(coterie_broker: LocalBroker) -> None:
+    async def story(cancelled: Cancelled) -> None:
+        reader = Reader(coterie_broker)
+        await reader.consumer.assign([reader.first])
+        await reader.read(RECORDS)
+        await cancelled.during(reader.consumer.unsubscribe())
+        assert reader.consumer.assignment() == set()
+        await reader.join()
+        await reader.close()
+
+    assert at_every_await(story) > 0
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("listener", [None, SlowListener()], ids=["no listener", "slow listener"])
+def test_a_close(coterie_broker: LocalBroker, protocol: str, listener: RebalanceListener | None) -> None:
+    """The group is left, and no heartbeat goes out any more."""
+
+    async def story(cancelled: Cancelled) -> None:
+        reader = Reader(coterie_broker, protocol)
+        await reader.join()
+        reader.consumer.subscribe([reader.name], listener)
+        await reader.read(RECORDS)
+        await cancelled.during(reader.consumer.close())
+        await until(lambda: not coterie_broker.members(reader.name), "the group is left")
+        await reader.close()
+        assert cancelled.is_due or reader.committed() == RECORDS
+
+    assert at_every_await(story) > 0
+
+
+@PROTOCOLS
+def test_a_close_while_the_group_is_being_joined(coterie_broker: LocalBroker, protocol: str) -> None:
+    async def story(cancelled: Cancelled) -> None:
+        reader = Reader(coterie_broker, protocol)
+        reader.consumer.subscribe([reader.name])
+        await reader.poll()
+        await cancelled.during(reader.consumer.close())
+        await until(lambda: not coterie_broker.members(reader.name), "the group is left")
+        await reader.close()
+
+    assert at_every_await(story) >= 0
