@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.journal import FIELDS, JournalLine, json_of_lines
+from coterie.journal import FIELDS, JournalLine, cause_json
 
 OF_COORDINATORS = ("coordinator", "coordinator_from", "coordinator_epoch", "loaded_groups", "load_ms")
 texts, counts = st.text(max_size=20), st.integers(-1, 2**63)
@@ -53,12 +53,16 @@ def test_a_line_is_written_as_a_generic_encoder_would(line: JournalLine) -> None
     assert JournalLine.from_json(line.to_json()) == line
 
 
-@given(st.lists(lines, max_size=3), st.lists(causes, min_size=2, max_size=2), st.lists(st.integers(0, 1), max_size=9))
-def test_lines_with_the_same_causes_are_written_as_each_would_be(
-    some: list[JournalLine], alternatives: list[list[dict[str, str]]], choices: list[int]
+@given(lines, st.sampled_from(["member_left", "tombstone"]), texts, texts, st.none() | texts, st.none() | texts)
+def test_causes_written_before_are_those_of_the_line(
+    line: JournalLine, kind: str, member_id: str, client_id: str, instance_id: str | None, reason: str | None
 ) -> None:
-    several = [replace(line, causes=alternatives[choice]) for line in some for choice in choices]
-    assert json_of_lines(several) == [line.to_json() for line in several]
+    cause = {"member_id": member_id, "client_id": client_id, "group_instance_id": instance_id, "reason": reason}
+    cause_fields = {"kind": kind} | {name: text for name, text in cause.items() if text}
+    written = cause_json(kind, member_id, client_id, instance_id, reason)
+    assert written == json.dumps(cause_fields, separators=(",", ":"))
+    assert line.to_json(f"{written},{written}") == replace(line, causes=[cause_fields] * 2).to_json()
+    assert line.to_json("") == replace(line, causes=[]).to_json()
 
 
 def test_every_field_has_a_meaning() -> None:

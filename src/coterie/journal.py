@@ -7,7 +7,6 @@ is left out; FIELDS gives the meaning of each.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import field
 from typing import Any
 
@@ -89,7 +88,7 @@ CAUSES = {
 
 _OF_COORDINATORS = ("coordinator", "coordinator_from", "coordinator_epoch", "loaded_groups", "load_ms")
 _encode = json.JSONEncoder(separators=(",", ":")).encode
-_quote = json.encoder.encode_basestring_ascii
+quote = json.encoder.encode_basestring_ascii
 
 
 @dataclass(slots=True)
@@ -120,24 +119,19 @@ class JournalLine:
     load_ms: int | None = None
     owners: dict[str, dict[str, list[int]]] | None = None
 
-    def to_json(self) -> str:
-        """The line, its fields in their order."""
-        return self._json(_causes_json(self.causes))
-
-    def _json(self, causes: str) -> str:
-        """Written out, because a rebalance makes several lines: a generic encoder takes four times as long."""
-        text = (
-            f'{{"time_ms":{self.time_ms},"group":{_quote(self.group)},"generation":{self.generation},"event":'
-            f'{_quote(self.event)},"state_from":{_quote(self.state_from)},"state_to":{_quote(self.state_to)}{causes}'
-        )
+    def to_json(self, causes: str | None = None) -> str:
+        """The line, its fields in their order; ``causes``: their JSON, where it is known, as for `causes_json`. Written out: a
+        generic encoder takes four times as long."""
+        text = line_start(self.time_ms, self.group, self.generation, self.event, self.state_from, self.state_to)
+        text += causes_json(",".join([_object(cause) for cause in self.causes]) if causes is None else causes)
         if self.leader is not None:
-            text += f',"leader":{_quote(self.leader)}'
+            text += f',"leader":{quote(self.leader)}'
         if self.protocol is not None:
-            text += f',"protocol":{_quote(self.protocol)}'
+            text += f',"protocol":{quote(self.protocol)}'
         if self.members is not None:
             text += f',"members":{self.members}'
         if self.member is not None:
-            text += f',"member":{_quote(self.member)}'
+            text += f',"member":{quote(self.member)}'
         if self.member_epoch is not None:
             text += f',"member_epoch":{self.member_epoch}'
         if self.join_ms is not None:
@@ -201,22 +195,41 @@ _OPTIONAL: dict[str, type] = dict.fromkeys(
 _OPTIONAL |= {"causes": list, "moved": list, "leader": str, "protocol": str, "member": str, "owners": dict}
 
 
-def json_of_lines(lines: Iterable[JournalLine]) -> list[str]:
-    """The `to_json` of each. Causes that several lines in a row have, as those of a rebalance do, are encoded once."""
-    texts, causes, encoded = list[str](), list[dict[str, str]](), ""
-    for line in lines:
-        if line.causes != causes:
-            causes, encoded = line.causes, _causes_json(line.causes)
-        texts.append(line._json(encoded))
-    return texts
+def line_start(time_ms: int, group: str, generation: int, event: str, state_from: str, state_to: str) -> str:
+    """The JSON of the fields that every line has, which come first."""
+    return (
+        f'{{"time_ms":{time_ms},"group":{quote(group)},"generation":{generation},"event":{quote(event)},'
+        f'"state_from":{quote(state_from)},"state_to":{quote(state_to)}'
+    )
 
 
-def _causes_json(causes: list[dict[str, str]]) -> str:
-    return f',"causes":[{",".join([_object(cause) for cause in causes])}]' if causes else ""
+def causes_json(causes: str) -> str:
+    """The JSON of the field that comes next; ``causes``: its objects, with commas between them."""
+    return f',"causes":[{causes}]' if causes else ""
+
+
+def cause_json(
+    kind: str,
+    member_id: str,
+    client_id: str = "",
+    group_instance_id: str | None = None,
+    reason: str | None = None,
+) -> str:
+    """The JSON of a cause; what is empty is left out."""
+    text = f'{{"kind":{quote(kind)}'
+    if member_id:
+        text += f',"member_id":{quote(member_id)}'
+    if client_id:
+        text += f',"client_id":{quote(client_id)}'
+    if group_instance_id:
+        text += f',"group_instance_id":{quote(group_instance_id)}'
+    if reason:
+        text += f',"reason":{quote(reason)}'
+    return text + "}"
 
 
 def _object(texts: dict[str, str]) -> str:
-    return f"{{{','.join([f'{_quote(name)}:{_quote(text)}' for name, text in texts.items()])}}}"
+    return f"{{{','.join([f'{quote(name)}:{quote(text)}' for name, text in texts.items()])}}}"
 
 
 def _is_text(cause: dict[str, Any]) -> bool:

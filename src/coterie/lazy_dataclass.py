@@ -64,6 +64,9 @@ def _init_at_first_use() -> Callable[..., None]:
     return __init__
 
 
+_EMPTY: dict[object, str] = {list: "[]", dict: "{}"}  # a display takes half the time of a call
+
+
 def constructor(cls: Any) -> Callable[..., None]:
     """The `__init__` that the standard decorator would compile."""
     is_frozen = cls.__setattr__ is _refuse_set
@@ -78,7 +81,8 @@ def constructor(cls: Any) -> Callable[..., None]:
         elif f.default_factory is not dataclasses.MISSING:
             scope[default] = f.default_factory
             parameters.append(f"{f.name}=LEFT_OUT")
-            value = f"{default}() if {f.name} is LEFT_OUT else {f.name}"
+            made_default = _EMPTY.get(f.default_factory, f"{default}()")
+            value = f"{made_default} if {f.name} is LEFT_OUT else {f.name}"
         else:
             parameters.append(f.name)
         body.append(f"    set_field(self, {f.name!r}, {value})" if is_frozen else f"    self.{f.name} = {value}")

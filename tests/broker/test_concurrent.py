@@ -208,7 +208,7 @@ def test_a_journal_that_cannot_be_created_is_reported(
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
 
         monkeypatch.setattr(broker.topics, "journal_topic", refuse)
-        broker.groups.journal._unwritten = [JournalLine(1, "g", 1, "member_joined", "Stable", "Stable")]
+        broker.groups.journal.add([JournalLine(1, "g", 1, "member_joined", "Stable", "Stable")])
         broker.groups.journal.write()
         await stop(broker, clients)
 
@@ -222,10 +222,9 @@ def test_the_lines_of_a_turn_are_journalled_whole_in_several_batches(caplog: pyt
     async def story() -> None:
         broker, clients = await serving()
         count = 12_000
-        broker.groups.journal._unwritten = [
-            JournalLine(1, f"g{n}", 1, "member_joined", "Stable", "Stable") for n in range(count)
-        ]
-        broker.groups.journal._unwritten[7].moved = [{"topic": "x" * 100, "partition": n} for n in range(1_000)]
+        lines = [JournalLine(1, f"g{n}", 1, "member_joined", "Stable", "Stable") for n in range(count)]
+        lines[7].moved = [{"topic": "x" * 100, "partition": n} for n in range(1_000)]
+        broker.groups.journal.add(lines)
         broker.groups.journal.write()
         (partition,) = broker.topics.journal_topic().partitions
         assert partition.log.end_offset == count

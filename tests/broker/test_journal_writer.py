@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,6 +20,8 @@ from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbea
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from coterie.wire.messages.leave_group import LeaveGroupRequest
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+CLIENT = 'c"ä'
 
 
 class OneTurn:
@@ -40,7 +43,7 @@ class OneTurn:
 
     def submit(self, command: Command, member_id: str, version: int = 3) -> None:
         self.now_ms += 1
-        ctx = Context(self.now_ms, member_id, member_id, version, "c", "/h")
+        ctx = Context(self.now_ms, member_id, member_id, version, CLIENT, "/h")
         drive(self.shard, self.shard.submit(command, ctx), lambda decisions: None, self._kept)
 
     def _kept(self, decision: Decision, steps: list[Step]) -> None:
@@ -64,7 +67,7 @@ def test_lines_made_at_the_end_of_a_turn_are_those_made_at_once(loads: bool) -> 
     turn.writers[0].listeners.append(at_once.append)
     turn.submit(_join("g"), "one")
     turn.submit(_join("h"), "two")
-    turn.submit(LeaveGroupRequest("g", "c-one"), "", 2)
+    turn.submit(LeaveGroupRequest("g", f"{CLIENT}-one"), "", 2)
     if loads:
         for writer in turn.writers:
             for group in turn.shard.every_group():
@@ -72,14 +75,16 @@ def test_lines_made_at_the_end_of_a_turn_are_those_made_at_once(loads: bool) -> 
     for epoch in (0, 1):  # the group becomes one of the consumer protocol
         beat = ConsumerGroupHeartbeatRequest("g", "three", epoch, None, None, 10_000, ["t"], topic_partitions=[])
         turn.submit(beat, "", 1)
-    shares = [SyncGroupRequestAssignment("c-two", b"")]
-    turn.submit(SyncGroupRequest("h", 1, "c-two", assignments=shares), "")
-    turn.submit(LeaveGroupRequest("h", "c-two"), "", 2)
+    shares = [SyncGroupRequestAssignment(f"{CLIENT}-two", b"")]
+    turn.submit(SyncGroupRequest("h", 1, f"{CLIENT}-two", assignments=shares), "")
+    turn.submit(LeaveGroupRequest("h", f"{CLIENT}-two"), "", 2)
     assert len(turn.due) == 2, "one write of each writer for the turn"
     turn.end()
     first, second = turn.written
     assert first == second
     assert [line.to_json().encode() for line in at_once] == [value for _, _, value, _ in first]
+    generic = [json.dumps(json.loads(value), separators=(",", ":")) for _, _, value, _ in first]
+    assert generic == [value.decode() for _, _, value, _ in first]
     events = [line.event for line in at_once if line.group == "g"]
     assert events[:3] == ["member_joined", "rebalance_started", "generation_formed"]
     assert events[3:6] == ["member_removed", "rebalance_started", "empty"]

@@ -259,15 +259,17 @@ class GroupCoordinator:
     def _committed(self, hosted: HostedShard, decision: Decision, steps: list[Step]) -> None:
         if steps:
             self.journal.record(decision, steps)
-        if decision.outcome.resolve:
-            self._resolve(decision.group.group_id, decision.outcome.resolve)
-        replies = decision.outcome.replies
-        if decision.records and hosted.unreplicated is not None:
+        outcome = decision.outcome
+        if outcome.resolve:
+            self._resolve(decision.group.group_id, outcome.resolve)
+        if not decision.records:
+            answer(outcome.replies)
+        elif hosted.unreplicated is not None:
             hosted.unreplicated.add(decision)
-        elif decision.records and hosted.partition.sync_due():
-            self._flusher.after_sync(hosted.partition.log, lambda: answer(replies))
+        elif hosted.partition.sync_due():
+            self._flusher.after_sync(hosted.partition.log, lambda: answer(outcome.replies))
         else:
-            answer(replies)
+            answer(outcome.replies)
 
     def _resolve(self, group_id: str, patterns: frozenset[str]) -> None:
         """Looks up the topics of a group's regular expressions, a step at a time, and submits them to the group."""

@@ -12,7 +12,7 @@ from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.journal_lines import JournalLines
 from coterie.coordinator.shard import Decision, Step
-from coterie.journal import JournalLine, json_of_lines
+from coterie.journal import JournalLine
 from coterie.records.encoding import encode_batch
 from coterie.wire.errors import Refusal
 
@@ -36,10 +36,8 @@ class JournalWriter:
         self._topics, self._scheduler, self._effects, self._enabled = topics, scheduler, effects, enabled
         self.listeners: list[Callable[[JournalLine], None]] = []
         self._lines = JournalLines(lambda topic_id: topics.name_of("", topic_id, True) or topic_id.hex())
-        self._steps: list[
-            tuple[Step, int, int]
-        ] = []  # without lines yet; with the number of members and the time in ms
-        self._unwritten: list[JournalLine] = []  # the lines of what happened before
+        self._unwritten: list[JournalRecord] = []
+        self._steps: list[tuple[list[Step], int, int]] = []  # later ones, with the number of members and the time in ms
         self._is_due = False
         self.send: Callable[[list[JournalRecord]], None] | None = None
 
@@ -54,14 +52,14 @@ class JournalWriter:
         if not (self._enabled or self.listeners):
             return
         group, now_ms = decision.group, decision.now_ms
-        if isinstance(group, ConsumerGroup) or self.listeners:
+        if self.listeners or isinstance(group, ConsumerGroup):
             self._make_lines()
             lines = [self._lines.line(step, group, now_ms) for step in steps]
             self.add([line for line in lines if line is not None])
         else:
-            members = len(group.members)
-            self._steps += [(step, members, now_ms) for step in steps]
-            self._write_later()
+            self._steps.append((steps, len(group.members), now_ms))
+            if not self._is_due:
+                self._write_later()
 
     def add(self, lines: list[JournalLine]) -> None:
         """Lines of groups that are here."""
@@ -70,44 +68,41 @@ class JournalWriter:
                 listener(line)
         if self._enabled and lines:
             self._make_lines()
-            self._unwritten += lines
-            self._write_later()
+            self._unwritten += [(line.time_ms, line.group.encode(), line.to_json().encode(), ()) for line in lines]
+            if not self._is_due:
+                self._write_later()
 
     def _write_later(self) -> None:
-        if not self._is_due:
-            self._is_due = True
-            self._scheduler.call_soon(self.write)
+        self._is_due = True
+        self._scheduler.call_soon(self.write)
 
     def _make_lines(self) -> None:
-        steps, self._steps = self._steps, []
-        for step, members, now_ms in steps:
-            line = self._lines.classic_line(step, members, now_ms)
-            if line is not None:
-                self._unwritten.append(line)
+        waiting, self._steps = self._steps, []
+        make, records = self._lines.classic_json, self._unwritten
+        for steps, members, now_ms in waiting:
+            for step in steps:
+                text = make(step, members, now_ms)
+                if text is not None:
+                    records.append((now_ms, step.group_id.encode(), text.encode(), ()))
 
     def write(self) -> None:
         """Appends the lines of what was recorded since the last call."""
         self._is_due = False
         self._make_lines()
-        lines, self._unwritten = self._unwritten, []
-        records: list[JournalRecord] = [
-            (line.time_ms, line.group.encode(), text.encode(), ())
-            for line, text in zip(lines, json_of_lines(lines), strict=True)
-        ]
+        records, self._unwritten = self._unwritten, []
         if self._topics.in_cluster:
             if self.send is not None:
                 self.send(records)
             return
-        batch, size = list[JournalRecord](), 0
-        for record in records:
-            added = record_bytes(record)
-            if batch and size + added > BATCH_BYTES:
-                self._append(batch)
-                batch, size = [], 0
-            batch.append(record)
-            size += added
-        if batch:
-            self._append(batch)
+        while records:
+            size, count = 0, 0
+            for record in records:
+                size += record_bytes(record)
+                if size > BATCH_BYTES and count:
+                    break
+                count += 1
+            self._append(records[:count])
+            del records[:count]
 
     def _append(self, records: list[JournalRecord]) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import Any
@@ -15,19 +16,36 @@ from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.shard import Step
 from coterie.coordinator.state import PREPARING, Cause, TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER
-from coterie.journal import MOVED_SHOWN, OWNERS_SHOWN, JournalLine
+from coterie.journal import (
+    MOVED_SHOWN,
+    OWNERS_SHOWN,
+    JournalLine,
+    cause_json,
+    causes_json,
+    line_start,
+    quote,
+)
 from coterie.lazy_dataclass import dataclass
+from coterie.wire.messages.consumer_offsets import GroupMetadataValue
 from coterie.wire.primitives import WireError
 
 
 @dataclass(slots=True)
 class _Story:
-    """The state of one group between two journal lines: begin of its phases, causes, last owners."""
+    """The state of one group between two journal lines: begin of its phases, causes as JSON, last owners."""
 
     started_ms: int | None = None
     formed_ms: int | None = None
-    causes: list[dict[str, str]] = field(default_factory=list)
+    causes: str = ""
     owners: dict[TopicPartition, str] = field(default_factory=dict)
+    last_cause: Cause | None = None  # that of a member is that of the rebalance which begins by it
+    last_json: str = ""
+
+    def json_of(self, cause: Cause) -> str:
+        if cause is not self.last_cause:
+            text = cause_json(cause.kind, cause.member_id, cause.client_id, cause.group_instance_id, cause.reason)
+            self.last_cause, self.last_json = cause, text
+        return self.last_json
 
 
 class JournalLines:
@@ -51,81 +69,75 @@ class JournalLines:
         if isinstance(group, ConsumerGroup) and isinstance(step.event, ConsumerEvent):
             line = JournalLine(now_ms, step.group_id, step.generation, "", step.phase_before, step.phase_after)
             return line if self._of_consumers.fill(line, step.event, group) else None
-        return self.classic_line(step, len(group.members), now_ms)
+        text = self.classic_json(step, len(group.members), now_ms)
+        return None if text is None else JournalLine(**json.loads(text))
 
-    def classic_line(self, step: Step, members: int, now_ms: int) -> JournalLine | None:
-        """The same for a group of the classic protocol, of which the step and the number of members are enough: it may be
-        made later, in the order of the steps."""
-        kind = _KINDS.get(type(step.event))
-        if kind is None:
-            return None
+    def classic_json(self, step: Step, members: int, now_ms: int) -> str | None:
+        """The JSON of the line for a step of a classic group with so many members after it, without a `JournalLine`, which
+        takes twice as long. It may be made later, in the order of the steps."""
         group_id, event = step.group_id, step.event
+        kind = _KINDS.get(type(event))
+        if kind is None and not isinstance(event, e.GroupStored):
+            return None
         story = self._stories.get(group_id)
         if story is None:
             story = self._stories[group_id] = _Story()
-        name, fill = kind
-        line = JournalLine(
-            now_ms, group_id, step.generation, name, step.phase_before, step.phase_after, members=members
-        )
-        worth = fill(line, story, event)
+        if kind is None:
+            assert isinstance(event, e.GroupStored)
+            return _stored(story, step, event.value, now_ms)
         if type(event) is e.GroupRemoved:
             del self._stories[group_id]
-        return line if worth else None
+        name, rest = kind
+        start = line_start(now_ms, group_id, step.generation, name, step.phase_before, step.phase_after)
+        return f"{start}{rest(story, event, step, members, now_ms)}}}"
 
 
-def _caused(line: JournalLine, story: _Story, event: _Caused) -> bool:
+def _caused(story: _Story, event: _Caused, step: Step, members: int, now_ms: int) -> str:
     cause = event.cause
-    if cause is not None:
-        line.causes = [_cause(cause)]
-        if line.state_to == PREPARING:
-            # Came while the rebalance was under way: one more reason for its result. Earlier lines have the list.
-            story.causes = [*story.causes, *line.causes]
-    return True
+    if cause is None:
+        return f',"members":{members}'
+    text = story.json_of(cause)
+    if step.phase_after == PREPARING:
+        # Came while the rebalance was under way: one more reason for its result.
+        story.causes = f"{story.causes},{text}" if story.causes else text
+    return f',"causes":[{text}],"members":{members}'
 
 
-def _replaced(line: JournalLine, story: _Story, event: e.StaticMemberReplaced) -> bool:
+def _replaced(story: _Story, event: e.StaticMemberReplaced, step: Step, members: int, now_ms: int) -> str:
     new = event.member.member_id
     story.owners = {tp: new if m == event.old_member_id else m for tp, m in story.owners.items()}
-    return _caused(line, story, event)
+    return _caused(story, event, step, members, now_ms)
 
 
-def _reserved(line: JournalLine, story: _Story, event: e.MemberIdReserved) -> bool:
-    line.causes = [{"kind": "member_joined", "member_id": event.member_id}]
-    return True
+def _reserved(story: _Story, event: e.MemberIdReserved, step: Step, members: int, now_ms: int) -> str:
+    return f',"causes":[{cause_json("member_joined", event.member_id)}],"members":{members}'
 
 
-def _started(line: JournalLine, story: _Story, event: e.RebalanceStarted) -> bool:
-    story.started_ms = line.time_ms
-    line.causes = story.causes = [_cause(c) for c in event.causes]
-    return True
+def _started(story: _Story, event: e.RebalanceStarted, step: Step, members: int, now_ms: int) -> str:
+    story.started_ms = now_ms
+    story.causes = ",".join([story.json_of(cause) for cause in event.causes])
+    return f'{causes_json(story.causes)},"members":{members}'
 
 
-def _extended(line: JournalLine, story: _Story, event: e.JoinPhaseExtended) -> bool:
-    return True
+def _extended(story: _Story, event: e.JoinPhaseExtended, step: Step, members: int, now_ms: int) -> str:
+    return f',"members":{members}'
 
 
-def _formed(line: JournalLine, story: _Story, event: e.GenerationFormed) -> bool:
-    line.join_ms = _since(story.started_ms, line.time_ms)
-    line.leader, line.protocol, line.causes = event.leader, event.protocol, story.causes
-    story.formed_ms = line.time_ms
-    return True
+def _formed(story: _Story, event: e.GenerationFormed, step: Step, members: int, now_ms: int) -> str:
+    story.formed_ms = now_ms
+    text = f'{causes_json(story.causes)},"leader":{quote(event.leader)},"protocol":{quote(event.protocol)}'
+    join_ms = "" if story.started_ms is None else f',"join_ms":{now_ms - story.started_ms}'
+    return f'{text},"members":{members}{join_ms}'
 
 
-def _removed(line: JournalLine, story: _Story, event: e.GroupRemoved) -> bool:
-    line.causes = [_cause(event.cause)]
-    return True
-
-
-def _stored(line: JournalLine, story: _Story, event: e.GroupStored) -> bool:
-    if line.state_from == line.state_to:
-        return False  # a static member's new id was stored; its own line has that
-    value = event.value
-    has_members = bool(value.members)
-    line.event = "stable" if has_members else "empty"
+def _stored(story: _Story, step: Step, value: GroupMetadataValue, now_ms: int) -> str | None:
+    before, after = step.phase_before, step.phase_after
+    if before == after:
+        return None  # a static member's new id was stored; its own line has that
+    line = JournalLine(now_ms, step.group_id, step.generation, "stable" if value.members else "empty", before, after)
     line.members, line.leader, line.protocol = len(value.members), value.leader, value.protocol
-    line.join_ms = _since(story.started_ms, story.formed_ms if has_members else line.time_ms)
-    line.sync_ms = _since(story.formed_ms, line.time_ms) if has_members else None
-    line.causes = story.causes
+    line.join_ms = _since(story.started_ms, story.formed_ms if value.members else now_ms)
+    line.sync_ms = _since(story.formed_ms, now_ms) if value.members else None
     owners = owners_of((m.member_id, m.assignment) for m in value.members) if value.protocol_type == CONSUMER else {}
     moved = [
         {"topic": topic, "partition": partition, "from": story.owners.get((topic, partition)), "to": owner}
@@ -141,8 +153,10 @@ def _stored(line: JournalLine, story: _Story, event: e.GroupStored) -> bool:
     line.moved_count, line.moved, line.unowned_count = len(moved), moved[:MOVED_SHOWN], len(unowned)
     if len(owners) <= OWNERS_SHOWN:
         line.owners = _by_member(owners)
-    story.started_ms, story.formed_ms, story.causes, story.owners = None, None, [], owners
-    return True
+    text = line.to_json(story.causes)
+    story.started_ms, story.formed_ms, story.causes, story.owners = None, None, "", owners
+    story.last_cause, story.last_json = None, ""
+    return text
 
 
 _Caused = (
@@ -153,9 +167,10 @@ _Caused = (
     | e.MemberRemoved
     | e.RebalanceWanted
     | e.AssignmentLost
+    | e.GroupRemoved
 )
-# By the event: the line's name, and what completes the line and the story; False for an event that is not worth a line.
-_KINDS: dict[type, tuple[str, Callable[[JournalLine, _Story, Any], bool]]] = {
+# By the event: the line's name, and what writes the rest of it behind `line_start`, in the order of FIELDS.
+_KINDS: dict[type, tuple[str, Callable[[_Story, Any, Step, int, int], str]]] = {
     e.MemberIdReserved: ("id_reserved", _reserved),
     e.ReservationDropped: ("id_dropped", _caused),
     e.MemberJoined: ("member_joined", _caused),
@@ -167,26 +182,12 @@ _KINDS: dict[type, tuple[str, Callable[[JournalLine, _Story, Any], bool]]] = {
     e.RebalanceStarted: ("rebalance_started", _started),
     e.JoinPhaseExtended: ("join_extended", _extended),
     e.GenerationFormed: ("generation_formed", _formed),
-    e.GroupStored: ("", _stored),
-    e.GroupRemoved: ("group_removed", _removed),
+    e.GroupRemoved: ("group_removed", _caused),
 }
 
 
 def _since(start_ms: int | None, now_ms: int | None) -> int | None:
     return None if start_ms is None or now_ms is None else now_ms - start_ms
-
-
-def _cause(cause: Cause) -> dict[str, str]:
-    fields = {"kind": cause.kind}
-    if cause.member_id:
-        fields["member_id"] = cause.member_id
-    if cause.client_id:
-        fields["client_id"] = cause.client_id
-    if cause.group_instance_id:
-        fields["group_instance_id"] = cause.group_instance_id
-    if cause.reason:
-        fields["reason"] = cause.reason
-    return fields
 
 
 def owners_of(assignments: Iterable[tuple[str, bytes]]) -> dict[TopicPartition, str]:

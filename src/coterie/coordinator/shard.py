@@ -212,13 +212,13 @@ class Shard:
             if isinstance(event, OFFSET_EVENTS):
                 replay_offset(group, event)
                 continue
-            before = group.phase
-            if (type(event) in CONSUMER_EVENTS) is isinstance(group, Group):
+            before, kind = group.phase, type(event)
+            if (kind in CONSUMER_EVENTS) is isinstance(group, Group):
                 group = of_other_kind(group)
                 self._keep(group)
             if isinstance(group, Group):
                 replay(group, event, now_ms)
-                if type(event) in _WATCHED:
+                if kind in _WATCHED:
                     self._watch(group, event, now_ms)
             else:
                 apply(group, event, now_ms)  # its members' sessions begin with the decision's deadlines

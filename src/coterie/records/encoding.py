@@ -71,15 +71,13 @@ def _record(
     timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
 ) -> list[bytes]:
     """A record as its length and the rest."""
-    varint, key_length, value_length = _VARINT, b"\x01", b"\x01"
-    if key is not None:
-        key_length = varint[len(key)]
-    if value is not None:
-        value_length = varint[len(value)]
+    varint = _VARINT
+    before = b"\0" + varint[timestamp_delta] + varint[offset_delta]
+    before += b"\x01" if key is None else varint[len(key)] + key
+    before += b"\x01" if value is None else varint[len(value)]
+    value = value or b""
     counted = _encode_headers(headers) if headers else b"\0"
-    deltas = varint[timestamp_delta], varint[offset_delta]
-    record = b"".join((b"\0", *deltas, key_length, key or b"", value_length, value or b"", counted))
-    return [varint[len(record)], record]
+    return [varint[len(before) + len(value) + len(counted)], before, value, counted]
 
 
 def encode_batch(

@@ -36,15 +36,16 @@ def settle(group: Group, now_ms: int, config: CoordinatorConfig) -> Outcome | No
 
 
 def _start_rebalance(group: Group, now_ms: int, config: CoordinatorConfig) -> Outcome:
-    waiting = [Reply(token, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)) for token in group.waiting_syncs.values()]
-    # A waiting member could not heartbeat, so its session starts anew with the response.
-    sessions = [(m, now_ms + group.members[m].session_timeout_ms) for m in group.waiting_syncs]
-    causes = tuple(group.wanted)
-    if group.phase != EMPTY:
-        return Outcome([e.RebalanceStarted(causes, now_ms + group.rebalance_timeout_ms())], waiting, sessions)
-    delay_ms = config.group_initial_rebalance_delay_ms
-    left_ms = max(group.rebalance_timeout_ms() - delay_ms, 0)
-    return Outcome([e.RebalanceStarted(causes, now_ms + delay_ms, left_ms)], waiting)
+    causes, timeout_ms = tuple(group.wanted), group.rebalance_timeout_ms()
+    if group.phase == EMPTY:
+        delay_ms = config.group_initial_rebalance_delay_ms
+        return Outcome([e.RebalanceStarted(causes, now_ms + delay_ms, max(timeout_ms - delay_ms, 0))])
+    outcome = Outcome([e.RebalanceStarted(causes, now_ms + timeout_ms)])
+    for member_id, token in group.waiting_syncs.items():
+        outcome.replies.append(Reply(token, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)))
+        # A waiting member could not heartbeat, so its session starts anew with the response.
+        outcome.deadlines.append((member_id, now_ms + group.members[member_id].session_timeout_ms))
+    return outcome
 
 
 def _end_initial_delay(group: Group, now_ms: int, config: CoordinatorConfig) -> Outcome:
