@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import io
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 
 import grimp
@@ -100,6 +102,32 @@ def test_no_imports_run_in_a_circle() -> None:
 def test_no_room_is_called_utils() -> None:
     forbidden = {"utils", "helpers", "common", "base", "manager", "util", "helper", "misc"}
     assert not [p for p in SOURCES if forbidden & {p.stem, *p.parent.relative_to(ROOT).parts}]
+
+
+def comments_behind_brackets(text: str) -> list[int]:
+    """The lines where a comment stands behind the bracket that ends a statement: the formatter broke a line for it that would
+    be whole without, and it belongs above."""
+    lines: dict[int, list[tokenize.TokenInfo]] = {}
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        lines.setdefault(token.start[0], []).append(token)
+    return [
+        number
+        for number, (first, *rest) in lines.items()
+        if next((t.string for t in (first, *rest) if t.string.strip()), "") in {")", "]", "}"}
+        and any(t.type == tokenize.COMMENT and not t.string.startswith(("# fmt:", "# noqa", "# type:")) for t in rest)
+    ]
+
+
+def test_comments_break_no_line() -> None:
+    paths = [*SOURCES, *sorted((ROOT / "tests").rglob("*.py"))]
+    broken = {str(p.relative_to(ROOT)): lines for p in paths if (lines := comments_behind_brackets(p.read_text()))}
+    assert not broken
+
+
+def test_a_comment_behind_a_bracket_is_seen() -> None:
+    assert comments_behind_brackets(
+        "a: list[\n    int\n] = []  # why\nb = f(1)  # fine\nc = [\n    2,  # fine\n]\n"
+    ) == [3]
 
 
 def test_functions_and_files_stay_in_size() -> None:
