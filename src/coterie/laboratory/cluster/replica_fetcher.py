@@ -42,18 +42,21 @@ class ReplicaFetcher:
 
     def fetch(self) -> None:
         """What followers have to request now."""
-        is_due, ended = self.broker.world.now_ms >= self._due_ms, self._ended
+        now_ms, ended = self.broker.world.now_ms, self._ended
+        is_due = now_ms >= self._due_ms
         if not (is_due or ended):
             return
         self._ended = []
         if is_due or len(ended) > 1:  # all, in their order
             ended, self._due_ms = list(self._replicas.followers()), FOREVER_MS
         for replica in ended:
-            if isinstance(replica.role, Follower):
+            due_ms = replica.role.next_deadline_ms() if isinstance(replica.role, Follower) else None
+            if due_ms is None:
+                continue
+            if due_ms <= now_ms:
                 self._fetch(replica)
-                due_ms = replica.role.next_deadline_ms()
-                if due_ms is not None and due_ms < self._due_ms:
-                    self._due_ms = due_ms
+            elif due_ms < self._due_ms:
+                self._due_ms = due_ms
 
     def _fetch(self, replica: Replica) -> None:
         broker, role, now_ms = self.broker, replica.role, self.broker.world.now_ms
