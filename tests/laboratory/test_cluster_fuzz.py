@@ -222,6 +222,16 @@ def a_deletion_waits_for_no_broker(patch: Patch) -> None:
     patch.setattr(deletion.TopicDeletion, "is_deleted", completed)
 
 
+def a_follower_behind_deleted_records_begins_at_the_leaders_end(patch: Patch) -> None:
+    """Rather than where the leader's log begins."""
+    begin = Follower.out_of_range
+
+    def at_end(follower: Follower, request: Any, _: int, leader_end_offset: int) -> None:
+        begin(follower, request, leader_end_offset, leader_end_offset)
+
+    patch.setattr(Follower, "out_of_range", at_end)
+
+
 def run_seeds(seeds: Sequence[int]) -> None:
     for seed in seeds:
         run_cluster_seed(seed, minutes=2)
@@ -245,6 +255,7 @@ DEFECTS: dict[Callable[[Patch], None], int] = {
     a_reassignment_ends_before_its_target_has_caught_up: 0,
     a_deletion_begins_beside_a_reassignment: 10,
     a_deletion_waits_for_no_broker: 46,
+    a_follower_behind_deleted_records_begins_at_the_leaders_end: 103,
 }
 
 

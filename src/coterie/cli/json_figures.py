@@ -74,8 +74,9 @@ class FuzzedSenders(TypedDict):
 
 class FuzzedClusters(TypedDict):
     """Totals over the seeds that broke no rule, with --of clusters; ``elections`` counts leader epochs in which something was
-    appended; ``deletions`` of topics that were requested, ``reassignments`` of partitions that were accepted; ``commits`` and
-    ``aborts`` of the seeds with transactions, ``torn`` those of version 1 that are neither whole nor not there at all."""
+    appended; ``deletions`` of topics that were requested, ``reassignments`` of partitions that were accepted,
+    ``record_deletions`` of a partition's records; ``commits`` and ``aborts`` of the seeds with transactions, ``torn`` those of
+    version 1 that are neither whole nor not there at all."""
 
     seeds: int
     failed: int
@@ -88,6 +89,7 @@ class FuzzedClusters(TypedDict):
     topics: int
     deletions: int
     reassignments: int
+    record_deletions: int
     commits: int
     aborts: int
     torn: int

@@ -15,6 +15,7 @@ from coterie.controller.assignment import ReplicaAssignment
 from coterie.controller.commands import AlterReassignments, ElectionType, ElectLeaders, ReassignmentsAltered
 from coterie.laboratory.cluster.broker import ClusterBroker
 from coterie.laboratory.cluster.process import Network, Process
+from coterie.laboratory.cluster.record_deletions import RecordDeletions
 from coterie.laboratory.zookeeper_server import ZooKeeperServer
 from coterie.replication.states import TopicPartition
 from coterie.wire.errors import ErrorCode
@@ -39,6 +40,8 @@ class Administrator(Process):
         self.of_fixed_size: Container[str] = ()  # topics that are never enlarged
         self.made: Callable[[TopicPartition], None] = lambda _: None
         self.deleted: Callable[[str], None] = lambda _: None
+        self.more_acts: tuple[Callable[[], None], ...] = ()
+        self.record_deletions = RecordDeletions()
         self.topics = self.deletions = self.reassignments = 0
 
     # -- ZooKeeper ------------------------------------------------------------------------------------------------------
@@ -74,7 +77,7 @@ class Administrator(Process):
             self._cancel,
             self._elect,
         )
-        self.world.random.choice(acts)()
+        self.world.random.choice((*acts, *self.more_acts))()
 
     def create(self, topic: str, replicas: dict[int, Target]) -> None:
         data = nodes.topic(replicas)
@@ -156,6 +159,15 @@ class Administrator(Process):
             self.targets[partition] = None
             answered = partial(self._altered, None, self._wish(partition))
             self._request(partial(AlterReassignments, targets={partition: None}), answered)
+
+    def delete_records(self) -> None:
+        """Of a partition at its leader, or at a broker that takes itself for it."""
+        partition = self.world.random.choice([p for p in self.partitions() if p[0] not in self.of_fixed_size])
+        leaders = [b for b in self.brokers.values() if b.alive and b.leads(partition)]
+        if leaders:
+            leader = self.world.random.choice(leaders)
+            delete = partial(self.record_deletions.delete, leader, partition)
+            self.call(leader, delete, lambda _: None, lambda: None)
 
     def _elect(self) -> None:
         if self.world.chance(0.3):

@@ -204,6 +204,10 @@ class ClusterBroker(ReplicatingBroker):
         """The partitions that this broker leads or follows."""
         return {p for p, replica in self.replicas.partitions.items() if replica.role is not None}
 
+    def leads(self, partition: TopicPartition) -> bool:
+        replica = self.replicas.partitions.get(partition)
+        return replica is not None and isinstance(replica.role, Leader)
+
     # -- as the controller ----------------------------------------------------------------------------------------------
 
     def _controller_effect(self, effect: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from coterie.laboratory.cluster.broker import ClusterBroker
 from coterie.laboratory.cluster.process import Network, Process
 from coterie.laboratory.cluster.replica_log import Batch
-from coterie.replication.states import NO_LEADER, ReplicaFetched, TopicPartition
+from coterie.replication.states import NO_EPOCH, NO_LEADER, ReplicaError, ReplicaFetched, TopicPartition
 
 RETRY_MS = 100
 POLL_MS = 400
@@ -104,6 +104,9 @@ class ClusterConsumer(_Client):
         self.call(leader, lambda answer: leader.consume(self.partition, offset, answer), self._fetched, self.retry)
 
     def _fetched(self, result: Any) -> None:
+        if result is ReplicaError.OFFSET_OUT_OF_RANGE and self._leader is not None:
+            self._find_start(self._leader)
+            return
         if not isinstance(result, ReplicaFetched):
             self.retry()
             return
@@ -118,3 +121,13 @@ class ClusterConsumer(_Client):
         elif not batches and self.world.chance(0.05):
             self._position = 0
         self.later(1 if batches else POLL_MS, self.again)
+
+    def _find_start(self, leader: ClusterBroker) -> None:
+        """Records before it were deleted."""
+
+        def came(ends: Any) -> None:
+            if not isinstance(ends, ReplicaError):
+                self._position = max(self._position, ends[0])
+            self.retry()
+
+        self.call(leader, lambda answer: leader.answer_ends(self.partition, NO_EPOCH, answer), came, self.retry)

@@ -32,7 +32,7 @@ ALL_READ_MS = 10_000  # after the last record
 class ClusterReport:
     """What one seed did. ``elections``: leader epochs in which something was appended; ``controllers``: the last one's
     epoch; ``topics`` created; ``deletions`` of topics that were requested; ``reassignments`` that were accepted;
-    ``commits``, ``aborts`` and ``torn`` of a story with transactions."""
+    ``record_deletions``: DeleteRecords that were done; ``commits``, ``aborts`` and ``torn`` of a story with transactions."""
 
     seed: int
     events: int = 0
@@ -45,6 +45,7 @@ class ClusterReport:
     topics: int = 0
     deletions: int = 0
     reassignments: int = 0
+    record_deletions: int = 0
     commits: int = 0
     aborts: int = 0
     torn: int = 0
@@ -62,20 +63,23 @@ class ClusterStory:
         self.report, self.failures = ClusterReport(seed), list[str]()
         self._uncertain: set[int] = set()  # their machine lost power, until they are in all their ISRs again
         self._leaders: dict[tuple[TopicPartition, int], set[int]] = {}
+        has_disk = seed >= ON_DISK_FROM and seed % 2 == 1
         for broker in self.brokers.values():
-            broker.peers, broker.appended = self.brokers, self._appended
-            broker.has_disk = seed >= ON_DISK_FROM and seed % 2 == 1
+            broker.peers, broker.appended, broker.has_disk = self.brokers, self._appended, has_disk
         self.producers: list[ClusterProducer] = []
         self.former_producers: list[ClusterProducer] = []  # of topics that were deleted
         self.consumers: dict[TopicPartition, ClusterConsumer] = {}
         self.administrator = Administrator(self.network, self.brokers, self.server)
         self.administrator.made, self.administrator.deleted = self._made, self._deleted
+        if has_disk:
+            self.administrator.more_acts = (self.administrator.delete_records,)
 
     def _new_broker(self, number: int, config: ReplicationConfig) -> ClusterBroker:
         return ClusterBroker(self.network, number, self.server, config, SESSION_TIMEOUT_MS)
 
     def _made(self, partition: TopicPartition) -> None:
         """A new partition gets a producer, and one of a topic that stays a consumer."""
+        self.administrator.record_deletions.forget(partition)
         self._leaders = {key: leaders for key, leaders in self._leaders.items() if key[0] != partition}
         number = len(self.producers) + len(self.former_producers)
         producer = ClusterProducer(self.network, f"p{number}", self.brokers, partition)
@@ -290,15 +294,17 @@ class ClusterStory:
             failures.append(
                 f"{partition} is not whole at rest: ISR {leader.state.isr}, high watermark {leader.high_watermark}"
             )
-        logs = [self.brokers[n].logs[partition].batches for n in replicas]
+        deletions = self.administrator.record_deletions
+        floor = deletions.floors.get(partition, 0)
+        logs = [[b for b in self.brokers[n].logs[partition].batches if b.offset >= floor] for n in replicas]
         if any(log != logs[0] for log in logs):
             failures.append(f"{partition}: the replicas' logs differ")
-        kept = [batch.value for batch in self.brokers[leader.broker_id].logs[partition].batches]
-        lost = set(producer.acknowledged) - set(kept)
+        kept = {batch.value for batch in self.brokers[leader.broker_id].logs[partition].batches}
+        lost = set(producer.acknowledged) - kept - deletions.values.get(partition, set())
         if lost:
             failures.append(f"{partition} lost {len(lost)} acknowledged records, {min(lost)} among them")
         consumer = self.consumers.get(partition)
-        if consumer is not None and [consumer.read.get(offset) for offset in range(len(kept))] != kept:
+        if consumer is not None and any(consumer.read.get(batch.offset) != batch.value for batch in logs[0]):
             failures.append(f"{partition}: the consumer has not read what the log holds")
 
     def _summed_up(self) -> ClusterReport:
@@ -309,6 +315,7 @@ class ClusterStory:
         administrator = self.administrator
         report.topics, report.deletions = administrator.topics, administrator.deletions
         report.reassignments = administrator.reassignments
+        report.record_deletions = administrator.record_deletions.count
         report.elections = len(self._leaders)
         report.controllers = max(b.replicas.controller_epoch for b in self.brokers.values())
         return report
