@@ -100,8 +100,9 @@ def _end_offset(connection: BrokerSocket, isolation_level: int, replica_id: int 
     return offset
 
 
-def _assigned(count: int, replication: int) -> CreateTopicsRequest:
-    return CreateTopicsRequest([CreatableTopic("n", count, replication, [CreatableReplicaAssignment(0, [1])])])
+def _assigned(count: int, replication: int, *indexes: int) -> CreateTopicsRequest:
+    assignments = [CreatableReplicaAssignment(index, [1]) for index in indexes or (0,)]
+    return CreateTopicsRequest([CreatableTopic("n", count, replication, assignments)])
 
 
 def _grown(*names: str, brokers: int | None = None) -> CreatePartitionsRequest:
@@ -149,7 +150,19 @@ CASES: dict[str, tuple[Message, int, Callable[[Any], Any], Any]] = {
         lambda r: [(t.error_code, t.configs) for t in r.topics],
         [(INVALID_REQUEST, [])],
     ),
-    "assignments alone": (_assigned(-1, -1), 5, lambda r: [t.error_code for t in r.topics], [0]),
+    "assignments alone": (_assigned(-1, -1, 1, 0), 5, lambda r: [t.error_code for t in r.topics], [0]),
+    "an assignment of another first partition": (
+        _assigned(-1, -1, 1),
+        5,
+        lambda r: [t.error_code for t in r.topics],
+        [ErrorCode.INVALID_REPLICA_ASSIGNMENT],
+    ),
+    "two assignments of one partition": (
+        _assigned(-1, -1, 0, 0),
+        5,
+        lambda r: [t.error_code for t in r.topics],
+        [ErrorCode.INVALID_REPLICA_ASSIGNMENT],
+    ),
     "a topic created twice": (
         CreateTopicsRequest([CreatableTopic("n", 1, 1), CreatableTopic("n", 1, 1)]),
         5,

@@ -14,7 +14,7 @@ from coterie.broker.handlers import HANDLERS
 from coterie.broker.services import Handler
 from coterie.broker.settings import BrokerSettings
 from coterie.conformance.differential import SETTINGS
-from coterie.conformance.everything.comparison import Comparison, Explained
+from coterie.conformance.everything.comparison import Comparison, Explained, codes_in
 from coterie.conformance.everything.judge import Bench, JudgeResult
 from coterie.conformance.everything.moves import random_story
 from coterie.conformance.everything.question import API_BY_NAME, Question, Story, message_of
@@ -92,6 +92,54 @@ def test_the_report_shows_what_each_row_explained() -> None:
     row = figures(verdict)["rows"]["order"]
     assert (row["met"], [kind["met"] for kind in row["kinds"]]) == (3, [2, 1])
     assert row["kinds"][0]["question"].startswith("q: Metadata v4")
+
+
+# The APIs whose right requests are refused by a broker without listeners for them, or about what it never has.
+REFUSED = {
+    **dict.fromkeys(("CreateAcls", "DeleteAcls", "DescribeAcls"), "SECURITY_DISABLED"),
+    **dict.fromkeys(
+        ("CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken", "DescribeDelegationToken"),
+        "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED",
+    ),
+    **dict.fromkeys(("SaslHandshake", "SaslAuthenticate"), "ILLEGAL_SASL_STATE"),
+    "ElectLeaders": "ELECTION_NOT_NEEDED",
+    "UnregisterBroker": "BROKER_ID_NOT_REGISTERED",
+    "PushTelemetry": "INVALID_REQUEST",
+    "JoinGroup": "MEMBER_ID_REQUIRED",
+}
+
+
+def test_each_api_has_a_right_request_that_is_not_refused() -> None:
+    """Where the right request is refused, every case of the API is about the refusal: so it was with quotas, SCRAM
+    credentials and the consumer protocol."""
+    served = {name: api.advertised for name, api in API_BY_NAME.items()}
+    firsts = [
+        s
+        for s in systematic(served)
+        if any(s.name.startswith(f"{api} v{v.last} cases 0 ") for api, v in served.items())
+    ]
+    assert len(firsts) == len(served)
+    refusals = asyncio.run(_refusals(firsts))
+    assert {api: codes for api, codes in refusals.items() if codes} == {api: {code} for api, code in REFUSED.items()}
+
+
+async def _refusals(stories: list[Story]) -> dict[str, set[str]]:
+    """By API, the error codes in the answer to its first case."""
+    broker = Broker(BrokerSettings(SETTINGS))
+    address = await broker.start("127.0.0.1", 0)
+    refusals = dict[str, set[str]]()
+    try:
+        for number, story in enumerate(stories):
+            side = StorySide("coterie", address, f"e{number:07d}-", base_ms=1_700_000_000_000)
+            for question in story.questions:
+                answer = await side.ask(question)
+                if question.name == "0":
+                    refusals[question.api] = set(codes_in(answer)) - {"NONE"}
+                    break
+            await side.sweep(story)
+    finally:
+        await broker.stop()
+    return refusals
 
 
 def test_every_field_of_a_generated_question_can_be_sent() -> None:

@@ -88,10 +88,11 @@ class ClientQuotas:
         """Sets quotas of an entity, or removes them (None). Raises Refusal INVALID_REQUEST."""
         keys = _keys(entity)
         for key, value in changes.items():
+            if value is None:
+                continue  # a removal, which Kafka does not check
             if key not in keys:
                 raise _invalid(f"{key} is no quota of such an entity; it may have {', '.join(keys)}")
-            if value is not None:
-                _check(key, value, keys[key])
+            _check(key, value, keys[key])
         if validate_only or not changes:
             return
         values = {**self._values.get(entity, {}), **changes}
@@ -148,7 +149,7 @@ def _check(key: str, value: float, largest: int | None) -> None:
         return
     if value > largest:
         raise _invalid(f"{key} must be at most {largest}, not {value}")
-    if abs(round(value) - value) > _FRACTION:
+    if value - math.floor(value) > _FRACTION:  # as Kafka: a hair below a whole number is a fraction
         raise _invalid(f"{key} must be a whole number, not {value}")
 
 

@@ -12,22 +12,46 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from coterie.conformance import accepted, recognisers
+from coterie.conformance.differences_by_failure import FAILURES
 from coterie.conformance.differences_of_versions import BEFORE_4, FOUR, OF_2_6, OF_4, THREE
-from coterie.conformance.recognisers import DifferingPart, fails_about
+from coterie.conformance.recognisers import DifferingPart
 from coterie.conformance.row import KnownDifference, Version
 
 if TYPE_CHECKING:
     from coterie.conformance.accepted import DifferingStory
 
 Parted = dict[str, Any]
+# Settings that the judge gives to Kafka alone, or that tell where a broker runs, and one that a question alters.
+OF_THE_PROCESS = (
+    "node.id", "broker.id", "listeners", "advertised.listeners", "controller.listener.names", "controller.quorum.voters",
+    "process.roles", "log.dirs", "offsets.topic.replication.factor", "transaction.state.log.min.isr",
+    "transaction.state.log.num.partitions", "transaction.state.log.replication.factor", "max.connections",
+    "group.coordinator.append.linger.ms", "log.cleaner.io.buffer.size",
+)  # fmt: skip
 
 ROWS: tuple[KnownDifference, ...] = (
+    KnownDifference(
+        "settings of the process",
+        "what the judge sets on one side alone, Kafka's controller, and bounds of coterie's own",
+        "DescribeConfigs",
+        r"results\[\]\.configs\[\].*",
+        recognisers.setting_of_a_broker(*OF_THE_PROCESS),
+    ),
+    KnownDifference(
+        "settings of every version",
+        "coterie's broker has the settings of Kafka 3.9 and of 4.3",
+        "DescribeConfigs",
+        r"results\[\]\.configs\[\]",
+        recognisers.other_setting_of_a_broker,
+    ),
     KnownDifference(
         "order",
         "Kafka keeps these in hash maps, whose order it does not define",
         "ApiVersions|Metadata|DescribeConfigs|CreateTopics|DescribeLogDirs|(Alter|Describe)UserScramCredentials|DescribeProducers|"
-        "ListGroups|(List|Describe)Transactions|ListConfigResources",
-        r"(.*\.)?(topics|partitions|configs|results|active_producers|groups|transaction_states|config_resources|finalized_features)\.order",
+        "ListGroups|(List|Describe)Transactions|ListConfigResources|(Alter|Describe)ClientQuotas|"
+        "ConsumerGroupDescribe",
+        r"(.*\.)?(topics|partitions|configs|results|active_producers|groups|transaction_states|config_resources|finalized_features|"
+        r"entries|entity|values|members|topic_partitions)\.order",
     ),
     KnownDifference(
         "not served",
@@ -79,93 +103,7 @@ ROWS: tuple[KnownDifference, ...] = (
         ".*",
         recognisers.nothing_inside,
     ),
-    # -- where Kafka fails with an exception of its own (UNKNOWN_SERVER_ERROR), and coterie answers ------------
-    KnownDifference(
-        "fails on sizes",
-        "Kafka fails to allocate a buffer of a negative size",
-        "Fetch",
-        ".*",
-        fails_about(r"max_bytes|topics\.partitions\.partition_max_bytes", "lowest|minus one|negative"),
-    ),
-    KnownDifference(
-        "fails on isolation levels",
-        "Kafka has no such isolation level",
-        "Fetch|ListOffsets",
-        ".*",
-        fails_about("isolation_level", "highest|lowest|minus one|negative|unknown"),
-        since=THREE,
-    ),
-    KnownDifference(
-        "fails on sessions",
-        "Kafka fails to look for an id that no session can have",
-        "Fetch",
-        ".*",
-        fails_about("session_id", "highest|lowest"),
-        since=THREE,
-    ),
-    KnownDifference(
-        "fails on owners",
-        "Kafka cannot read a principal without a type",
-        "CreateDelegationToken",
-        ".*",
-        fails_about("owner_principal_name", "other"),
-        since=THREE,
-    ),
-    KnownDifference(
-        "fails on operations",
-        "Kafka cannot read an operation that there is not",
-        "IncrementalAlterConfigs",
-        ".*",
-        fails_about(r"resources\.configs\.config_operation"),
-    ),
-    KnownDifference(
-        "fails on no name",
-        "Kafka fails on a topic that has neither name nor id",
-        "Metadata",
-        ".*",
-        fails_about(r"topics\.name", "null|default"),
-        since=FOUR,
-    ),
-    KnownDifference(
-        "fails on codecs",
-        "Kafka has no fifth codec",
-        "Produce",
-        ".*",
-        fails_about(r"topic_data\.partition_data\.records", "codec 5"),
-    ),
-    KnownDifference(
-        "fails on lengths",
-        "Kafka reads beyond an old message set whose length is damaged",
-        "Produce",
-        ".*",
-        fails_about(r"topic_data\.partition_data\.records", "length"),
-        before=FOUR,
-        since=THREE,
-    ),
-    KnownDifference(
-        "fails on no id",
-        "Kafka cannot keep a topic without an id in a new session",
-        "Fetch",
-        ".*",
-        fails_about(r"topics\.topic_id", "default|zero"),
-        since=THREE,
-        before=FOUR,
-    ),
-    KnownDifference(
-        "fails on no epoch",
-        "Kafka fails on a transactional producer without an epoch",
-        "TxnOffsetCommit",
-        ".*",
-        fails_about("producer_epoch", "minus one|none|minus_two|lowest"),
-        before=FOUR,
-    ),
-    KnownDifference(
-        "no time",
-        "Kafka refuses to wait no time at all, and may have done it all the same",
-        "CreateTopics|CreatePartitions|DeleteTopics|ElectLeaders|AlterPartitionReassignments",
-        ".*",
-        recognisers.no_time,
-    ),
+    *FAILURES,
     # -- what clients never send -----------------------------------------------------------------------------------------
     KnownDifference(
         "followers",
@@ -181,13 +119,6 @@ ROWS: tuple[KnownDifference, ...] = (
         "(Create|Delete|Describe)Acls",
         "",
         recognisers.theirs_is("connection closed"),
-    ),
-    KnownDifference(
-        "long name",
-        "a name too long for a folder is found out before the folder",
-        "AlterReplicaLogDirs",
-        r".*\.error_code",
-        recognisers.pair("LOG_DIR_NOT_FOUND", "INVALID_TOPIC_EXCEPTION"),
     ),
     KnownDifference(
         "memory",

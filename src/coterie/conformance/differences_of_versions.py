@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coterie.conformance import recognisers
-from coterie.conformance.recognisers import about, fails_about, names_setting, pair
+from coterie.conformance.recognisers import about, fails_about, names_setting, pair, setting_of_a_broker
 from coterie.conformance.row import KnownDifference, Version
 
 THREE: Version = (3,)
@@ -31,7 +31,21 @@ _LISTS = names_setting(
     "cleanup.policy", "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
 )
 
+# Whose type, default or whether they can be altered is another in Kafka 4.3 than in 3.9, which coterie follows.
+_NEW_IN_4 = setting_of_a_broker(
+    "early.start.listeners", "group.coordinator.rebalance.protocols", "group.coordinator.threads", "group.share.max.size",
+    "group.share.partition.max.record.locks", "log.dir", "log.message.timestamp.after.max.ms", "metric.reporters",
+    "min.insync.replicas", "num.recovery.threads.per.data.dir", "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.expiration.thread.pool.size", "remote.log.manager.thread.pool.size", "remote.log.reader.threads",
+    "sasl.oauthbearer.expected.audience",
+)  # fmt: skip
+_IN_3_9 = setting_of_a_broker(
+    "group.consumer.assignors", "zookeeper.connection.timeout.ms", "zookeeper.session.timeout.ms"
+)
+
 OF_2_6 = (
+    _of_2_6("settings of a broker", "2.6 had other settings, types and defaults", "DescribeConfigs",
+        r"results\[\]\.configs.*", setting_of_a_broker()),
     _of_2_6("aborted without records", "2.6 lists an aborted transaction of which the partition has the marker alone", "Fetch",
         r"responses\[\]\.partitions\[\]\.aborted_transactions\[\]", recognisers.aborted_without_records),
     _of_2_6("has no such setting", "the setting came after 2.6", _CONFIGS, ".*", _SINCE_2_6),
@@ -97,15 +111,30 @@ OF_2_6 = (
             lambda c: "UNKNOWN_SERVER_ERROR" in repr(c.theirs) and "NONE" not in repr(c.ours)),
     _of_2_6("fails on names", "2.6 fails on an illegal name", "CreatePartitions", ".*",
             fails_about(r"topics\.name", "default|dots|empty")),
-    _of_2_6("quotas", "2.6 on ZooKeeper fails on every such question", "DescribeClientQuotas", ".*", fails_about(".*")),
+    _of_2_6("quotas", "2.6 on ZooKeeper checks quotas otherwise, has fewer kinds, and may fail to describe them",
+            "(Alter|Describe)ClientQuotas", ".*", about(r"(entries|components).*")),
+    _of_2_6("described quotas", "2.6 on ZooKeeper fails on such a question", "DescribeClientQuotas", ".*", fails_about(".*")),
+    _of_2_6("assignments", "2.6 fails on assignments of other partitions, and counts one partition's once", "CreateTopics",
+            "topics.*", about(r"topics\.assignments.*")),
+    _of_2_6("settings of groups and metrics", "2.6 has none", "(Incremental)?AlterConfigs|DescribeConfigs",
+            "(results|responses).*", lambda c: any(r.get("resource_type") in (16, 32) for r in c.question.body["resources"])),
     _of_2_6("elections", "2.6 fails on a kind of election that it does not know", "ElectLeaders", ".*",
             fails_about("election_type", "highest|lowest|minus one")),
     _of_2_6("coordinators", "2.6 fails on a kind of coordinator that it does not know", "FindCoordinator", ".*",
             fails_about("key_type", "highest|lowest|minus one|negative|share|unknown")),
 )  # fmt: skip
 BEFORE_4 = (
-    KnownDifference("client metrics", "before 4 an unknown subscription to metrics has no settings", "DescribeConfigs",
-        r"results\[\]\.configs\[\]", about(r"resources\.resource_type", "metrics"), since=THREE, before=FOUR),
+    KnownDifference("client metrics", "before 4 a subscription to metrics has only the settings that it was given, without"
+        " their types", "DescribeConfigs", r"results\[\]\.configs\[\].*",
+        lambda c: any(resource.get("resource_type") == 16 for resource in c.question.body["resources"]),
+        since=THREE, before=FOUR),
+    KnownDifference("fails on numbers", "before 4 a setting of client metrics that is no number is an exception",
+        "(Incremental)?AlterConfigs", r"responses\[\]\.error_(code|message)",
+        fails_about(r"resources\.configs\.value", ".*, of metrics"), since=THREE, before=FOUR),
+    KnownDifference("transactions of version 2", "3.9 has the feature's levels for tests only", "UpdateFeatures", ".*",
+        lambda c: "transaction.version" in repr(c.question.body), since=THREE, before=FOUR),
+    KnownDifference("assignors and ZooKeeper", "3.9 names assignors by their classes; a session with ZooKeeper is shorter here",
+        "DescribeConfigs", r"results\[\]\.configs\[\].*", _IN_3_9, since=THREE, before=FOUR),
     KnownDifference("group operations", "Kafka 4 counts a group's settings among its operations", "DescribeGroups",
         r"groups\[\].authorized_operations", pair(3400, 328), before=FOUR),
     KnownDifference("emptied", "before 4 an Empty group went with its last offset, or without any when somebody's topic was"
@@ -134,6 +163,8 @@ BEFORE_4 = (
         r"(results|responses)\[\].*", lambda c: "resource_type': 32" in repr(c.question.body), since=THREE, before=FOUR),
 )  # fmt: skip
 OF_4 = (
+    _of_4("settings of a broker", "Kafka 4 has another type or default than 3.9, which coterie follows", "DescribeConfigs",
+          r"results\[\]\.configs\[\].*", _NEW_IN_4),
     _of_4("has no such setting", "the setting went with Kafka 4; it has its effect here, for those who still set it", _CONFIGS,
           ".*", _GONE_IN_4),
     _of_4("small segments", "Kafka 4 refuses segments below a megabyte (KIP-1030)", _CONFIGS,
@@ -144,6 +175,9 @@ OF_4 = (
     _of_4("replicas", "Kafka 4 keeps min.insync.replicas as a setting of the whole cluster (KIP-966)",
           "CreateTopics|DescribeConfigs", r".*(config_source|source|synonyms.*)",
           lambda c: "min.insync.replicas" in c.part.path or "min.insync.replicas" in repr(c.part.theirs)),
+    _of_4("replicas replaced", "Kafka 4 refuses to take that setting away from the cluster, as AlterConfigs of others does",
+          "AlterConfigs", r"responses\[\].error_(code|message)", lambda c: recognisers.codes_of(c) == {"NONE", "INVALID_CONFIG"}
+          and any((r["resource_type"], r.get("resource_name", "")) == (4, "") for r in c.question.body["resources"])),
     _of_4("share locks", "Kafka 4.3 has another default for share groups", "DescribeConfigs", r".*\.value",
           pair("200", "2000")),
     _of_4("times to come", "Kafka 4 takes records an hour ahead by default, Kafka 3 any; both brokers are set to an hour",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from coterie.conformance.everything.question import Question
 
 ABSENT = "<absent>"
+BROKER = 4  # the type of its resource
 BATCHES_FROM = 4  # Fetch before has old message sets
 SHORT_FETCH_BYTES = 1000  # less than a story writes
 
@@ -129,6 +130,11 @@ def fails_about(path: str, classes: str = ".*") -> Recognise:
     return lambda case: "UNKNOWN_SERVER_ERROR" in repr(case.theirs) and asked(case)
 
 
+def fails_in_a_session(case: DifferingPart) -> bool:
+    """A Fetch in a session, for which the other broker fails with an exception of its own."""
+    return bool(case.question.body.get("session_id")) and "UNKNOWN_SERVER_ERROR" in repr(case.theirs)
+
+
 def names_setting(*names: str) -> Recognise:
     """The question, or the part's path, names one of these settings."""
     quoted = [f"'{name}'" for name in names]
@@ -236,6 +242,23 @@ def prefix_of_converted(case: DifferingPart) -> bool:
     ours, theirs = case.part.ours, case.part.theirs
     lists = isinstance(ours, list) and isinstance(theirs, list)
     return case.question.version < BATCHES_FROM and lists and theirs == ours[: len(theirs)]
+
+
+def setting_of_a_broker(*names: str) -> Recognise:
+    """A broker's described setting: one of these, of coterie's own, or (without names) any."""
+    quoted = (*(f"[{name}]" for name in names), "[coterie.")
+
+    def recognises(case: DifferingPart) -> bool:
+        path = case.part.path.partition(".configs")[2]
+        about_broker = any(resource.get("resource_type") == BROKER for resource in case.question.body["resources"])
+        return about_broker and (not names or path.startswith(quoted))
+
+    return recognises
+
+
+def other_setting_of_a_broker(case: DifferingPart) -> bool:
+    """A broker's setting that only coterie describes."""
+    return case.part.theirs == ABSENT and setting_of_a_broker()(case)
 
 
 # A question about a group that only Kafka has, which is Empty and has no protocol: our value and theirs.

@@ -6,7 +6,6 @@ import shutil
 
 from coterie.broker.calls import Call
 from coterie.broker.services import Handler, LogDirServices
-from coterie.broker.topic import is_legal_name
 from coterie.broker.topics import Topics
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.alter_replica_log_dirs import (
@@ -25,6 +24,8 @@ from coterie.wire.messages.describe_log_dirs import (
 )
 
 IN_MEMORY = "memory"  # the name of the directory of a broker without a data folder
+MAX_FOLDER_NAME_LENGTH = 255
+FUTURE_SUFFIX_LENGTH = len(".") + 32 + len("-future")  # of the folder that Kafka fills while a replica moves
 
 
 def handle_describe_log_dirs(
@@ -65,7 +66,7 @@ def handle_alter_replica_log_dirs(
     broker: LogDirServices, request: AlterReplicaLogDirsRequest, call: Call
 ) -> AlterReplicaLogDirsResponse:
     """A replica may stay where it is; any other directory is LOG_DIR_NOT_FOUND, and a partition without a replica here
-    REPLICA_NOT_AVAILABLE."""
+    REPLICA_NOT_AVAILABLE. INVALID_TOPIC_EXCEPTION where Kafka's folder of a replica that moves would have too long a name."""
     results: dict[str, dict[int, ErrorCode]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
@@ -82,10 +83,10 @@ def handle_alter_replica_log_dirs(
 
 
 def _move(broker: LogDirServices, path: str, topic: str, index: int) -> ErrorCode:
+    if len(f"{topic}-{index}") + FUTURE_SUFFIX_LENGTH > MAX_FOLDER_NAME_LENGTH:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
     if path != _log_dir(broker):
         return ErrorCode.LOG_DIR_NOT_FOUND
-    if not is_legal_name(topic):
-        return ErrorCode.INVALID_TOPIC_EXCEPTION
     try:
         partition = broker.topics.partition(topic, index)
     except Refusal as refusal:

@@ -108,7 +108,11 @@ def _partition_count(broker: TopicServices, requested: CreatableTopic) -> int:
             raise Refusal(ErrorCode.INVALID_REQUEST, text)
         if any(a.broker_ids != [broker.node_id] for a in requested.assignments):
             raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is one broker, {broker.node_id}")
-        return len(requested.assignments)
+        count = len(requested.assignments)
+        if sorted(a.partition_index for a in requested.assignments) != list(range(count)):
+            text = f"{count} partitions are assigned, whose indexes must be 0 to {count - 1}, each once"
+            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+        return count
     if requested.replication_factor not in (-1, 1):
         raise Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,

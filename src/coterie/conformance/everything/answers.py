@@ -40,6 +40,7 @@ _NAMES = (
     "member_id",
     "user",
     "producer_id",
+    "entity_type",
 )
 _NUMBERS = (
     "partition_index",
@@ -78,6 +79,8 @@ def element_name(item: Tree) -> str:
     """The name of a list's element in a path; "" where it has none."""
     if not isinstance(item, dict):
         return ""
+    if isinstance(item.get("entity"), list):  # of a quota: its users, clients or addresses
+        return ",".join(sorted(str(part["entity_name"] or "<default>") for part in item["entity"]))
     names = [item[n] for n in _NAMES if isinstance(item.get(n), str)][:1]
     numbers = [item[n] for n in _NUMBERS if isinstance(item.get(n), int)][:1]
     return ":".join(str(part) for part in (*names, *numbers))

@@ -53,6 +53,11 @@ NOT_YET = (
 )
 
 
+def only_reads(question: Question) -> bool:
+    """Whether the same response may be asked for again: not in a fetch session, whose epoch each request raises."""
+    return question.api in READING and not question.body.get("session_id")
+
+
 @dataclass(slots=True)
 class Difference:
     """One question's answers, and the parts that no row explains."""
@@ -153,7 +158,7 @@ class Comparer:
                     answers[n] = await self._ask(side, question)
             left, explained = self._unexplained(question, answers)
         comparison.asked += 1
-        comparison.parted |= question.api not in READING and any(_is_outcome(part) for part in differences(*answers))
+        comparison.parted |= not only_reads(question) and any(_is_outcome(part) for part in differences(*answers))
         comparison.explained += explained
         comparison.covered.append((question.api, question.version, *question.covers))
         return Difference(story, question, answers[0], answers[1], left) if left else None
@@ -184,21 +189,23 @@ def _is_outcome(part: Part) -> bool:
     """Whether the request had another outcome: another error, or an element more or less with an error of its own."""
     if not part.path or ERRORS.search(part.path) is not None:
         return True
-    return set(_codes(part.ours)) != set(_codes(part.theirs))
+    return set(codes_in(part.ours)) != set(codes_in(part.theirs))
 
 
-def _codes(tree: Tree) -> Iterator[str]:
+def codes_in(tree: Tree) -> Iterator[str]:
     """Every error in it."""
     if isinstance(tree, dict):
         yield from (value for name, value in tree.items() if ERRORS.search(name) is not None)
     for inner in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
-        yield from _codes(inner)
+        yield from codes_in(inner)
 
 
 def _to_ask_again(question: Question, answers: list[Tree], left: list[Part]) -> tuple[bool, bool]:
     """The sides whose response may change in a moment."""
-    if question.api in READING:
+    if only_reads(question):
         return True, True
+    if question.api == "Fetch":
+        return False, False  # the session went on with the first response
     unacknowledged = question.api == "Produce" and not question.body.get("acks", 0)
     not_yet = (*NOT_YET, CLOSED) if unacknowledged else NOT_YET  # any error of it ends the connection
     late = [

@@ -245,6 +245,55 @@ DOMAINS: dict[str, Domain] = {
     "operation": _always(3, unknown=0, any=1),
     "permission_type": _always(3, unknown=0, any=1),
     "UnregisterBroker.broker_id": _always(9, negative=-1),
+    "state_filters": _always("Ongoing", lower="ongoing", unknown="NoSuchState", empty=""),
+    "producer_id_filters": Domain(
+        lambda n: {"@": "id", "of": f"producer@{n.producer}", "or": -1}, {"unknown": 4_000_000_000, "none": -1}
+    ),
+    "duration_filter": _always(-1, zero=0, hours=10**8),
+    "transactional_id_pattern": _always(None, own="$x.*", part="$", broken="(", empty=""),
+    "resource_types": _always(16, topics=2, brokers=4, loggers=8, groups=32, unknown=0, any=1),
+    "response_partition_limit": _always(2000, one=1, none=0, negative=-1),
+    "AlterReplicaLogDirs.path": Domain(
+        lambda _: {"@": "id", "of": "folder@folders"}, {"unknown": "/nowhere", "relative": "nowhere"}
+    ),
+    "election_type": _always(0, unclean=1, unknown=2),
+    # -- quotas and credentials, of users of the story's own
+    "entity_type": _always("user", client="client-id", address="ip", unknown="nosuch", upper="USER"),
+    "entity_name": _always("$q", address="10.1.2.3"),
+    "ops.key": _always(
+        "producer_byte_rate",
+        consumer="consumer_byte_rate",
+        requests="request_percentage",
+        mutations="controller_mutation_rate",
+        connections="connection_creation_rate",
+        unknown="no_such_quota",
+    ),
+    "ops.value": _always(1024.0, fraction=1024.5, small=0.5, almost=1023.9999999, huge=1e19, highest=2.0**53),
+    "components.entity_type": _always("user", client="client-id", address="ip", unknown="nosuch"),
+    "components.match_type": _always(0, default=1, any=2, unknown=3),
+    "components.match": _always("$q", unknown="$nobody"),
+    "AlterUserScramCredentials.deletions": Domain(lambda _: [], {}),
+    "AlterUserScramCredentials.deletions.name": _always("$v", unknown="$nobody", long=LONG_TEXT, upserted="$s"),
+    "AlterUserScramCredentials.upsertions.name": _always("$s", long=LONG_TEXT),
+    "DescribeUserScramCredentials.name": _always("$v", unknown="$nobody"),
+    "AlterUserScramCredentials.mechanism": _always(1, other=2, unknown=3),
+    "iterations": _always(4096, few=4095, many=16384, too_many=16385),
+    "salt": _always({"@": "hex", "of": "0011223344556677"}),
+    "salted_password": _always({"@": "hex", "of": "ab" * 32}),
+    # -- features: the levels of a new cluster, which stay
+    "feature": _always("transaction.version", group="group.version", metadata="metadata.version"),
+    "max_version_level": _always(2, three=3, huge=2**15 - 1),
+    # -- the consumer protocol
+    "group_ids": _GROUP,
+    "ConsumerGroupHeartbeat.member_id": Domain(lambda _: "$m", {"unknown": "$nobody"}),
+    "ConsumerGroupHeartbeat.instance_id": _always(None, some="$i"),
+    "ConsumerGroupHeartbeat.rack_id": _always(None, some="r1"),
+    "member_epoch": _always(2, leave=-1, leave_for_a_while=-2, next=3),
+    "OffsetFetch.member_epoch": _always(-1, current=2, next=3),
+    "subscribed_topic_names": _always("$t", unknown="$nowhere", two="$u"),
+    "subscribed_topic_regex": _always(None, own="$t.*", broken="("),
+    "server_assignor": _always(None, range="range", unknown="nosuch"),
+    "ConsumerGroupHeartbeat.topic_partitions": Domain(lambda _: None, {"none": []}),
     "rack_id": _always("", some="r1"),
 }
 
@@ -294,6 +343,9 @@ SHARED = {
     ("IncrementalAlterConfigs", "internal"): "changes that topic for all",
     ("AlterConfigs", "internal"): "the same",
     ("AlterClientQuotas", "null"): "a quota for every client, the judge included",
+    ("AlterClientQuotas", "entries.entity.entity_name: default"): "the same",
+    ("DescribeClientQuotas", "components: no element"): "the quotas of all stories",
+    ("DescribeClientQuotas", "components: default"): "the same",
     ("UnregisterBroker", "one"): "the broker itself",
     ("OffsetCommit", "group_id: empty"): "the group without a name is every story's",
     ("OffsetCommit", "group_id: default"): "the same",
@@ -325,5 +377,6 @@ BOUNDED = {
     ("", "rebalance_timeout_ms"): "a group that waits for a member that never comes",
     ("CreateTopics", "num_partitions"): "a broker full of partitions",
     ("CreatePartitions", "count"): "the same",
+    ("ListTransactions", "producer_id_filters"): "the producers of other stories",
     ("", "min_bytes"): "its own values are enough, and each one waits",
 }

@@ -9,13 +9,15 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from coterie.conformance.everything.administration import ADMINISTRATION_MOVES
 from coterie.conformance.everything.comparison import READING
-from coterie.conformance.everything.domains import Names
+from coterie.conformance.everything.domains import UNKNOWN_UUID, Names
 from coterie.conformance.everything.pieces import Common, piece
 from coterie.conformance.everything.question import API_BY_NAME, Question, Story, Value, numbered
 from coterie.conformance.everything.systematic import cases, changed, right
 
 CHANGED = 0.2  # of the questions
+STEADY = 0.5  # of the moves: each api in one version
 # Version 0 of JoinGroup would wait for a whole session; of the others it is about offsets that no later version has.
 FROM_1 = frozenset({"JoinGroup", "OffsetCommit", "OffsetFetch"})
 PRODUCED = "topic_data.partition_data.records"
@@ -27,6 +29,29 @@ PRODUCER = {"@": "id", "of": "producer@init{n}", "or": -1}
 
 def _records(**parts: Value) -> Value:
     return {"@": "records", "batches": [{"records": [["k{n}", "v", -1000], [None, "w", -500]]} | parts]}
+
+
+def _in_session(epoch: int, **parts: Value) -> dict[str, Value]:
+    """A Fetch in the session that the move's first one opened; of no new topics, where none are named."""
+    session = {"@": "id", "of": "session@fetch{n}.0", "or": 0}
+    return {"topics": [], "session_id": session, "session_epoch": epoch} | parts
+
+
+def _named(topic: str) -> dict[str, Value]:
+    return {"topic": topic, "topic_id": UNKNOWN_UUID if topic == "$nowhere" else {"@": "topic id", "of": topic}}
+
+
+def _fetched(topic: str, partition: int) -> dict[str, Value]:
+    partitions = [{"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1_000_000}]
+    return _named(topic) | {"partitions": partitions}
+
+
+def _forgotten(topic: str, partition: int) -> dict[str, Value]:
+    return _named(topic) | {"partitions": [partition]}
+
+
+def _beat(member: str, epoch: int, **parts: Value) -> dict[str, Value]:
+    return {"group_id": "$c{n}", "member_id": member, "member_epoch": epoch} | parts
 
 
 MOVES: dict[str, tuple[float, list[Step]]] = {
@@ -196,6 +221,54 @@ MOVES: dict[str, tuple[float, list[Step]]] = {
         ],
     ),
     "deleted topic": (0.5, [("DeleteTopics", {"topic_names": ["$t"]}), ("Metadata", {})]),
+    "fetch session": (
+        3,
+        [
+            ("Fetch", {"session_epoch": 0}),
+            ("Fetch", _in_session(1)),
+            ("Produce", {"topic_data.name": "$t", "topic_data.topic_id": {"@": "topic id", "of": "$t"}}),
+            ("Fetch", _in_session(2)),
+            ("Fetch", _in_session(3, topics=[_fetched("$u", 1), _fetched("$u", 0)])),
+            ("Fetch", _in_session(4)),
+            ("DeleteRecords", {"topics.name": "$t"}),
+            ("Fetch", _in_session(5, forgotten_topics_data=[_forgotten("$u", 1), _forgotten("$nowhere", 0)])),
+            ("Fetch", _in_session(6, topics=[_fetched("$nowhere", 0), _fetched("$t", 9)])),
+            ("Fetch", _in_session(5)),
+            ("Fetch", _in_session(7)),
+            ("Fetch", _in_session(8, forgotten_topics_data=[_forgotten("$t", 0), _forgotten("$t", 9)])),
+            ("Fetch", _in_session(-1)),
+            ("Fetch", _in_session(9)),
+        ],
+    ),
+    "consumer": (
+        4,
+        [
+            ("ConsumerGroupHeartbeat", _beat("$m", 0, topic_partitions=[])),
+            ("ConsumerGroupDescribe", {"group_ids": ["$c{n}"]}),
+            ("ConsumerGroupHeartbeat", _beat("$m", 2)),
+            (
+                "OffsetCommit",
+                {"group_id": "$c{n}", "member_id": "$m", "generation_id_or_member_epoch": 2, "group_instance_id": None},
+            ),
+            ("OffsetFetch", {"groups.group_id": "$c{n}", "groups.member_id": "$m", "groups.member_epoch": 2}),
+            ("ConsumerGroupHeartbeat", _beat("$l", 0, topic_partitions=[])),
+            ("ConsumerGroupHeartbeat", _beat("$m", 2)),
+            ("DescribeGroups", {"groups": ["$c{n}"]}),
+            ("ListGroups", {"types_filter": ["consumer"], "states_filter": []}),
+            ("ConsumerGroupHeartbeat", _beat("$l", -1)),
+            ("ConsumerGroupHeartbeat", _beat("$s", 0, instance_id="$i", topic_partitions=[])),
+            ("ConsumerGroupHeartbeat", _beat("$s", -2, instance_id="$i")),
+            ("ConsumerGroupDescribe", {"group_ids": ["$c{n}"]}),
+            ("DeleteGroups", {"groups_names": ["$c{n}"]}),
+            ("ConsumerGroupHeartbeat", _beat("$r", 0, instance_id="$i", topic_partitions=[])),
+            ("ConsumerGroupHeartbeat", _beat("$m", -1)),
+            ("ConsumerGroupHeartbeat", _beat("$r", -1, instance_id="$i")),
+            ("ConsumerGroupDescribe", {"group_ids": ["$c{n}"]}),
+            ("OffsetDelete", {"group_id": "$c{n}"}),
+            ("DeleteGroups", {"groups_names": ["$c{n}"]}),
+        ],
+    ),
+    **ADMINISTRATION_MOVES,
 }
 
 
@@ -205,11 +278,16 @@ class _StoryMaker:
     common: Common
     count: int = 0
     open: list[str] = field(default_factory=list)
+    steady: dict[str, int] | None = None  # of the move: the version of each api that it has asked; None: any
 
-    def question(self, api: str, parts: dict[str, Value], n: int) -> Question:
+    def version(self, api: str) -> int:
         versions = self.common[api]
         first = max(versions.first, 1) if api in FROM_1 else versions.first
         version = self.random.randint(min(first, versions.last), versions.last)
+        return version if self.steady is None else self.steady.setdefault(api, version)
+
+    def question(self, api: str, parts: dict[str, Value], n: int) -> Question:
+        version = self.version(api)
         names = Names(
             topic=self.random.choice(["$t", "$t", "$t", "$u"]),
             group=f"$g{n}",
@@ -235,6 +313,7 @@ class _StoryMaker:
         names = list(MOVES)
         kind = self.random.choices(names, [MOVES[name][0] for name in names])[0]
         firsts = dict[str, int]()
+        self.steady = {} if self.random.random() < STEADY else None
         for api, parts in MOVES[kind][1]:
             if api not in self.common:
                 continue

@@ -125,6 +125,62 @@ PIECES: dict[str, list[tuple[str, str, int, dict[str, Value]]]] = {
             {"transactional_id": "{txn}", "producer_id": PRODUCER, "group_id": "{group}"},
         ),
     ],
+    "folders": [("folders", "DescribeLogDirs", 4, {"topics": None})],
+    "credential": [
+        (
+            "credential",
+            "AlterUserScramCredentials",
+            0,
+            {
+                "upsertions": [
+                    {
+                        "name": "$v",
+                        "mechanism": 1,
+                        "iterations": 8192,
+                        "salt": {"@": "hex", "of": "00ff"},
+                        "salted_password": {"@": "hex", "of": "cd" * 32},
+                    }
+                ]
+            },
+        ),
+    ],
+    "quota": [
+        (
+            "quota",
+            "AlterClientQuotas",
+            1,
+            {
+                "entries": [
+                    {
+                        "entity": [{"entity_type": "user", "entity_name": "$q"}],
+                        "ops": [{"key": "consumer_byte_rate", "value": 2048.0}],
+                    },
+                    {
+                        "entity": [
+                            {"entity_type": "user", "entity_name": "$q"},
+                            {"entity_type": "client-id", "entity_name": "$c"},
+                        ],
+                        "ops": [{"key": "request_percentage", "value": 50.5}],
+                    },
+                ]
+            },
+        ),
+    ],
+    "consumer": [
+        (
+            "consumer {group}",
+            "ConsumerGroupHeartbeat",
+            1,
+            {
+                "group_id": "{group}",
+                "member_id": "$m",
+                "member_epoch": 0,
+                "rebalance_timeout_ms": 6_000,
+                "subscribed_topic_names": ["{topic}"],
+                "topic_partitions": [],
+            },
+        ),
+    ],
 }
 TOPIC = ("topic", "records")
 MEMBER = ("topic", "member", "synced")
@@ -154,6 +210,13 @@ FIXTURES: dict[str, tuple[str, ...]] = {
     "OffsetDelete": ("topic",),
     "DeleteRecords": (),
     "WriteTxnMarkers": ("topic", "producer", "transaction"),
+    "AlterReplicaLogDirs": ("topic", "folders"),
+    "AlterClientQuotas": ("quota",),
+    "DescribeClientQuotas": ("quota",),
+    "AlterUserScramCredentials": ("credential",),
+    "DescribeUserScramCredentials": ("credential",),
+    "ConsumerGroupHeartbeat": ("topic",),
+    "ConsumerGroupDescribe": ("topic", "consumer"),
 }
 BEFORE: dict[str, tuple[tuple[str, ...], Names]] = {
     "JoinGroup": ((), Names(group="$g{n}", member="nobody{n}")),
@@ -166,6 +229,7 @@ BEFORE: dict[str, tuple[tuple[str, ...], Names]] = {
     "CreatePartitions": (("topic",), Names(topic="$d{n}")),
     "DeleteRecords": (TOPIC, Names(topic="$d{n}")),
     "EndTxn": (("producer", "transaction"), Names(txn="$x{n}", producer="init{n}")),
+    "ConsumerGroupHeartbeat": (("consumer",), Names(group="$g{n}")),
 }
 
 

@@ -27,6 +27,8 @@ SHRUNK = 10  # kinds of difference that are made short
 SHRINK_S = 120.0  # all of them together
 # Where Kafka 4 has another default, both sides have it.
 _DEFAULTS_OF_4 = {"log.message.timestamp.after.max.ms": "3600000"}
+# Assignments with one right result, at once.
+_CONSUMER_GROUPS = {"group.consumer.assignors": "range", "group.consumer.assignment.interval.ms": "0"}
 # Where Kafka 3.9 serves the consumer protocol of groups only by a setting, neither side does.
 _BEFORE_4 = {"group.coordinator.rebalance.protocols": "classic"}
 # Producer id 0, a field's default, belongs to no story's producer.
@@ -57,8 +59,8 @@ def settings_for(version: str) -> tuple[dict[str, str], dict[str, str]]:
         ours["coterie.group.sync.timeout.enable"] = "false"  # KIP-752 came later
     if version.startswith("4."):
         theirs["group.coordinator.append.linger.ms"] = "0"
-        ours |= _DEFAULTS_OF_4
-        theirs |= _DEFAULTS_OF_4
+        ours |= _DEFAULTS_OF_4 | _CONSUMER_GROUPS
+        theirs |= _DEFAULTS_OF_4 | _CONSUMER_GROUPS
     else:
         ours["coterie.group.pending.leave.rebalance.enable"] = "false"
         ours |= _BEFORE_4

@@ -1,17 +1,23 @@
 """A request whose effect comes after its answer: the judge waits for the effect before it asks on.
 
 Kafka answers EndTxn when the transaction's end is decided, and writes its markers then; it answers DeleteTopics when its
-controller has deleted the topics, which its brokers learn a little later.
+controller has deleted the topics, which its brokers learn a little later. Its group coordinator learns of a topic when the
+brokers already know it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Awaitable, Callable
 
 from coterie.client.connection import Connection
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.messages.delete_topics import DeleteTopicsResponse
 from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -20,6 +26,7 @@ from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 SETTLED_WITHIN_S = 4.0
 AGAIN_EVERY_S = 0.005
 METADATA_VERSION = 4  # the first that creates nothing
+HEARTBEAT_VERSION = 0
 CREATE_VERSION = 4  # of CreateTopics, which asks the controller
 
 
@@ -32,6 +39,27 @@ async def settle(connection: Connection, request: Message, version: int, respons
         names = [result.name for result in response.responses if result.name and not result.error_code]
         if names:
             await _until(lambda: _are_gone(connection, names))
+
+
+async def until_the_coordinator_knows(connection: Connection, names: list[str]) -> None:
+    """Returns when a consumer of these topics, in a group of its own, is assigned all partitions that there are."""
+
+    async def is_assigned() -> bool:
+        topics = [MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(topics, allow_auto_topic_creation=False)
+        known = await connection.request_version(request, MetadataResponse, METADATA_VERSION, SETTLED_WITHIN_S)
+        group, member = f"settling-{uuid.uuid4()}", str(uuid.uuid4())
+        join = ConsumerGroupHeartbeatRequest(
+            group, member, rebalance_timeout_ms=6_000, subscribed_topic_names=names, topic_partitions=[]
+        )
+        joined = await connection.request_version(
+            join, ConsumerGroupHeartbeatResponse, HEARTBEAT_VERSION, SETTLED_WITHIN_S
+        )
+        assigned = [] if joined.assignment is None else joined.assignment.topic_partitions
+        there = sum(len(topic.partitions) for topic in known.topics)
+        return bool(joined.error_code) or there == sum(len(topic.partitions) for topic in assigned)
+
+    await _until(is_assigned)
 
 
 async def _until(reached: Callable[[], Awaitable[bool]]) -> None:

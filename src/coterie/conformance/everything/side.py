@@ -20,11 +20,12 @@ from coterie.conformance.everything import answers
 from coterie.conformance.everything.answers import Tree
 from coterie.conformance.everything.batches import describe_bytes, encode_described
 from coterie.conformance.everything.question import API_BY_NAME, Question, Story, Value, message_of, texts_in
-from coterie.conformance.everything.settling import settle
+from coterie.conformance.everything.settling import settle, until_the_coordinator_knows
 from coterie.wire.declaration import Struct
 from coterie.wire.errors import ErrorCode
 from coterie.wire.fields import FieldType
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from coterie.wire.messages.fetch import FetchRequest, FetchResponse
 
@@ -37,7 +38,9 @@ OUTCOMES = (CLOSED, SILENT, LATE)
 LEARNED = {
     ("InitProducerId", "producer_id"): "producer",
     ("JoinGroup", "member_id"): "member",
+    ("ConsumerGroupHeartbeat", "member_id"): "member",
     ("Fetch", "session_id"): "session",
+    ("DescribeLogDirs", "log_dir"): "folder",
 }
 # Lists of everything that a broker has: what is neither this story's nor asked for is left out.
 WHOLE_BROKER = frozenset(
@@ -50,8 +53,12 @@ WHOLE_BROKER = frozenset(
         ("ListConfigResources", "config_resources"),
         ("ListPartitionReassignments", "topics"),
         ("ElectLeaders", "replica_election_results"),
+        ("DescribeClientQuotas", "entries"),
+        ("DescribeUserScramCredentials", "results"),
     }
 )
+CHANGING_TOPICS = frozenset({"CreateTopics", "CreatePartitions", "DeleteTopics"})
+SUBSCRIBED = ("$t", "$u")  # the topics of which consumers get partitions
 NEAR_MS = 3_600_000
 _FRESH = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
@@ -76,11 +83,14 @@ class StorySide:
         self._symbol: dict[Any, str] = {}
         self._sessions: set[int] = set()
         self._asked_times: dict[int, str] = {}
+        self._changes_topics = False  # since the last heartbeat of a consumer
 
     async def connection(self, name: str) -> Connection:
         known = self._connections.get(name)
         if known is None or known.closed:
-            known = self._connections[name] = await Connection.connect(*self.address, name, ANSWER_S, self._security)
+            known = self._connections[name] = await Connection.connect(
+                *self.address, self.real(name), ANSWER_S, self._security
+            )
         return known
 
     def close(self) -> None:
@@ -108,6 +118,9 @@ class StorySide:
         """The response, with symbols for ids. Raises KafkaError without a broker at the address."""
         request, connection = message_of(question, self.resolve), await self.connection(question.connection)
         kind = API_BY_NAME[question.api].response
+        if isinstance(request, ConsumerGroupHeartbeatRequest) and self._changes_topics:
+            await until_the_coordinator_knows(connection, [self.real(name) for name in SUBSCRIBED])
+            self._changes_topics = False
         asked = asyncio.ensure_future(connection.request_version(request, kind, question.version, ANSWER_S))
         if question.api == "Produce" and not question.body.get("acks", 0):
             # acks 0 has no response: the next request shows whether the connection is still open.
@@ -126,6 +139,7 @@ class StorySide:
         except KafkaError as error:
             connection.close()
             return LATE if error.code == ErrorCode.REQUEST_TIMED_OUT else CLOSED
+        self._changes_topics |= question.api in CHANGING_TOPICS
         self._learn(question, response, question.version)
         return self._tree(question, response, question.version, frozenset(texts_in(question.body)))
 

@@ -11,23 +11,12 @@ from collections.abc import Iterator
 from coterie.conformance.everything.domains import BOUNDED, SHARED, Domain, Names, domain_of, values_of_kind
 from coterie.conformance.everything.pieces import BEFORE, FIXTURES, TOPIC, Common, piece
 from coterie.conformance.everything.question import API_BY_NAME, Question, Story, Value, numbered
+from coterie.conformance.everything.variants import VARIANTS
 from coterie.wire.declaration import Struct
 from coterie.wire.fields import FieldSpec
 
 CASES_PER_STORY = 20
 Case = tuple[tuple[str, str], dict[str, Value]]  # ((field, class), body)
-# Other right requests, that every field is changed in as well; left out in versions that do not carry their fields.
-VARIANTS: dict[str, dict[str, dict[str, Value]]] = {
-    "InitProducerId": {"idempotent": {"transactional_id": None}},
-    "FindCoordinator": {"of a transaction": {"key_type": 1}},
-    "OffsetCommit": {"alone": {"generation_id_or_member_epoch": -1, "member_id": ""}},
-    "DescribeConfigs": {"of topics, all": {"resources.configuration_keys": None}},
-    "Fetch": {"read committed": {"isolation_level": 1}, "new session": {"session_epoch": 0}},
-    "ListOffsets": {"read committed": {"isolation_level": 1}},
-    "JoinGroup": {"static": {"group_instance_id": "$i", "member_id": ""}, "first": {"member_id": ""}},
-    "TxnOffsetCommit": {"alone": {"generation_id": -1, "member_id": ""}},
-    "CreateTopics": {"only checked": {"validate_only": True}},
-}
 
 
 def domain_for(api: str, spec: FieldSpec, where: str) -> Domain | None:

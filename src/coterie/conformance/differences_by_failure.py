@@ -1,0 +1,120 @@
+"""The rows of `differences` where Kafka fails with an exception of its own (UNKNOWN_SERVER_ERROR) and coterie answers."""
+
+from __future__ import annotations
+
+from coterie.conformance import recognisers
+from coterie.conformance.differences_of_versions import FOUR, THREE
+from coterie.conformance.recognisers import fails_about
+from coterie.conformance.row import KnownDifference
+
+FAILURES: tuple[KnownDifference, ...] = (
+    KnownDifference(
+        "fails on sizes",
+        "Kafka fails to allocate a buffer of a negative size",
+        "Fetch",
+        ".*",
+        fails_about(r"max_bytes|topics\.partitions\.partition_max_bytes", "lowest|minus one|negative"),
+    ),
+    KnownDifference(
+        "fails on sizes later",
+        "the same for a partition that an earlier request of the fetch session named",
+        "Fetch",
+        ".*",
+        recognisers.fails_in_a_session,
+    ),
+    KnownDifference(
+        "fails on isolation levels",
+        "Kafka has no such isolation level",
+        "Fetch|ListOffsets",
+        ".*",
+        fails_about("isolation_level", "highest|lowest|minus one|negative|unknown"),
+        since=THREE,
+    ),
+    KnownDifference(
+        "fails on sessions",
+        "Kafka fails to look for an id that no session can have",
+        "Fetch",
+        ".*",
+        fails_about("session_id", "highest|lowest"),
+        since=THREE,
+    ),
+    KnownDifference(
+        "fails on owners",
+        "Kafka cannot read a principal without a type",
+        "CreateDelegationToken",
+        ".*",
+        fails_about("owner_principal_name", "other"),
+        since=THREE,
+    ),
+    KnownDifference(
+        "fails on operations",
+        "Kafka cannot read an operation that there is not",
+        "IncrementalAlterConfigs",
+        ".*",
+        fails_about(r"resources\.configs\.config_operation"),
+    ),
+    KnownDifference(
+        "fails on no name",
+        "Kafka fails on a topic that has neither name nor id",
+        "Metadata",
+        ".*",
+        fails_about(r"topics\.(name|topic_id)", "null|default|zero"),
+        since=FOUR,
+    ),
+    KnownDifference(
+        "fails on an empty name",
+        "Kafka fails on a topic without a name",
+        "DescribeTopicPartitions",
+        ".*",
+        fails_about(r"topics\.name", "empty|default"),
+        since=THREE,
+    ),
+    KnownDifference(
+        "fails on passwords",
+        "Kafka fails to make keys of no password",
+        "AlterUserScramCredentials",
+        ".*",
+        fails_about(r"upsertions\.salted_password"),
+        since=THREE,
+    ),
+    KnownDifference(
+        "fails on codecs",
+        "Kafka has no fifth codec",
+        "Produce",
+        ".*",
+        fails_about(r"topic_data\.partition_data\.records", "codec 5"),
+    ),
+    KnownDifference(
+        "fails on lengths",
+        "Kafka reads beyond an old message set whose length is damaged",
+        "Produce",
+        ".*",
+        fails_about(r"topic_data\.partition_data\.records", "length"),
+        before=FOUR,
+        since=THREE,
+    ),
+    KnownDifference(
+        "fails on no id",
+        "Kafka cannot keep a topic without an id in a new session",
+        "Fetch",
+        ".*",
+        fails_about(r"topics\.topic_id", "default|zero"),
+        since=THREE,
+        before=FOUR,
+    ),
+    KnownDifference(
+        "fails on no epoch",
+        "Kafka fails on a transactional producer without an epoch",
+        "TxnOffsetCommit",
+        ".*",
+        fails_about("producer_epoch", "minus one|none|minus_two|lowest"),
+        before=FOUR,
+    ),
+    KnownDifference(
+        "no time",
+        "Kafka refuses to wait no time at all, and may have done it all the same",
+        "CreateTopics|CreatePartitions|DeleteTopics|ElectLeaders|AlterPartitionReassignments",
+        ".*",
+        recognisers.no_time,
+    ),
+)
