@@ -73,11 +73,11 @@ def decide(group: AnyGroup, exists: bool, command: Command, ctx: Context, config
     match command:
         case HeartbeatRequest() if isinstance(group, Group):  # by far the most frequent one
             return decide_heartbeat(group, command, ctx)
-        case JoinGroupRequest() | LeaveGroupRequest() if isinstance(group, Group):
-            return _decide_classic(group, exists, command, ctx, config)
         case ConsumerGroupHeartbeatRequest() if isinstance(group, ConsumerGroup):
             outcome = decide_consumer_heartbeat(group, exists, command, ctx, config)
             return _mapping_store_errors(outcome, command, ctx) if outcome.events else outcome
+        case JoinGroupRequest() | LeaveGroupRequest() if isinstance(group, Group):
+            return _decide_classic(group, exists, command, ctx, config)
         case OffsetCommitRequest():
             return decide_commit(group, exists, command, ctx, config)
         case TxnOffsetCommitRequest():

@@ -79,7 +79,8 @@ class DecoderText(CodeText):
         self.fields(shape, target)
         self.indent -= 1
 
-    def length(self, kind: FieldType) -> str:
+    def length(self, kind: FieldType) -> tuple[str, str]:
+        """Reads a length into a variable: its name, and the condition that it is null. In a flexible version it is one more."""
         name = self.fresh("n")
         if self.flexible:
             self.flush()
@@ -87,31 +88,32 @@ class DecoderText(CodeText):
             self.line("at += 1")
             self.line(f"if {name} > 127:")
             self.line(f"    {name}, at = uvarint(data, at - 1)")
-            self.line(f"{name} -= 1")
-        else:
-            self.fixed("h" if kind.name == "string" else "i", name)
-            self.flush()
-        return name
+            return name, f"not {name}"
+        self.fixed("h" if kind.name == "string" else "i", name)
+        self.flush()
+        return name, f"{name} < 0"
 
     def blob(self, kind: FieldType, target: str, nullable: bool, label: str) -> None:
-        name = self.length(kind)
-        end = "data[at:at + {0}].decode()" if kind.name == "string" else "data[at:at + {0}]"
-        self.line(f"if {name} < 0:")
+        name, is_null = self.length(kind)
+        self.line(f"if {is_null}:")
         if nullable:
             self.line(f"    {target} = None")
         else:
             self.line(f"    raise WireError('{label} must not be null')")
         self.line("else:")
-        self.line(f"    {target} = {end.format(name)}")
-        self.line(f"    at += {name}")
+        self.line(f"    {name} += at - 1" if self.flexible else f"    {name} += at")
+        self.line(f"    {target} = data[at:{name}]" + (".decode()" if kind.name == "string" else ""))
+        self.line(f"    at = {name}")
 
     def array(self, kind: FieldType, target: str, nullable: bool, label: str) -> None:
         assert kind.element is not None
-        name, element = self.length(kind), kind.element
-        self.line(f"if {name} < 0:")
+        (name, is_null), element = self.length(kind), kind.element
+        self.line(f"if {is_null}:")
         self.line(f"    {target} = None" if nullable else f"    raise WireError('{label} must not be null')")
         self.line("else:")
         self.indent += 1
+        if self.flexible:
+            self.line(f"{name} -= 1")
         self.count(name, label)
         if element.code and element.code != "16s" and element.code != "?":
             size = struct_module.calcsize(">" + element.code)
