@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import socket
 import time
 from collections import deque
@@ -22,7 +23,26 @@ from coterie.wire.framing import decode_response
 from coterie.wire.primitives import WireError
 
 Awaited = tuple[Any, int]  # the class of an answer, and its version
-RECEIVE_BYTES = 256 * 1024
+BUFFER_BYTES = 64 * 1024
+CLAIM_BYTES = 32 * 1024 * 1024  # at most that much memory for what a broker claims and has not sent
+
+
+class _Incoming(io.RawIOBase):
+    """What arrives on a socket, until a deadline. `io.BufferedReader` has it written to where a response stays, without a copy."""
+
+    def __init__(self, opened: socket.socket, timeout_s: float) -> None:
+        self._socket, self._timeout_s = opened, timeout_s
+        self.deadline_s = 0.0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left_s = self.deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError(f"no answer within {self._timeout_s:g} s")
+        self._socket.settimeout(left_s)
+        return self._socket.recv_into(buffer)
 
 
 class BrokerSocket:
@@ -48,6 +68,8 @@ class BrokerSocket:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if context is not None:
                 self._socket = context.wrap_socket(self._socket, server_hostname=host)
+            self._incoming = _Incoming(self._socket, timeout_s)
+            self._reader = io.BufferedReader(self._incoming, BUFFER_BYTES)
             self.versions = self._shake_hands(security)
         except UNREACHABLE as error:
             self.close()
@@ -101,32 +123,29 @@ class BrokerSocket:
         self._unanswered.append(self._correlation_id)
 
     def _frame(self) -> bytes:
-        deadline_s = time.monotonic() + self._timeout_s
+        self._incoming.deadline_s = time.monotonic() + self._timeout_s
         try:
-            size = int.from_bytes(self._receive(4, deadline_s), "big", signed=True)
+            size = int.from_bytes(self._receive(4), "big", signed=True)
             if not 4 <= size <= MAX_ANSWER_BYTES:
                 raise ConnectionError(f"an answer claims a size of {size} bytes")
-            frame = self._receive(size, deadline_s)
+            frame = self._receive(size)
             if int.from_bytes(frame[:4], "big", signed=True) != self._unanswered.popleft():
                 raise ConnectionError("the broker answered a request that was not sent")
         except OSError as error:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection was lost: {error}") from error
         return frame
 
-    def _receive(self, size: int, deadline_s: float) -> bytes:
-        """Memory grows with what comes, not with what the broker claims."""
+    def _receive(self, size: int) -> bytes:
+        """Memory grows with what comes, by CLAIM_BYTES, not with what the broker claims."""
         parts: list[bytes] = []
         while size > 0:
-            left_s = deadline_s - time.monotonic()
-            if left_s <= 0:
-                raise TimeoutError(f"no answer within {self._timeout_s:g} s")
-            self._socket.settimeout(left_s)
-            part = self._socket.recv(min(size, RECEIVE_BYTES))
-            if not part:
+            wanted = min(size, CLAIM_BYTES)
+            part = self._reader.read(wanted)
+            if len(part) < wanted:
                 raise ConnectionError("the broker closed the connection")
             parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
+            size -= wanted
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def abort(self) -> None:
         """From another thread: a request that waits for its response raises KafkaError NETWORK_EXCEPTION."""

@@ -27,7 +27,7 @@ from coterie.wire.messages.fetch import FetchResponse
 from coterie.wire.messages.list_offsets import ListOffsetsResponse
 from coterie.wire.messages.metadata import MetadataRequest
 
-FETCH_BYTES = 8 * 1024 * 1024
+FETCH_BYTES = 4 * 1024 * 1024
 
 
 class RangeReader:
