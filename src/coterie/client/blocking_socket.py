@@ -28,7 +28,7 @@ CLAIM_BYTES = 32 * 1024 * 1024  # at most that much memory for what a broker cla
 
 
 class _Incoming(io.RawIOBase):
-    """What arrives on a socket, until a deadline. `io.BufferedReader` has it written to where a response stays, without a copy."""
+    """What arrives on a socket, until a deadline. `io.BufferedReader` has it written to where a response stays."""
 
     def __init__(self, opened: socket.socket, timeout_s: float) -> None:
         self._socket, self._timeout_s = opened, timeout_s
