@@ -61,8 +61,8 @@ def test_causes_written_before_are_those_of_the_line(
     cause_fields = {"kind": kind} | {name: text for name, text in cause.items() if text}
     written = cause_json(kind, member_id, client_id, instance_id, reason)
     assert written == json.dumps(cause_fields, separators=(",", ":"))
-    assert line.to_json(f"{written},{written}") == replace(line, causes=[cause_fields] * 2).to_json()
-    assert line.to_json("") == replace(line, causes=[]).to_json()
+    assert line.to_json([written] * 2) == replace(line, causes=[cause_fields] * 2).to_json()
+    assert line.to_json([]) == replace(line, causes=[]).to_json()
 
 
 def test_every_field_has_a_meaning() -> None:

@@ -69,10 +69,9 @@ class DiskFile:
 
     def append(self, data: bytes | bytearray) -> None:
         """Writes on after a write that took only a part. Raises OSError."""
-        written = 0
+        written = os.pwrite(self._fd, data, self._end)
         while written < len(data):
-            rest = memoryview(data)[written:] if written else data
-            written += os.pwrite(self._fd, rest, self._end + written)
+            written += os.pwrite(self._fd, memoryview(data)[written:], self._end + written)
         self._end += written
 
     def truncate(self, size: int) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Callable
+from itertools import accumulate
 
 from coterie.broker.replica_effects import ReplicaEffects
 from coterie.broker.scheduling import Scheduler
@@ -95,14 +97,10 @@ class JournalWriter:
                 self.send(records)
             return
         while records:
-            size, count = 0, 0
-            for record in records:
-                size += record_bytes(record)
-                if size > BATCH_BYTES and count:
-                    break
-                count += 1
+            sizes = accumulate(map(record_bytes, records))
+            count = max(bisect_right(list(sizes), BATCH_BYTES), 1)
             self._append(records[:count])
-            del records[:count]
+            records = records[count:]
 
     def _append(self, records: list[JournalRecord]) -> None:
         try:

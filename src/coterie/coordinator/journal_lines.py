@@ -36,7 +36,7 @@ class _Story:
 
     started_ms: int | None = None
     formed_ms: int | None = None
-    causes: str = ""
+    causes: list[str] = field(default_factory=list)
     owners: dict[TopicPartition, str] = field(default_factory=dict)
     last_cause: Cause | None = None  # that of a member is that of the rebalance which begins by it
     last_json: str = ""
@@ -99,7 +99,7 @@ def _caused(story: _Story, event: _Caused, step: Step, members: int, now_ms: int
     text = story.json_of(cause)
     if step.phase_after == PREPARING:
         # Came while the rebalance was under way: one more reason for its result.
-        story.causes = f"{story.causes},{text}" if story.causes else text
+        story.causes.append(text)
     return f',"causes":[{text}],"members":{members}'
 
 
@@ -115,7 +115,7 @@ def _reserved(story: _Story, event: e.MemberIdReserved, step: Step, members: int
 
 def _started(story: _Story, event: e.RebalanceStarted, step: Step, members: int, now_ms: int) -> str:
     story.started_ms = now_ms
-    story.causes = ",".join([story.json_of(cause) for cause in event.causes])
+    story.causes = [story.json_of(cause) for cause in event.causes]
     return f'{causes_json(story.causes)},"members":{members}'
 
 
@@ -154,7 +154,7 @@ def _stored(story: _Story, step: Step, value: GroupMetadataValue, now_ms: int) -
     if len(owners) <= OWNERS_SHOWN:
         line.owners = _by_member(owners)
     text = line.to_json(story.causes)
-    story.started_ms, story.formed_ms, story.causes, story.owners = None, None, "", owners
+    story.started_ms, story.formed_ms, story.causes, story.owners = None, None, [], owners
     story.last_cause, story.last_json = None, ""
     return text
 

@@ -108,10 +108,11 @@ class PartitionLog(LogState):
         """Appends one batch that the broker itself made: what it knows to be right is not checked again, and it may
         be a control batch; ``bumps_epoch``: the marker of a transaction of version 2. Raises Refusal for one that is too
         large or of a fenced producer, or OSError."""
-        header = read_header(data)
-        if header.size > self.config.max_message_bytes:
-            raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size} bytes")
-        if header.size > self.config.segment_bytes:
+        header, config = read_header(data), self.config
+        size = header.size
+        if size > config.max_message_bytes:
+            raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes")
+        if size > config.segment_bytes:
             raise Refusal(ErrorCode.RECORD_LIST_TOO_LARGE)
         if header.producer_id >= 0:
             self.producers.check_epoch(header)
@@ -133,24 +134,25 @@ class PartitionLog(LogState):
         """Writes a batch that has its offset and epoch, with no further check. Raises OSError."""
         if self._unwanted is not None:
             self._drop_unwanted()
-        self._roll_if_due(header, now_ms)
-        segment = self.segments[-1]
+        segment, config = self.segments[-1], self.config
+        if segment.size and self._is_roll_due(segment, header, now_ms):
+            self._sync(segment)
+            self.start_segment(segment.next_offset)
+            segment = self.segments[-1]
         if segment.first_append_ms < 0:
             segment.first_append_ms = now_ms
         base_offset = segment.next_offset
-        segment.append(batch, header, self.config.index_interval_bytes, now_ms)
-        self.flushing.appended(base_offset, segment.next_offset, self.config.flush_messages, now_ms)
+        segment.append(batch, header, config.index_interval_bytes, now_ms)
+        self.flushing.appended(base_offset, segment.next_offset, config.flush_messages, now_ms)
         self.appended_bytes += len(batch)
 
-    def _roll_if_due(self, incoming: BatchHeader, now_ms: int) -> None:
-        active = self.segments[-1]
-        if active.size == 0:
-            return
-        full = active.size + incoming.size > self.config.segment_bytes
-        wide = incoming.last_offset - active.base_offset > 2**31 - 1_000_000
-        if full or wide or active.age_ms(incoming.max_timestamp, now_ms) > self.config.roll_ms:
-            self._sync(active)
-            self.start_segment(active.next_offset)
+    def _is_roll_due(self, active: Segment, incoming: BatchHeader, now_ms: int) -> bool:
+        config = self.config
+        return (
+            active.size + incoming.size > config.segment_bytes
+            or incoming.last_offset - active.base_offset > 2**31 - 1_000_000
+            or active.age_ms(incoming.max_timestamp, now_ms) > config.roll_ms
+        )
 
     def start_segment(self, base_offset: int) -> None:
         """A new active segment; the one before is closed to appends."""

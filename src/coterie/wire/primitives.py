@@ -19,16 +19,14 @@ class TooManyElements(WireError):
 
 def read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
     """Value and the position after it. At most 5 bytes (32 bits), as in Kafka."""
-    value = shift = 0
-    while True:
+    value = 0
+    for shift in (0, 7, 14, 21, 28):
         byte = data[position]
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, position
-        shift += 7
-        if shift > 28:
-            raise WireError("an unsigned varint is longer than 5 bytes")
+    raise WireError("an unsigned varint is longer than 5 bytes")
 
 
 def write_unsigned_varint(value: int) -> bytes:

@@ -89,16 +89,15 @@ def _known_topics(
         name = broker.topics.name_of(topic.name, topic.topic_id, by_id)
         existing = broker.topics.by_name.get(name or "")
         count = len(existing.partitions) if existing is not None else 0
-        code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        existing_partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
-        errors: list[OffsetCommitResponsePartition] = []
-        if len(existing_partitions) < len(topic.partitions):
-            missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
+        topic.name = name or ""
+        missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
+        if missing or existing is None:  # an unknown topic is answered without partitions too
+            code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             errors = [OffsetCommitResponsePartition(index, code) for index in missing]
-        if errors or existing is None:  # an unknown topic is answered without partitions too
-            refused.append(OffsetCommitResponseTopic(name or "", topic.topic_id, errors))
-        if existing_partitions:
-            known.append(OffsetCommitRequestTopic(name or "", topic.topic_id, existing_partitions))
+            refused.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, errors))
+            topic.partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
+        if topic.partitions:
+            known.append(topic)
     return known, refused
 
 
