@@ -79,18 +79,31 @@ def test_the_request_that_is_overdue_first_ends_the_connection_for_all() -> None
     asyncio.run(story())
 
 
-def test_what_is_answered_or_cancelled_is_never_overdue() -> None:
+def test_what_is_answered_is_never_overdue() -> None:
     async def story() -> None:
         connection, answered = asking(0.01)
-        heartbeat = HeartbeatRequest("g")
-        cancelled = asyncio.create_task(connection.request_version(heartbeat, HeartbeatResponse, 0, 0.01))
-        waiting = asyncio.create_task(connection.request_version(heartbeat, HeartbeatResponse, 0, 0.03))
+        waiting = asyncio.create_task(connection.request_version(HeartbeatRequest("g"), HeartbeatResponse, 0, 0.03))
         await asyncio.sleep(0)
         connection.data_received(ANSWER)
-        cancelled.cancel()
         with pytest.raises(KafkaError, match=r"no answer within 0\.03 s"):
             await waiting
         assert (await answered).error_code == 0
+
+    asyncio.run(story())
+
+
+def test_a_request_whose_caller_was_cancelled_ends_the_connection_when_it_is_overdue() -> None:
+    """A caller that never waits as long as request.timeout.ms would use a half-open connection for ever."""
+
+    async def story() -> None:
+        connection, cancelled = asking(0.01)
+        waiting = asyncio.create_task(connection.request_version(HeartbeatRequest("g"), HeartbeatResponse, 0, 20))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        with pytest.raises(KafkaError, match=r"NETWORK_EXCEPTION.*another request"):
+            await waiting
+        assert connection.closed
+        assert cancelled.cancelled()
 
     asyncio.run(story())
 

@@ -4,6 +4,7 @@ OffsetsRequestManagerTest. The lookups themselves are in tests/consuming."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
@@ -44,6 +45,7 @@ class Reader:
         self.responses.set()
         self.timestamps: list[int] = []
         self.group = committed or {}
+        self.refusal: KafkaError | None = None  # of the request for committed offsets
         self.machine = Fetching(FetchConfig(), self.known)
         self.machine.assign([T0])
         self.starts = StartingPositions(cast(Any, self), cast(Any, self), cast(Any, self), committed is not None)
@@ -59,6 +61,8 @@ class Reader:
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         wanted = list(partitions)
         await self.responses.wait()
+        if self.refusal is not None:
+            raise self.refusal
         return {tp: self.group.get(tp, NO_OFFSET) for tp in wanted}
 
     def seek(self, partition: TopicPartition, offset: int, epoch: int = -1) -> None:
@@ -197,6 +201,28 @@ def test_a_committed_offset_comes_before_the_policy() -> None:
         await reader.starts.find()
         position = reader.machine.positions[T0]
         assert (position.offset, position.offset_epoch, reader.timestamps) == (10, 1, [])
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("assigned_anew", [None, (), (T0,), (T1,)])
+def test_a_refusal_is_raised_while_what_was_looked_up_is_assigned(
+    assigned_anew: tuple[TopicPartition, ...] | None,
+) -> None:
+    """The coordinator no longer knows a member that has left meanwhile; its next membership has nothing to do with that."""
+
+    async def story() -> None:
+        reader = Reader(committed={})
+        reader.responses.clear()
+        finding = asyncio.create_task(reader.starts.find())
+        await quiet()
+        if assigned_anew is not None:
+            reader.machine.assign([])
+            reader.machine.assign(assigned_anew)
+        reader.refusal = KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        reader.responses.set()
+        with contextlib.nullcontext() if assigned_anew is not None else pytest.raises(KafkaError, match="UNKNOWN_M"):
+            await finding
 
     asyncio.run(story())
 

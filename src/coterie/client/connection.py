@@ -253,15 +253,14 @@ class Connection(asyncio.Protocol):
 
     def _look_for_overdue(self) -> None:
         """As in Kafka's NetworkClient, what is silent for so long may be half-open and never answer again: one request that is
-        overdue ends the connection."""
+        overdue ends the connection, also one whose caller was cancelled."""
         loop = asyncio.get_running_loop()
         self._timer, self._timer_due_s = None, NEVER_S
-        for correlation_id in [each for each in self._deadlines if self._waiting[each].done()]:
-            del self._deadlines[correlation_id]  # its caller was cancelled
         overdue = [each for each, (due_s, _) in self._deadlines.items() if due_s <= loop.time()]
-        for correlation_id in overdue:
-            text = f"no answer within {self._deadlines[correlation_id][1]:g} s"
-            self._waiting[correlation_id].set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT, text))
+        for waiting, timeout_s in [(self._waiting[each], self._deadlines[each][1]) for each in overdue]:
+            if not waiting.done():
+                text = f"no answer within {timeout_s:g} s"
+                waiting.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT, text))
         if overdue:
             self.abort("another request on the connection was not answered in time")
         elif self._deadlines:

@@ -47,11 +47,15 @@ class StartingPositions:
 
     async def find(self) -> None:
         """Each position is set with the response that has it. Raises KafkaError; then the others are looked up again with the
-        next call."""
+        next call. An error is none where nothing that was looked up is assigned any more: a member that left is unknown."""
         due = self._due()
         self._under_way |= {id(position): position for position in due.values()}
         try:
             await self._find(due)
+        except KafkaError:
+            positions = self._fetcher.machine.positions
+            if any(positions.get(tp) is position for tp, position in due.items()):
+                raise
         finally:
             for position in due.values():
                 del self._under_way[id(position)]
