@@ -363,6 +363,25 @@ def test_a_fenced_producer_s_own_batches_are_refused() -> None:
     assert log.end_offset == 1
 
 
+def test_records_of_the_broker_s_own_are_appended_as_the_batch_of_them_is() -> None:
+    logs = [
+        PartitionLog.open(MemoryFileSystem(), "o-0", LogConfig(segment_bytes=400), clean=True, leader_epoch=3)
+        for _ in range(2)
+    ]
+    for count in (1, 3, 2):
+        items = [(NOW + n % 2, b"k", None if n else b"v", ()) for n in range(count)]
+        first, second = logs[0].append_own(encode_batch(items), NOW), logs[1].append_records(items, NOW)
+        assert first == second
+    for log in logs:
+        with pytest.raises(Refusal) as refused:
+            log.append_records([(NOW, b"k", b"v" * 400, ())], NOW)
+        assert refused.value.code == ErrorCode.RECORD_LIST_TOO_LARGE
+    whole = [log.read(0, 10_000) for log in logs]
+    assert whole[0] == whole[1]
+    assert [header.leader_epoch for _, header in batches(whole[0])] == [3, 3, 3]
+    assert logs[0].epochs.cache.end_of(3, 6) == logs[1].epochs.cache.end_of(3, 6)
+
+
 @pytest.mark.parametrize("keep", [0, 1, 80, 10_000])
 def test_a_preallocated_segment_after_a_power_cut(keep: int) -> None:
     """The zeros that were reserved are no batches."""

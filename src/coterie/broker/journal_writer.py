@@ -15,7 +15,6 @@ from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.journal_lines import JournalLines
 from coterie.coordinator.shard import Decision, Step
 from coterie.journal import JournalLine
-from coterie.records.encoding import encode_batch
 from coterie.wire.errors import Refusal
 
 logger = logging.getLogger(__name__)
@@ -105,9 +104,7 @@ class JournalWriter:
     def _append(self, records: list[JournalRecord]) -> None:
         try:
             partition = self._topics.journal_topic().partitions[0]
-            self._effects.append(
-                partition, lambda log: log.append_own(encode_batch(records), records[0][0]), records[0][0]
-            )
+            self._effects.append(partition, lambda log: log.append_records(records, records[0][0]), records[0][0])
         except (OSError, Refusal) as error:
             # The groups do not depend on the journal: they continue without these lines.
             logger.error("the journal cannot be written: %s", error)

@@ -35,9 +35,9 @@ class OffsetsLog:
         items = [(decision.now_ms, r.key, r.value, ()) for decision in decisions for r in decision.records]
         if last.outcome.divisible and len(items) > DIVIDED_RECORDS:
             starts = range(0, len(items), DIVIDED_RECORDS)
-            return [self.log.append_own(encode_batch(items[at : at + DIVIDED_RECORDS]), now_ms) for at in starts][-1]
+            return [self.log.append_records(items[at : at + DIVIDED_RECORDS], now_ms) for at in starts][-1]
         if producer is None:
-            return self.log.append_own(encode_batch(items), now_ms)
+            return self.log.append_records(items, now_ms)
         assert len(decisions) == 1, "a transaction's records share their batch with others"
         producer_id, epoch = producer
         batch = encode_batch(

@@ -6,7 +6,7 @@ known of them. A replica's log is also cut (`truncation`) and takes the leader's
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from coterie.log.appended import Appended
@@ -20,6 +20,7 @@ from coterie.log.segment import Segment
 from coterie.log.validation import checked_header, prepared
 from coterie.records import batch as batches_module
 from coterie.records.batch import HEADER_BYTES, BatchHeader, batch_span, read_header
+from coterie.records.encoding import NewRecord, encode_batch
 from coterie.records.markers import coordinator_epoch_of
 from coterie.wire.errors import ErrorCode, Refusal
 
@@ -108,12 +109,8 @@ class PartitionLog(LogState):
         """Appends one batch that the broker itself made: what it knows to be right is not checked again, and it may
         be a control batch; ``bumps_epoch``: the marker of a transaction of version 2. Raises Refusal for one that is too
         large or of a fenced producer, or OSError."""
-        header, config = read_header(data), self.config
-        size = header.size
-        if size > config.max_message_bytes:
-            raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes")
-        if size > config.segment_bytes:
-            raise Refusal(ErrorCode.RECORD_LIST_TOO_LARGE)
+        header = read_header(data)
+        self._check_size(header.size)
         if header.producer_id >= 0:
             self.producers.check_epoch(header)
             if header.is_control:
@@ -129,6 +126,24 @@ class PartitionLog(LogState):
         if header.producer_id >= 0:
             self.remember(header, data if header.is_control else b"")
         return Appended(base, base + header.last_offset_delta, -1)
+
+    def append_records(self, items: Sequence[NewRecord], now_ms: int) -> Appended:
+        """As `append_own`, of records of no producer: the batch is made for its offset."""
+        base = self.end_offset
+        batch = encode_batch(items, base_offset=base, leader_epoch=self.leader_epoch)
+        self._check_size(len(batch))
+        if self.epoch_due:
+            self._note_epoch(base)
+        self.write(batch, read_header(batch), now_ms)
+        return Appended(base, base + len(items) - 1, -1)
+
+    def _check_size(self, size: int) -> None:
+        """Raises Refusal for a batch that is too large."""
+        config = self.config
+        if size > config.max_message_bytes:
+            raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes")
+        if size > config.segment_bytes:
+            raise Refusal(ErrorCode.RECORD_LIST_TOO_LARGE)
 
     def write(self, batch: bytes | bytearray, header: BatchHeader, now_ms: int) -> None:
         """Writes a batch that has its offset and epoch, with no further check. Raises OSError."""

@@ -24,6 +24,9 @@ from coterie.wire.primitives import VARINTS_KEPT, write_varint
 _BEFORE_COUNTED, _COUNTED = struct.Struct(">qiibI"), struct.Struct(">hiqqqhii")  # the CRC is of what follows it
 
 
+NewRecord = tuple[int, bytes | None, bytes | None, Sequence[Header]]  # timestamp in ms, key, value, headers
+
+
 class _Varints(dict[int, bytes]):
     """Varints by value, each made at its first use: lengths and deltas are nearly always small ones. A dictionary, because a
     call for each of a record's five takes longer than all else about the record."""
@@ -61,10 +64,12 @@ def recompressed(header: BatchHeader, body: bytes, codec: int, level: int | None
 
 def sealed(body: bytes, header: BatchHeader) -> bytes:
     """Header and body, with length and CRC."""
-    counted = _COUNTED.pack(*header[5:]) + body
+    return _sealed(_COUNTED.pack(*header[5:]) + body, header.base_offset, header.leader_epoch)
+
+
+def _sealed(counted: bytes, base_offset: int, leader_epoch: int) -> bytes:
     length = len(counted) + _BEFORE_COUNTED.size - LENGTH_END
-    crc = google_crc32c.value(counted)
-    return _BEFORE_COUNTED.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc) + counted
+    return _BEFORE_COUNTED.pack(base_offset, length, leader_epoch, MAGIC, google_crc32c.value(counted)) + counted
 
 
 def _record(
@@ -81,16 +86,17 @@ def _record(
 
 
 def encode_batch(
-    items: Sequence[tuple[int, bytes | None, bytes | None, Sequence[Header]]],
+    items: Sequence[NewRecord],
     *,
     codec: int = compression.NONE,
     base_offset: int = 0,
+    leader_epoch: int = -1,
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = -1,
     base_sequence: int = NO_SEQUENCE,
     attributes: int = 0,
 ) -> bytes:
-    """One batch of (timestamp ms, key, value, headers); at least one item."""
+    """One batch; at least one item."""
     assert items, "a batch holds at least one record"
     base_timestamp = newest = items[0][0]
     pieces: list[bytes] = []
@@ -98,22 +104,10 @@ def encode_batch(
         if timestamp > newest:
             newest = timestamp
         pieces += _record(timestamp - base_timestamp, delta, key, value, headers)
-    header = BatchHeader(
-        base_offset,
-        0,
-        -1,
-        MAGIC,
-        0,
-        attributes | codec,
-        len(items) - 1,
-        base_timestamp,
-        newest,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        len(items),
-    )
-    return sealed(compression.compress(codec, b"".join(pieces)), header)
+    count = len(items)
+    identity = producer_id, producer_epoch, base_sequence
+    fields = _COUNTED.pack(attributes | codec, count - 1, base_timestamp, newest, *identity, count)
+    return _sealed(fields + compression.compress(codec, b"".join(pieces)), base_offset, leader_epoch)
 
 
 def _encode_headers(headers: Sequence[Header]) -> bytes:
