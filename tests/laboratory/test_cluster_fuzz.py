@@ -10,6 +10,7 @@ import pytest
 
 from coterie.controller import deletion, election, isr_writer, machine, nodes, office, reassignment, session
 from coterie.laboratory.cluster.broker import ClusterBroker
+from coterie.laboratory.cluster.disk_replica_log import DiskReplicaLog
 from coterie.laboratory.cluster.story import run_cluster_seed
 from coterie.laboratory.cluster.transaction_story import run_seed_of_clusters
 from coterie.laboratory.fuzz import FuzzFailure
@@ -232,6 +233,22 @@ def a_follower_behind_deleted_records_begins_at_the_leaders_end(patch: Patch) ->
     patch.setattr(Follower, "out_of_range", at_end)
 
 
+def appends_are_not_synced(patch: Patch) -> None:
+    """Where all machines may lose power at once."""
+    begin = DiskReplicaLog.__init__
+    patch.setattr(DiskReplicaLog, "__init__", lambda log, world, syncs=False: begin(log, world))
+
+
+def a_broker_keeps_its_roles_in_a_new_session(patch: Patch) -> None:
+    """As in Apache Kafka 2.6."""
+
+    def registered(replicas: Replicas, broker_epoch: int) -> list[Any]:
+        replicas.broker_epoch = broker_epoch
+        return []
+
+    patch.setattr(Replicas, "registered", registered)
+
+
 def run_seeds(seeds: Sequence[int]) -> None:
     for seed in seeds:
         run_cluster_seed(seed, minutes=2)
@@ -256,6 +273,8 @@ DEFECTS: dict[Callable[[Patch], None], int] = {
     a_deletion_begins_beside_a_reassignment: 10,
     a_deletion_waits_for_no_broker: 46,
     a_follower_behind_deleted_records_begins_at_the_leaders_end: 103,
+    appends_are_not_synced: 60_021,
+    a_broker_keeps_its_roles_in_a_new_session: 60_017,
 }
 
 

@@ -74,9 +74,10 @@ class FuzzedSenders(TypedDict):
 
 class FuzzedClusters(TypedDict):
     """Totals over the seeds that broke no rule, with --of clusters; ``elections`` counts leader epochs in which something was
-    appended; ``deletions`` of topics that were requested, ``reassignments`` of partitions that were accepted,
-    ``record_deletions`` of a partition's records; ``commits`` and ``aborts`` of the seeds with transactions, ``torn`` those of
-    version 1 that are neither whole nor not there at all."""
+    appended; ``crashes_of_all`` brokers at once, ``power_cuts_of_all`` machines, which sync each append then;
+    ``zookeeper_outages`` that come twice; ``deletions`` of topics that were requested, ``reassignments`` of partitions that
+    were accepted, ``record_deletions`` of a partition's records; ``commits`` and ``aborts`` of the seeds with transactions,
+    ``torn`` those of version 1 that are neither whole nor not there at all."""
 
     seeds: int
     failed: int
@@ -86,6 +87,9 @@ class FuzzedClusters(TypedDict):
     elections: int
     broker_crashes: int
     power_cuts: int
+    crashes_of_all: int
+    power_cuts_of_all: int
+    zookeeper_outages: int
     topics: int
     deletions: int
     reassignments: int

@@ -59,8 +59,8 @@ WRITTEN_BACK_MS = 30_000
 
 
 class ClusterBroker(ReplicatingBroker):
-    """``logs`` and ``checkpointed`` are its disk; ``has_disk``: new logs are the broker's own, in files. ``appended`` is called
-    with partition, leader epoch and broker at each append of a leader."""
+    """``logs`` and ``checkpointed`` are its disk; ``has_disk``: new logs are the broker's own, in files; ``syncs``: each
+    append to them. ``appended`` is called with partition, leader epoch and broker at each append of a leader."""
 
     def __init__(
         self, network: Network, number: int, server: ZooKeeperServer, config: ReplicationConfig, session_timeout_ms: int
@@ -69,7 +69,7 @@ class ClusterBroker(ReplicatingBroker):
         self.number, self.server, self.config, self.session_timeout_ms = number, server, config, session_timeout_ms
         self.peers: dict[int, ClusterBroker] = {}
         self.logs: dict[TopicPartition, MemoryReplicaLog | DiskReplicaLog] = {}
-        self.has_disk = False
+        self.has_disk = self.syncs = False
         self.checkpointed: dict[TopicPartition, int] = {}
         self.lost_power = False  # since it last registered, whatever has started it meanwhile
         self.appended: Callable[[TopicPartition, int, int], None] = lambda *_: None
@@ -104,7 +104,7 @@ class ClusterBroker(ReplicatingBroker):
 
     def _open_log(self, partition: TopicPartition) -> tuple[ReplicaLog, int]:
         if partition not in self.logs:
-            self.logs[partition] = DiskReplicaLog(self.world) if self.has_disk else MemoryReplicaLog()
+            self.logs[partition] = DiskReplicaLog(self.world, self.syncs) if self.has_disk else MemoryReplicaLog()
         log, high_watermark = self.logs[partition], self.checkpointed.get(partition, 0)
         log.open(high_watermark)
         return log, high_watermark

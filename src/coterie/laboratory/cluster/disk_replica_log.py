@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from coterie.laboratory.cluster.replica_log import FETCHED_AT_MOST, Batch
@@ -23,12 +24,13 @@ _CONFIG = LogConfig(segment_bytes=30 * _BATCH_BYTES, index_interval_bytes=5 * _B
 
 
 class DiskReplicaLog(StoredReplicaLog):
-    """As `MemoryReplicaLog`; each life of the broker opens the files anew."""
+    """As `MemoryReplicaLog`; each life of the broker opens the files anew. ``syncs``: each append."""
 
     fetched_bytes = FETCHED_AT_MOST * _BATCH_BYTES
 
-    def __init__(self, world: World) -> None:
-        self._world, self._fs = world, MemoryFileSystem()
+    def __init__(self, world: World, syncs: bool = False) -> None:
+        self._world, self._fs, self._syncs = world, MemoryFileSystem(), syncs
+        self._config = replace(_CONFIG, flush_messages=1) if syncs else _CONFIG
         self._closed: ClosedLog | None = None
         self.open(0)
 
@@ -39,7 +41,7 @@ class DiskReplicaLog(StoredReplicaLog):
         clean, closed = self._closed is not None or not self._fs.exists(_DIRECTORY), self._closed
         self._closed = None
         log = PartitionLog.open(
-            self._fs, _DIRECTORY, _CONFIG, clean=clean, high_watermark=high_watermark, closed=closed
+            self._fs, _DIRECTORY, self._config, clean=clean, high_watermark=high_watermark, closed=closed
         )
         super().__init__(log, high_watermark, lambda: self._world.now_ms)
 
@@ -64,7 +66,10 @@ class DiskReplicaLog(StoredReplicaLog):
 
     def append_as_leader(self, batch: Any, leader_epoch: int) -> int:
         """Appends a value."""
-        return super().append_as_leader(self.append_of(batch), leader_epoch)
+        offset = super().append_as_leader(self.append_of(batch), leader_epoch)
+        if self._syncs:
+            self.sync()
+        return offset
 
     def append_of(self, batch: Any) -> LeaderAppend:
         """The call that appends it to the log."""
@@ -75,6 +80,8 @@ class DiskReplicaLog(StoredReplicaLog):
     def append_as_follower(self, batches: Sequence[Batch]) -> None:  # type: ignore[override]
         """See `ReplicaLog`."""
         super().append_as_follower([batch.data for batch in batches])
+        if self._syncs:
+            self.sync()
 
     def read(  # type: ignore[override]
         self, offset: int, end_offset: int, max_bytes: int = NO_BYTE_LIMIT

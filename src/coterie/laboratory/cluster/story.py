@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from coterie.controller import nodes
 from coterie.controller.assignment import ReplicaAssignment
@@ -21,8 +22,10 @@ from coterie.zookeeper.operations import Create, Read, Znode
 
 SESSION_TIMEOUT_MS = 6_000
 LAG_MS = 4_000
+LENGTHS_MS = (500, 3_000, 9_000, 18_000)  # of faults
 ORDERS = "orders"  # the topic that stays
 PARTITIONS = 3
+ALL_FAULTS_FROM = 50_000  # tests keep seeds before it, with the stories that they had
 ON_DISK_FROM = 100  # every second seed has the broker's own logs, on a disk in memory
 AT_REST_MS = 25_000  # after the last fault: sessions expire, the ISRs are whole
 ALL_READ_MS = 10_000  # after the last record
@@ -31,7 +34,8 @@ ALL_READ_MS = 10_000  # after the last record
 @dataclass(slots=True)
 class ClusterReport:
     """What one seed did. ``elections``: leader epochs in which something was appended; ``controllers``: the last one's
-    epoch; ``topics`` created; ``deletions`` of topics that were requested; ``reassignments`` that were accepted;
+    epoch; ``crashes_of_all`` brokers at once, ``power_cuts_of_all`` machines; ``zookeeper_outages`` that come twice;
+    ``topics`` created; ``deletions`` of topics that were requested; ``reassignments`` that were accepted;
     ``record_deletions``: DeleteRecords that were done; ``commits``, ``aborts`` and ``torn`` of a story with transactions."""
 
     seed: int
@@ -46,6 +50,9 @@ class ClusterReport:
     deletions: int = 0
     reassignments: int = 0
     record_deletions: int = 0
+    crashes_of_all: int = 0
+    power_cuts_of_all: int = 0
+    zookeeper_outages: int = 0
     commits: int = 0
     aborts: int = 0
     torn: int = 0
@@ -64,7 +71,10 @@ class ClusterStory:
         self._uncertain: set[int] = set()  # their machine lost power, until they are in all their ISRs again
         self._leaders: dict[tuple[TopicPartition, int], set[int]] = {}
         has_disk = seed >= ON_DISK_FROM and seed % 2 == 1
+        # each append, as with log.flush.interval.messages=1
+        self.syncs = has_disk and seed >= ALL_FAULTS_FROM and seed % 3 == 0
         for broker in self.brokers.values():
+            broker.syncs = self.syncs
             broker.peers, broker.appended, broker.has_disk = self.brokers, self._appended, has_disk
         self.producers: list[ClusterProducer] = []
         self.former_producers: list[ClusterProducer] = []  # of topics that were deleted
@@ -131,7 +141,7 @@ class ClusterStory:
     # -- faults ---------------------------------------------------------------------------------------------------------
 
     def _strike(self) -> None:
-        faults = (
+        faults: tuple[Callable[[], None], ...] = (
             self._crash,
             self._crash,
             self._power_cut,
@@ -140,6 +150,9 @@ class ClusterStory:
             self._cut_off_zookeeper,
             self._shut_down,
         )
+        if self.report.seed >= ALL_FAULTS_FROM:
+            of_all = self._power_cut_of_all if self.syncs else self._crash_all
+            faults = (*faults, *faults, of_all, self._lose_zookeeper_twice)
         self.world.random.choice(faults)()
 
     def _victim(self) -> ClusterBroker | None:
@@ -147,7 +160,7 @@ class ClusterStory:
         return self.world.random.choice(living) if living else None
 
     def _length_ms(self) -> int:
-        return self.world.random.choice((500, 3_000, 9_000, 18_000))
+        return self.world.random.choice(LENGTHS_MS)
 
     def _crash(self) -> None:
         if (victim := self._victim()) is not None:
@@ -155,15 +168,34 @@ class ClusterStory:
             victim.crash()
             self.world.after(self._length_ms(), victim.start)
 
+    def _crash_all(self) -> None:
+        """They come back one after another, each with its log as the system has it."""
+        self.report.crashes_of_all += 1
+        for broker in self.brokers.values():
+            if broker.alive:
+                self.report.broker_crashes += 1
+                broker.crash()
+                self.world.after(self._length_ms(), broker.start)
+
     def _power_cut(self) -> None:
-        """Not where all that is in sync would have lost power: then nothing can hold."""
+        """Not where all that is in sync would have lost power: then nothing can hold, unless each append is synced."""
         victim = self._victim()
-        if victim is not None and all(self._others_are_whole(victim, p) for p in self.administrator.partitions()):
+        if victim is not None and (self.syncs or self._leaves_whole_replicas(victim)):
             self.report.power_cuts += 1
             self._uncertain.add(victim.number)
             self.report.broker_crashes += 1
             victim.power_cut()
             self.world.after(self._length_ms(), victim.start)
+
+    def _power_cut_of_all(self) -> None:
+        self.report.power_cuts_of_all += 1
+        for broker in self.brokers.values():
+            if broker.alive:
+                broker.power_cut()
+                self.world.after(self._length_ms(), broker.start)
+
+    def _leaves_whole_replicas(self, victim: ClusterBroker) -> bool:
+        return all(self._others_are_whole(victim, p) for p in self.administrator.partitions())
 
     def _others_are_whole(self, victim: ClusterBroker, partition: TopicPartition) -> bool:
         """Whether another member of the ISR has all that the ISR must have. A replica whose machine lost power does again
@@ -210,16 +242,31 @@ class ClusterStory:
         self.world.after(self._length_ms(), lambda: self.network.cut.difference_update(pairs))
 
     def _cut_off_zookeeper(self) -> None:
-        if (victim := self._victim()) is not None and not self.network.is_cut(victim.name, ZOOKEEPER):
-            pair = frozenset((victim.name, ZOOKEEPER))
-            self.network.cut.add(pair)
-            victim.lose_zookeeper()
+        if (victim := self._victim()) is not None:
+            self._lose_zookeeper(victim, LENGTHS_MS, lambda: None)
 
-            def heal() -> None:
-                self.network.cut.discard(pair)
-                victim.reach_zookeeper_again()
+    def _lose_zookeeper_twice(self) -> None:
+        """All of them, or one: a session may expire, and the next one before its broker has a role."""
+        self.report.zookeeper_outages += 1
+        victims = [b for b in self.brokers.values() if b.alive and not b.paused]
+        for victim in victims if self.world.chance(0.5) else victims[:1]:
+            again = partial(self._lose_zookeeper, victim, LENGTHS_MS[:-1], lambda: None)
+            between_ms = self.world.between(1, 500)
+            self._lose_zookeeper(victim, LENGTHS_MS[:-1], partial(self.world.after, between_ms, again))
 
-            self.world.after(self._length_ms(), heal)
+    def _lose_zookeeper(self, victim: ClusterBroker, lengths_ms: Sequence[int], healed: Callable[[], None]) -> None:
+        if not victim.alive or victim.paused or self.network.is_cut(victim.name, ZOOKEEPER):
+            return
+        pair = frozenset((victim.name, ZOOKEEPER))
+        self.network.cut.add(pair)
+        victim.lose_zookeeper()
+
+        def heal() -> None:
+            self.network.cut.discard(pair)
+            victim.reach_zookeeper_again()
+            healed()
+
+        self.world.after(self.world.random.choice(lengths_ms), heal)
 
     def _shut_down(self) -> None:
         if (victim := self._victim()) is not None:
