@@ -151,7 +151,7 @@ class BlockingCopier:
         assigned = self._consumer.assignment()
         committed = self._consumer.committed(assigned)
         for partition in assigned:
-            self._consumer.seek(partition, committed.get(partition, 0))
+            self._consumer.seek(partition, max(committed[partition], 0))
 
     def close(self) -> None:
         self._consumer.close()
@@ -216,7 +216,7 @@ class AsyncioCopier:
         assigned = self._consumer.assignment()
         committed = await self._consumer.committed(assigned)
         for partition in assigned:
-            self._consumer.seek(partition, committed.get(partition, 0))
+            self._consumer.seek(partition, max(committed[partition], 0))
 
     def close(self) -> None:
         self._result(self._closed())
@@ -265,6 +265,7 @@ class AiokafkaCopier:
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             isolation_level="read_committed",
+            session_timeout_ms=TRANSACTION_MS,  # a rebalance during a transaction reads the offsets of before it
         )
         await self._consumer.start()
 

@@ -3,11 +3,13 @@ the client is mended: take the defect out of the page."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from coterie.client.blocking import BlockingConsumer
+from coterie.client import ConsumerGroupMetadata
+from coterie.client.blocking import BlockingConsumer, BlockingProducer
 from coterie.testing import LocalBroker
 from tests.exactly_once.copiers import GROUP, INPUT, OUTPUT, TRANSACTIONAL_ID
 
@@ -74,3 +76,28 @@ def test_librdkafka_sends_the_sequences_of_an_aborted_transaction_again(coterie_
     producer.produce(OUTPUT, b"committed", partition=0)
     producer.commit_transaction(20)
     assert _committed_values(coterie_broker) == []
+
+
+def test_aiokafka_reads_offsets_while_a_transaction_commits_newer_ones(coterie_broker: LocalBroker) -> None:
+    """Its OffsetFetch, version 3, does not require stable offsets (KIP-447)."""
+    coterie_broker.create_topic(INPUT)
+    address = coterie_broker.bootstrap_servers
+
+    async def committed() -> int | None:
+        from aiokafka import AIOKafkaConsumer, TopicPartition
+
+        consumer: Any = AIOKafkaConsumer(bootstrap_servers=address, group_id=GROUP, isolation_level="read_committed")
+        await consumer.start()
+        try:
+            offset: int | None = await consumer.committed(TopicPartition(INPUT, 0))
+        finally:
+            await consumer.stop()
+        return offset
+
+    with BlockingProducer({"bootstrap.servers": address, "transactional.id": TRANSACTIONAL_ID}) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction({(INPUT, 0): 10}, ConsumerGroupMetadata(GROUP))
+        assert asyncio.run(committed()) is None
+        producer.commit_transaction()
+    assert asyncio.run(committed()) == 10
