@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from coterie.client import Consumer, RebalanceListener, TopicPartition
-from coterie.testing import LocalBroker
+from coterie.testing import ErrorCode, LocalBroker
 from tests.awaiting import until
 from tests.client.cancelling import Cancelled, at_every_await
 from tests.client.group import QUICK
@@ -224,6 +224,26 @@ def test_an_unsubscribe(coterie_broker: LocalBroker, protocol: str, listener: Re
         await reader.close()
 
     assert at_every_await(story) > 0
+
+
+@PROTOCOLS
+def test_a_lookup_of_the_membership_before_is_of_no_interest(coterie_broker: LocalBroker, protocol: str) -> None:
+    """Its error came before the `unsubscribe`, and no poll was there to raise it."""
+
+    async def story() -> None:
+        reader = Reader(coterie_broker, protocol)
+        coterie_broker.fail("OffsetFetch", ErrorCode.GROUP_AUTHORIZATION_FAILED, times=1)
+        reader.consumer.subscribe([reader.name])
+        lookups = reader.consumer._loop._lookups
+        while not lookups:
+            await reader.consumer.poll()
+        await asyncio.wait(lookups)
+        await reader.consumer.unsubscribe()
+        await reader.join()
+        await reader.read(RECORDS)
+        await reader.close()
+
+    asyncio.run(story())
 
 
 def test_an_unsubscribe_from_an_assignment(coterie_broker: LocalBroker) -> None:

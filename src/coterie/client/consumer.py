@@ -159,6 +159,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         try:
             await self._leave("the consumer unsubscribed", self._cluster.timeout_s)
         finally:
+            self._loop.drop_lookups()
             self._fetcher.assign(())
             self._fetcher.subscribe(None)
             self._assigned_by_user = False
@@ -358,7 +359,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
             logger.warning("the consumer did not leave its group within %g s", limit_s)
         finally:
             self._committer.close()
-            self._loop.cancel_lookup()
+            self._loop.drop_lookups()
             try:
                 await self._fetcher.close(END_S / 2)
             finally:

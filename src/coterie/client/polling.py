@@ -116,9 +116,11 @@ class PollLoop:
             task.exception()  # a close may come before the next poll
         self._fetcher.arrived.set()
 
-    def cancel_lookup(self) -> None:
+    def drop_lookups(self) -> None:
+        """Nothing that they look up is assigned any more: no poll raises their errors."""
         for task in self._lookups:
             task.cancel()
+        self._lookups.clear()
 
 
 def _raise_complaint(membership: Membership) -> None:
