@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
-from coterie.conformance.clients.programs import ENDED, NAMES, compare, is_whole, run_script
+import pytest
+
+from coterie.conformance.clients.programs import (
+    ENDED,
+    HERE,
+    NAMES,
+    PROGRAMS,
+    compare,
+    environment,
+    is_whole,
+    run_script,
+    script_words,
+)
+from coterie.conformance.kafka import VERSIONS, CannotRun
 from coterie.testing import LocalBroker
 
 AIOKAFKA = [sys.executable, "-m", "coterie.conformance.clients.aiokafka_client"]
@@ -38,7 +52,8 @@ def test_what_is_compared() -> None:
     assert differing(["a", "__consumer_offsets"], ["a"]) == []
     for name in NAMES:
         assert differing([{name: "b"}, {name: "a"}], [{name: "a"}, {name: "b"}]) == []
-    assert differing({"cluster_id": "a"}, {"cluster_id": "b"}) == []
+    for own in ("cluster_id", "clusterId", "ClusterID"):
+        assert differing({own: "a"}, {own: "b"}) == []
     assert differing({"error_message": "a"}, {"error_message": "b"}) == [("/returned/error_message", True)]
     operations = {"authorized_operations": ["READ"]}, {"authorized_operations": []}
     assert differing(*operations) == [("/returned/authorized_operations", False)]
@@ -51,3 +66,33 @@ def test_a_step_that_raises_or_is_missing_is_a_difference() -> None:
     assert compare("4.3.0", [right], []) != []
     assert compare("4.3.0", [], [right]) != []
     assert not is_whole([right, {"step": ENDED, "returned": [1, "Traceback"]}])
+
+
+def test_a_script_has_the_topic_settings_of_its_kafka() -> None:
+    older, newer = script_words("3.9.1")["settings"], script_words("4.3.0")["settings"]
+    assert {*older} - {*newer} == {
+        "message.downconversion.enable",
+        "message.format.version",
+        "message.timestamp.difference.max.ms",
+    }
+    assert {*newer} < {*older}
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_a_programs_files_and_versions_exist(program: Any) -> None:
+    script = program.script if "." in program.script else f"{program.script}.py"
+    assert all((HERE / name).is_file() for name in (script, *program.beside))
+    assert {*program.versions} <= {*VERSIONS}
+
+
+def test_without_node_or_with_an_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = next(p for p in PROGRAMS if p.name == "platformatic-kafka")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(CannotRun, match="apt-get install npm"):
+        environment(program)
+    for name, text in (("npm", "exit 1"), ("node", "echo v18.20.4")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    with pytest.raises(CannotRun, match=r"platformatic-kafka needs node 20\.19 or newer, .* v18\.20\.4"):
+        environment(program)

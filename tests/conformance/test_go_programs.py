@@ -41,6 +41,17 @@ def test_a_program_is_built_when_its_text_or_a_module_changes(calls: Path, tmp_p
     assert len(calls.read_text().splitlines()) == 9
 
 
+def test_files_beside_belong_to_a_program(calls: Path, tmp_path: Path) -> None:
+    source, steps = tmp_path / "client.go", tmp_path / "steps.go"
+    source.write_text("package main")
+    steps.write_text("package main // steps")
+    program = go_program(source, "kgo@v1", beside=[steps])
+    assert (program.parent / "steps.go").read_text() == "package main // steps"
+    assert go_program(source, "kgo@v1", beside=[steps]) == program
+    steps.write_text("package main // other steps")
+    assert go_program(source, "kgo@v1", beside=[steps]) != program
+
+
 def test_what_go_reports_is_the_reason(calls: Path, tmp_path: Path) -> None:
     source = tmp_path / "member.go"
     source.write_text("package main")

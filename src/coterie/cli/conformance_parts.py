@@ -321,7 +321,7 @@ KAFKA_PARTS: dict[str, KafkaPart] = {
     "requests": KafkaPart(_requests, _requests_sentences),
     "tools": KafkaPart(_tools, _tools_sentences, NEWER),
     "cli": KafkaPart(commands_part, commands_sentences, EVERY_VERSION),
-    "clients": KafkaPart(clients_part, clients_sentences, ("3.9.1",)),  # whose topic settings the scripts name
+    "clients": KafkaPart(clients_part, clients_sentences, NEWER),
     "members": KafkaPart(members_part, members_sentences, ("4.3.0",)),
     "histories": KafkaPart(histories_part, histories_sentences, NEWER),
     "cluster": KafkaPart(cluster_part, cluster_sentences, (CLUSTER_VERSION,)),

@@ -31,9 +31,9 @@ def clients_part(options: PartOptions) -> Figures:
     from coterie.conformance.kafka import running
     from coterie.testing import LocalBroker
 
-    settings = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "false"}
+    settings = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "false", "num.partitions": "1"}
     counts: dict[str, dict[str, int]] = {}
-    for number, program in enumerate(PROGRAMS):
+    for number, program in enumerate(p for p in PROGRAMS if options.version in p.versions):
         folder = options.folder / f"clients-{number}"
         with running(options.version, folder, settings) as (host, port), LocalBroker(settings) as ours:
             theirs = format_address(host, port)

@@ -24,9 +24,8 @@ _SINCE_2_6 = names_setting(
     "local.retention.ms", "message.timestamp.after.max.ms", "message.timestamp.before.max.ms",
     "remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable",
 )  # fmt: skip
-_GONE_IN_4 = names_setting(
-    "message.downconversion.enable", "message.format.version", "message.timestamp.difference.max.ms"
-)
+SETTINGS_GONE_IN_4 = ("message.downconversion.enable", "message.format.version", "message.timestamp.difference.max.ms")
+_GONE_IN_4 = names_setting(*SETTINGS_GONE_IN_4)
 _LISTS = names_setting(
     "cleanup.policy", "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
 )

@@ -1,10 +1,11 @@
-"""Programs in Go, of one file each, built in the user's cache the first time and when the file or a module changes."""
+"""Programs in Go, built in the user's cache the first time and when a file or a module changes."""
 
 from __future__ import annotations
 
 import hashlib
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from coterie.conformance.kafka import CannotRun, cache_folder
@@ -13,19 +14,20 @@ FRANZ_GO = "v1.22.2"
 BUILD_LIMIT_S = 900.0
 
 
-def go_program(source: Path, *modules: str) -> Path:
-    """The program built of ``source`` and these modules ("PATH@VERSION"). Raises CannotRun."""
+def go_program(source: Path, *modules: str, beside: Sequence[Path] = ()) -> Path:
+    """The program built of ``source``, the files ``beside`` it and these modules ("PATH@VERSION"). Raises CannotRun."""
     if shutil.which("go") is None:
         raise CannotRun("go is not on the PATH; on Debian: apt-get install golang")
-    text = source.read_bytes()
-    digest = hashlib.sha256(b"\n".join([text, *(module.encode() for module in modules)])).hexdigest()
+    texts = {"main.go": source.read_bytes(), **{path.name: path.read_bytes() for path in beside}}
+    digest = hashlib.sha256(b"\n".join([*texts.values(), *(module.encode() for module in modules)])).hexdigest()
     folder = cache_folder() / f"go-{source.stem}-{digest[:12]}"
     program = folder / source.stem
     if program.exists():
         return program
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    (folder / "main.go").write_bytes(text)
+    for name, text in texts.items():
+        (folder / name).write_bytes(text)
     building = program.with_suffix(".building")
     for command in (
         ["go", "mod", "init", source.stem],

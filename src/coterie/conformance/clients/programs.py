@@ -13,41 +13,66 @@ from pathlib import Path
 from typing import Any
 
 from coterie.conformance.clients.steps import EVERY_TOPIC_SETTING, GROUP, PARTITIONS, RECORDS, TOPIC, TRANSACTION
+from coterie.conformance.differences_of_versions import SETTINGS_GONE_IN_4
+from coterie.conformance.go_programs import FRANZ_GO, go_program
 from coterie.conformance.kafka import CannotRun, cache_folder
 
 LIMIT_S = 300.0
 ENDED = "the script's end"
 HERE = Path(__file__).parent
-# The standard input of a script in another language than Python.
-WORDS = {
-    "topic": TOPIC,
-    "group": GROUP,
-    "transaction": TRANSACTION,
-    "partitions": PARTITIONS,
-    "records": RECORDS,
-    "settings": EVERY_TOPIC_SETTING,
-}
+
+
+def script_words(version: str) -> dict[str, Any]:
+    """The standard input of a script in another language than Python, with what that Apache Kafka has."""
+    removed = SETTINGS_GONE_IN_4 if version.startswith("4.") else ()
+    return {
+        "topic": TOPIC,
+        "group": GROUP,
+        "transaction": TRANSACTION,
+        "partitions": PARTITIONS,
+        "records": RECORDS,
+        "consumerProtocol": version.startswith("4."),  # KIP-848, by default
+        "settings": {name: value for name, value in EVERY_TOPIC_SETTING.items() if name not in removed},
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A client with its script. ``package`` is what pip or npm installs; a script is a module here, or a file for node."""
+    """A client with its script. ``packages`` are what pip, npm or go installs; a script is a module here, or a file for node or
+    go, with files ``beside`` it. It runs beside these ``versions`` of Apache Kafka; the client needs ``node`` or newer."""
 
     name: str
-    package: str
+    packages: tuple[str, ...]
     script: str
+    versions: tuple[str, ...] = ("3.9.1",)  # the Python ones name the topic settings of 3.9
+    beside: tuple[str, ...] = ()
+    node: tuple[int, int] = (0, 0)
 
-    @property
-    def is_javascript(self) -> bool:
-        return self.script.endswith(".js")
 
-
+_BOTH = ("3.9.1", "4.3.0")
 PROGRAMS: tuple[Program, ...] = (
-    Program("kafka-python 2.3", "kafka-python==2.3.0", "kafka_python"),
-    Program("kafka-python 3.0", "kafka-python==3.0.12", "kafka_python"),
-    Program("aiokafka", "aiokafka==0.14.0", "aiokafka_client"),
-    Program("confluent-kafka", "confluent-kafka==2.16.1", "confluent_client"),
-    Program("kafkajs", "kafkajs@2.2.4", "kafkajs_client.js"),
+    Program("kafka-python 2.3", ("kafka-python==2.3.0",), "kafka_python"),
+    Program("kafka-python 3.0", ("kafka-python==3.0.12",), "kafka_python"),
+    Program("aiokafka", ("aiokafka==0.14.0",), "aiokafka_client"),
+    Program("confluent-kafka", ("confluent-kafka==2.16.1",), "confluent_client"),
+    Program("kafkajs", ("kafkajs@2.2.4",), "kafkajs_client.js"),
+    # 1.35 is the last for Node 20.
+    Program("platformatic-kafka", ("@platformatic/kafka@1.35.0",), "platformatic_client.js", _BOTH, node=(20, 19)),
+    Program(
+        "franz-go",
+        (f"github.com/twmb/franz-go/pkg/kgo@{FRANZ_GO}", "github.com/twmb/franz-go/pkg/kadm@v1.19.0"),
+        "franz_go_client.go",
+        _BOTH,
+        ("franz_go_groups.go", "steps.go"),
+    ),
+    Program("sarama", ("github.com/IBM/sarama@v1.61.1",), "sarama_client.go", _BOTH, ("sarama_groups.go", "steps.go")),
+    Program(
+        "kafka-go",
+        ("github.com/segmentio/kafka-go@v0.4.51",),
+        "kafka_go_client.go",
+        _BOTH,
+        ("kafka_go_groups.go", "steps.go"),
+    ),
 )
 
 
@@ -62,12 +87,11 @@ class ProgramDifference:
     reason: str = ""
 
 
-# Each run has its own: never compared, whatever the broker. By the name of the field.
+# Each run has its own: never compared, whatever the broker. By the name of the field, in small letters without underscores.
 OWN = frozenset(
     """
-    cluster_id clusterId clusterID topic_id topicId member_id memberId consumer_id log_dir logDir path host port
-    client_host clientHost timestamp last_timestamp transaction_start_time_ms throttle_time_ms throttleTime
-    usable_bytes total_bytes partition_size finalized_features_epoch leader_epoch leaderEpoch
+    cluster clusterid topicid memberid consumerid logdir path host port clienthost timestamp lasttimestamp
+    transactionstarttimems throttletimems throttletime usablebytes totalbytes partitionsize finalizedfeaturesepoch leaderepoch
     """.split()  # noqa: SIM905
 )
 # The fields that name an entry of a list.
@@ -81,10 +105,16 @@ NAMES = (
     "partitionIndex",
     "partitionId",
     "topicName",
+    "Key",
+    "Name",
+    "Topic",
+    "ID",
 )
 # (version of Apache Kafka or "" for all, a piece of the path, why the brokers may differ there)
 ACCEPTED: tuple[tuple[str, str, str], ...] = (
     ("", "error_message", "each broker words its refusals; the codes are compared"),
+    ("", "/ErrMessage/", "each broker words its refusals; the codes are compared"),
+    ("", "/ErrorMessage/", "each broker words its refusals; the codes are compared"),
     ("", "memberAssignment", "the client assigns in the order in which metadata happens to list partitions"),
     ("", "features/", "this broker has no quorum, and finalizes the features that it has"),
     ("3.9.1", "authorized_operations/", "Kafka 4 has settings of groups, and names the operations on them"),
@@ -92,40 +122,68 @@ ACCEPTED: tuple[tuple[str, str, str], ...] = (
     ("3.9.1", "is_fenced", "DescribeCluster version 2: Kafka 4.0"),
     ("3.9.1", "is_cordoned", "DescribeLogDirs version 5: Kafka 4.3"),
     ("3.9.1", "list what has settings/", "ListConfigResources version 1: Kafka 4.1"),
+    ("3.9.1", "resources with settings/", "ListConfigResources version 1: Kafka 4.1"),
+    ("3.9.1", "list transactions by pattern/", "ListTransactions version 2: Kafka 4.1"),
+    ("3.9.1", ": described/returned/5/", "DescribeGroups version 6: Kafka 4.0 reports a group that there is not"),
+    ("3.9.1", "roundrobin: described/returned/4/", "Kafka 4 has settings of groups, and operations on them"),
+    ("3.9.1", "list groups/returned/", "before Kafka 4 an empty group went with its last offset"),
+    *(("4.3.0", f"/{name}/", "a topic setting of Kafka 3, which Kafka 4 no longer has") for name in SETTINGS_GONE_IN_4),
+    ("4.3.0", "/message.timestamp.after.max.ms/", "an hour by default in Kafka 4"),
+    ("4.3.0", "/min.insync.replicas/", "Kafka 4 sets it for the cluster, since it has eligible leader replicas"),
+    ("4.3.0", "as 0.10.2.0/", "Kafka 4 no longer serves the requests of Kafka 0.10"),
+    ("4.3.0", "share group/", "this broker has no share groups"),
 )
 
 
 def environment(program: Program) -> list[str]:
     """The command that runs the client's script, its packages installed the first time. Raises CannotRun."""
-    cache = cache_folder() / "clients"
-    folder = cache / program.package.replace("==", "-").replace("@", "-")
+    if program.script.endswith(".go"):
+        beside = [HERE / name for name in program.beside]
+        return [str(go_program(HERE / program.script, *program.packages, beside=beside))]
+    if program.script.endswith(".js"):
+        _check_node(program)
+    folder = (
+        cache_folder()
+        / "clients"
+        / program.packages[0].replace("==", "-").lstrip("@").replace("/", "-").replace("@", "-")
+    )
     python = folder / "bin" / "python"
     if not (folder / "complete").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        if program.is_javascript:
-            if shutil.which("npm") is None:
-                raise CannotRun("npm is not on the PATH; on Debian: apt-get install npm")
-            install = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), program.package]
+        if program.script.endswith(".js"):
+            install = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), *program.packages]
         else:
             venv.create(folder, with_pip=True)
-            install = [str(python), "-m", "pip", "install", "--quiet", program.package]
+            install = [str(python), "-m", "pip", "install", "--quiet", *program.packages]
         process = subprocess.run(install, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
         if process.returncode:
-            raise CannotRun(f"{program.package} could not be installed: {process.stderr.strip().splitlines()[-1:]}")
+            raise CannotRun(f"{program.name} could not be installed: {process.stderr.strip().splitlines()[-1:]}")
         (folder / "complete").touch()
-    if program.is_javascript:
+    if program.script.endswith(".js"):
         return ["node", str(HERE / program.script), str(folder / "node_modules")]
     return [str(python), "-m", f"coterie.conformance.clients.{program.script}"]
 
 
-def run_script(command: list[str], address: str) -> list[dict[str, Any]]:
-    """The output of a script on that broker: {step, returned} or {step, raised} each, the last one its end."""
+def _check_node(program: Program) -> None:
+    """Raises CannotRun where there is no npm, or a node that the client does not run on."""
+    if shutil.which("npm") is None or shutil.which("node") is None:
+        raise CannotRun("npm is not on the PATH; on Debian: apt-get install npm")
+    printed = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    major, minor = (int(number) for number in printed.lstrip("v").split(".")[:2])
+    if (major, minor) < program.node:
+        oldest = ".".join(map(str, program.node))
+        raise CannotRun(f"{program.name} needs node {oldest} or newer, and the one on the PATH is {printed}")
+
+
+def run_script(command: list[str], address: str, version: str = "3.9.1") -> list[dict[str, Any]]:
+    """The output of a script on that broker: {step, returned} or {step, raised} each, the last one its end. ``version`` of
+    Apache Kafka has the topic settings."""
     process = subprocess.run(
         [*command, address],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(HERE.parents[2])},
-        input=json.dumps(WORDS),
+        input=json.dumps(script_words(version)),
         timeout=LIMIT_S,
         check=False,
     )
@@ -155,7 +213,7 @@ def _reason(version: str, path: str) -> str:
 def _differing(left: Any, right: Any, path: str) -> Iterator[tuple[str, str, str]]:
     if isinstance(left, dict) and isinstance(right, dict):
         for key in sorted({*left, *right}):
-            if key not in OWN:
+            if key.replace("_", "").lower() not in OWN:
                 yield from _differing(left.get(key, "(absent)"), right.get(key, "(absent)"), f"{path}/{key}")
     elif isinstance(left, list) and isinstance(right, list) and len(_ordered(left)) == len(_ordered(right)):
         for number, (one, other) in enumerate(zip(_ordered(left), _ordered(right), strict=True)):
@@ -185,8 +243,8 @@ def run_client(
     """A client on an Apache Kafka of that version and on coterie, both new: how many steps, accepted differences and others.
     Raises CannotRun."""
     command = environment(program)
-    steps = run_script(command, theirs)
-    differences = compare(version, steps, run_script(command, ours))
+    steps = run_script(command, theirs, version)
+    differences = compare(version, steps, run_script(command, ours, version))
     wrong = [d for d in differences if not d.reason]
     if not is_whole(steps):
         wrong.append(ProgramDifference(ENDED, "", json.dumps(steps[-1]), ""))
