@@ -10,7 +10,7 @@ import pytest
 
 from coterie.controller import deletion, election, isr_writer, machine, nodes, office, reassignment, session
 from coterie.laboratory.cluster.broker import ClusterBroker
-from coterie.laboratory.cluster.disk_replica_log import DiskReplicaLog
+from coterie.laboratory.cluster.disk_replica_log import BrokerDisk, DiskReplicaLog
 from coterie.laboratory.cluster.story import run_cluster_seed
 from coterie.laboratory.cluster.transaction_story import run_seed_of_clusters
 from coterie.laboratory.fuzz import FuzzFailure
@@ -236,7 +236,7 @@ def a_follower_behind_deleted_records_begins_at_the_leaders_end(patch: Patch) ->
 def appends_are_not_synced(patch: Patch) -> None:
     """Where all machines may lose power at once."""
     begin = DiskReplicaLog.__init__
-    patch.setattr(DiskReplicaLog, "__init__", lambda log, world, syncs=False: begin(log, world))
+    patch.setattr(DiskReplicaLog, "__init__", lambda log, world, _: begin(log, world, BrokerDisk()))
 
 
 def a_broker_keeps_its_roles_in_a_new_session(patch: Patch) -> None:

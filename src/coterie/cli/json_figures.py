@@ -90,6 +90,7 @@ class FuzzedClusters(TypedDict):
     crashes_of_all: int
     power_cuts_of_all: int
     zookeeper_outages: int
+    full_disks: int
     topics: int
     deletions: int
     reassignments: int

@@ -163,7 +163,7 @@ class Administrator(Process):
     def delete_records(self) -> None:
         """Of a partition at its leader, or at a broker that takes itself for it."""
         partition = self.world.random.choice([p for p in self.partitions() if p[0] not in self.of_fixed_size])
-        leaders = [b for b in self.brokers.values() if b.alive and b.leads(partition)]
+        leaders = [b for b in self.brokers.values() if b.alive and b.leader_of(partition) is not None]
         if leaders:
             leader = self.world.random.choice(leaders)
             delete = partial(self.record_deletions.delete, leader, partition)

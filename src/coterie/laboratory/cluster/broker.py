@@ -28,7 +28,7 @@ from coterie.controller.requests import (
     StopReplica,
     UpdateMetadata,
 )
-from coterie.laboratory.cluster.disk_replica_log import DiskReplicaLog
+from coterie.laboratory.cluster.disk_replica_log import BrokerDisk, DiskReplicaLog
 from coterie.laboratory.cluster.process import Answer, Network, ScriptDriver
 from coterie.laboratory.cluster.replica_fetcher import ReplicaFetcher, ReplicatingBroker
 from coterie.laboratory.cluster.replica_log import MemoryReplicaLog
@@ -59,8 +59,8 @@ WRITTEN_BACK_MS = 30_000
 
 
 class ClusterBroker(ReplicatingBroker):
-    """``logs`` and ``checkpointed`` are its disk; ``has_disk``: new logs are the broker's own, in files; ``syncs``: each
-    append to them. ``appended`` is called with partition, leader epoch and broker at each append of a leader."""
+    """``logs`` and ``checkpointed`` are its disk; ``has_disk``: new logs are the broker's own, in files.
+    ``appended`` is called with partition, leader epoch and broker at each append of a leader."""
 
     def __init__(
         self, network: Network, number: int, server: ZooKeeperServer, config: ReplicationConfig, session_timeout_ms: int
@@ -69,7 +69,7 @@ class ClusterBroker(ReplicatingBroker):
         self.number, self.server, self.config, self.session_timeout_ms = number, server, config, session_timeout_ms
         self.peers: dict[int, ClusterBroker] = {}
         self.logs: dict[TopicPartition, MemoryReplicaLog | DiskReplicaLog] = {}
-        self.has_disk = self.syncs = False
+        self.has_disk, self.disk = False, BrokerDisk()
         self.checkpointed: dict[TopicPartition, int] = {}
         self.lost_power = False  # since it last registered, whatever has started it meanwhile
         self.appended: Callable[[TopicPartition, int, int], None] = lambda *_: None
@@ -104,7 +104,7 @@ class ClusterBroker(ReplicatingBroker):
 
     def _open_log(self, partition: TopicPartition) -> tuple[ReplicaLog, int]:
         if partition not in self.logs:
-            self.logs[partition] = DiskReplicaLog(self.world, self.syncs) if self.has_disk else MemoryReplicaLog()
+            self.logs[partition] = DiskReplicaLog(self.world, self.disk) if self.has_disk else MemoryReplicaLog()
         log, high_watermark = self.logs[partition], self.checkpointed.get(partition, 0)
         log.open(high_watermark)
         return log, high_watermark
@@ -204,9 +204,9 @@ class ClusterBroker(ReplicatingBroker):
         """The partitions that this broker leads or follows."""
         return {p for p, replica in self.replicas.partitions.items() if replica.role is not None}
 
-    def leads(self, partition: TopicPartition) -> bool:
+    def leader_of(self, partition: TopicPartition) -> Leader | None:
         replica = self.replicas.partitions.get(partition)
-        return replica is not None and isinstance(replica.role, Leader)
+        return replica.role if replica is not None and isinstance(replica.role, Leader) else None
 
     # -- as the controller ----------------------------------------------------------------------------------------------
 
@@ -318,17 +318,13 @@ class ClusterBroker(ReplicatingBroker):
     def _isr_effect(self, effect: Any) -> None:
         match effect:
             case IsrWritten(write, version):
-                leader = self._leader_of(write)
+                leader = self.leader_of(write.partition)
                 if leader is not None:
                     self._act(leader.isr_written(write.state, version, self.world.now_ms))
             case IsrRefused(write, current):
-                leader = self._leader_of(write)
+                leader = self.leader_of(write.partition)
                 if leader is not None:
                     self._act(leader.isr_refused(write.state, current, self.world.now_ms))
-
-    def _leader_of(self, write: WriteIsr) -> Leader | None:
-        replica = self.replicas.partitions.get(write.partition)
-        return replica.role if replica is not None and isinstance(replica.role, Leader) else None
 
     def produce(self, partition: TopicPartition, value: str, answer: Answer) -> None:
         """acks=all; the answer is None, or an error."""
@@ -337,8 +333,9 @@ class ClusterBroker(ReplicatingBroker):
         try:
             leader = self.replicas.leader(partition)
             effects = leader.append(value, token, self.world.now_ms, acks_all=True)
-        except ReplicaRefusal as refusal:
-            self._answers.pop(token)(refusal.error)
+        except (ReplicaRefusal, OSError) as error:
+            refused = error.error if isinstance(error, ReplicaRefusal) else ReplicaError.KAFKA_STORAGE_ERROR
+            self._answers.pop(token)(refused)
             return
         self.appended(partition, leader.state.leader_epoch, self.number)
         self._act(effects)

@@ -83,7 +83,7 @@ class CoordinatingBroker(ClusterBroker):
 
     def _open_log(self, partition: TopicPartition) -> tuple[ReplicaLog, int]:
         if partition[0] in TRANSACTIONAL and partition not in self.logs:
-            self.logs[partition] = TransactionalReplicaLog(self.world)
+            self.logs[partition] = TransactionalReplicaLog(self.world, self.disk)
         return super()._open_log(partition)
 
     def transactional_log(self, partition: TopicPartition) -> PartitionLog:

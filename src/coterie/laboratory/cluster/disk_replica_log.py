@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 from coterie.laboratory.cluster.replica_log import FETCHED_AT_MOST, Batch
+from coterie.laboratory.disk import FaultyFileSystem
 from coterie.laboratory.world import World
 from coterie.log.config import LogConfig
-from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.loading import ClosedLog
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import batches
@@ -23,14 +26,42 @@ _BATCH_BYTES = 90
 _CONFIG = LogConfig(segment_bytes=30 * _BATCH_BYTES, index_interval_bytes=5 * _BATCH_BYTES)
 
 
+@dataclass(slots=True)
+class BrokerDisk:
+    """``syncs``: each append is synced; ``is_full``: nothing can be written now."""
+
+    syncs: bool = False
+    is_full: bool = False
+
+    @contextmanager
+    def spacious(self) -> Iterator[None]:
+        """Never full."""
+        is_full, self.is_full = self.is_full, False
+        try:
+            yield
+        finally:
+            self.is_full = is_full
+
+
+class _FillingFileSystem(FaultyFileSystem):
+    def __init__(self, disk: BrokerDisk) -> None:
+        super().__init__()
+        self._disk = disk
+
+    def operation(self, name: str, path: str) -> None:
+        """Raises OSError."""
+        if self._disk.is_full and name in ("write", "reserve"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+
 class DiskReplicaLog(StoredReplicaLog):
-    """As `MemoryReplicaLog`; each life of the broker opens the files anew. ``syncs``: each append."""
+    """As `MemoryReplicaLog`; each life of the broker opens the files anew."""
 
     fetched_bytes = FETCHED_AT_MOST * _BATCH_BYTES
 
-    def __init__(self, world: World, syncs: bool = False) -> None:
-        self._world, self._fs, self._syncs = world, MemoryFileSystem(), syncs
-        self._config = replace(_CONFIG, flush_messages=1) if syncs else _CONFIG
+    def __init__(self, world: World, disk: BrokerDisk) -> None:
+        self._world, self._disk, self._fs = world, disk, _FillingFileSystem(disk)
+        self._config = replace(_CONFIG, flush_messages=1) if disk.syncs else _CONFIG
         self._closed: ClosedLog | None = None
         self.open(0)
 
@@ -40,14 +71,16 @@ class DiskReplicaLog(StoredReplicaLog):
         """A new process opens the log."""
         clean, closed = self._closed is not None or not self._fs.exists(_DIRECTORY), self._closed
         self._closed = None
-        log = PartitionLog.open(
-            self._fs, _DIRECTORY, self._config, clean=clean, high_watermark=high_watermark, closed=closed
-        )
+        with self._disk.spacious():  # a broker that cannot open a log ends, which is no story of its own
+            log = PartitionLog.open(
+                self._fs, _DIRECTORY, self._config, clean=clean, high_watermark=high_watermark, closed=closed
+            )
         super().__init__(log, high_watermark, lambda: self._world.now_ms)
 
     def close(self) -> None:
         """The process ends in order."""
-        self._closed = self.log.close()
+        with suppress(OSError):
+            self._closed = self.log.close()
 
     def sync(self) -> None:
         """All that was appended is on the disk."""
@@ -67,7 +100,7 @@ class DiskReplicaLog(StoredReplicaLog):
     def append_as_leader(self, batch: Any, leader_epoch: int) -> int:
         """Appends a value."""
         offset = super().append_as_leader(self.append_of(batch), leader_epoch)
-        if self._syncs:
+        if self._disk.syncs:
             self.sync()
         return offset
 
@@ -80,7 +113,7 @@ class DiskReplicaLog(StoredReplicaLog):
     def append_as_follower(self, batches: Sequence[Batch]) -> None:  # type: ignore[override]
         """See `ReplicaLog`."""
         super().append_as_follower([batch.data for batch in batches])
-        if self._syncs:
+        if self._disk.syncs:
             self.sync()
 
     def read(  # type: ignore[override]

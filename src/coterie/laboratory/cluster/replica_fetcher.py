@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from coterie.laboratory.cluster.process import FOREVER_MS, Answer, Process
@@ -67,7 +68,8 @@ class ReplicaFetcher:
         target = broker.peers[role.leader]
 
         def answered(result: Any) -> None:
-            self._fetched(replica, role, request, result)
+            with self._isolated(role):
+                self._fetched(replica, role, request, result)
 
         def failed() -> None:
             self._ended.append(replica)
@@ -106,7 +108,8 @@ class ReplicaFetcher:
                 role.refused(request, ends, self.broker.world.now_ms)
                 self._fetch_later(role)
             else:
-                role.out_of_range(request, *ends)
+                with self._isolated(role):
+                    role.out_of_range(request, *ends)
 
         def failed() -> None:
             self._ended.append(replica)
@@ -115,6 +118,15 @@ class ReplicaFetcher:
 
         epoch = request.current_leader_epoch
         broker.call(target, lambda answer: target.answer_ends(replica.partition, epoch, answer), answered, failed)
+
+    @contextmanager
+    def _isolated(self, role: Follower) -> Iterator[None]:
+        """What a full disk refuses is tried again after the back-off."""
+        try:
+            yield
+        except OSError:
+            role.rest_until(self.broker.world.now_ms + role.config.replica_fetch_backoff_ms)
+            self._fetch_later(role)
 
     def _fetch_later(self, role: Follower) -> None:
         due_ms = role.next_deadline_ms()

@@ -35,7 +35,7 @@ ALL_READ_MS = 10_000  # after the last record
 class ClusterReport:
     """What one seed did. ``elections``: leader epochs in which something was appended; ``controllers``: the last one's
     epoch; ``crashes_of_all`` brokers at once, ``power_cuts_of_all`` machines; ``zookeeper_outages`` that come twice;
-    ``topics`` created; ``deletions`` of topics that were requested; ``reassignments`` that were accepted;
+    ``full_disks``; ``topics`` created; ``deletions`` of topics that were requested; ``reassignments`` that were accepted;
     ``record_deletions``: DeleteRecords that were done; ``commits``, ``aborts`` and ``torn`` of a story with transactions."""
 
     seed: int
@@ -53,6 +53,7 @@ class ClusterReport:
     crashes_of_all: int = 0
     power_cuts_of_all: int = 0
     zookeeper_outages: int = 0
+    full_disks: int = 0
     commits: int = 0
     aborts: int = 0
     torn: int = 0
@@ -74,7 +75,7 @@ class ClusterStory:
         # each append, as with log.flush.interval.messages=1
         self.syncs = has_disk and seed >= ALL_FAULTS_FROM and seed % 3 == 0
         for broker in self.brokers.values():
-            broker.syncs = self.syncs
+            broker.disk.syncs = self.syncs
             broker.peers, broker.appended, broker.has_disk = self.brokers, self._appended, has_disk
         self.producers: list[ClusterProducer] = []
         self.former_producers: list[ClusterProducer] = []  # of topics that were deleted
@@ -152,7 +153,7 @@ class ClusterStory:
         )
         if self.report.seed >= ALL_FAULTS_FROM:
             of_all = self._power_cut_of_all if self.syncs else self._crash_all
-            faults = (*faults, *faults, of_all, self._lose_zookeeper_twice)
+            faults = (*faults, *faults, of_all, self._lose_zookeeper_twice, self._fill_disk)
         self.world.random.choice(faults)()
 
     def _victim(self) -> ClusterBroker | None:
@@ -186,6 +187,14 @@ class ClusterStory:
             self.report.broker_crashes += 1
             victim.power_cut()
             self.world.after(self._length_ms(), victim.start)
+
+    def _fill_disk(self) -> None:
+        """One broker can write nothing for a while."""
+        victim = self._victim()
+        if victim is not None and victim.has_disk:
+            self.report.full_disks += 1
+            victim.disk.is_full = True
+            self.world.after(self._length_ms(), partial(setattr, victim.disk, "is_full", False))
 
     def _power_cut_of_all(self) -> None:
         self.report.power_cuts_of_all += 1
