@@ -1,6 +1,6 @@
 """Generated stories of a consumer beside a model of it: it subscribes, assigns, seeks, pauses, polls and commits in any order,
-a third of its calls are cancelled at one of their awaits, and meanwhile topics grow, connections are cut, the coordinator moves
-and requests are refused or never answered.
+a third of its calls are cancelled at one of their awaits, and meanwhile another member comes and goes, topics grow, connections
+are cut, the coordinator moves and requests are refused or never answered.
 
 ``python -m tests.client.test_consumer_stories FIRST COUNT`` tells more of them."""
 
@@ -65,7 +65,9 @@ class Story(RebalanceListener):
     def __init__(self, seed: int, broker: LocalBroker) -> None:
         self.rng, self.broker, self.lines = random.Random(seed), broker, list[str]()
         self.is_auto = self.rng.random() < 0.5
-        self.consumer: Consumer[bytes, bytes] = Consumer(settings_of(broker, self.rng.choice(PROTOCOLS), self.is_auto))
+        self.settings = settings_of(broker, self.rng.choice(PROTOCOLS), self.is_auto)
+        self.consumer: Consumer[bytes, bytes] = Consumer(self.settings)
+        self.other: asyncio.Task[None] | None = None  # another member, as long as it is one
         self.logs: dict[TopicPartition, list[int]] = {}
         self.subscribed: frozenset[str] | None = None
         self.is_assigned = False
@@ -160,6 +162,7 @@ class Story(RebalanceListener):
         self.paused &= set(wanted)
 
     async def unsubscribe(self) -> None:
+        await self.end_other()
         await self.call("unsubscribe", self.consumer.unsubscribe())
         self.subscribed, self.is_assigned, self.positions, self.paused = None, False, {}, set()
         if self.broker.members("g"):  # the LeaveGroup was sent on a connection that had been cut
@@ -196,7 +199,7 @@ class Story(RebalanceListener):
 
     async def commit(self) -> None:
         """It is made; or it is cancelled, or refused during a rebalance, and then each offset is the old one or the new one."""
-        if self.is_auto or not (self.positions and (self.subscribed is not None or self.is_assigned)):
+        if self.is_auto or self.other is not None or not self.positions:
             return
         new = {tp: p for tp in self.positions if (p := self.consumer.position(tp)) != UNKNOWN_OFFSET}
         given = self.rng.random() < 0.4
@@ -215,7 +218,7 @@ class Story(RebalanceListener):
         wanted = self.rng.sample(sorted(self.logs), 2)
         name = self.rng.choice(("beginning_offsets", "committed", "end_offsets"))
         is_cancelled, offsets = await self.call(name, getattr(self.consumer, name)(wanted))
-        if is_cancelled or (name == "committed" and self.is_auto):
+        if is_cancelled or (name == "committed" and (self.is_auto or self.other is not None)):
             return
         now = self.broker.committed("g")
         expected = {
@@ -243,6 +246,33 @@ class Story(RebalanceListener):
             async with Admin({"bootstrap.servers": self.broker.bootstrap_servers}) as admin:
                 await admin.create_partitions(topic, count + 1)
             self.logs[TopicPartition(topic, count)] = []
+
+    async def join_or_leave(self) -> None:
+        """Of another member."""
+        if self.other is not None:
+            await self.end_other()
+        elif self.subscribed is not None:
+            self.note("another member joins")
+            self.other = asyncio.create_task(self.be_other())
+
+    async def be_other(self) -> None:
+        async with Consumer(self.settings) as other:
+            other.subscribe(TOPICS)
+            while True:
+                for partition, records in (await other.poll(20)).items():
+                    assert all(int(r.value or b"") == self.logs[partition][r.offset] for r in records), partition
+                if not self.is_auto:
+                    with contextlib.suppress(KafkaError):
+                        await other.commit()
+
+    async def end_other(self) -> None:
+        if self.other is not None:
+            self.note("the other member leaves")
+            self.other.cancel()
+            await asyncio.wait({self.other})
+            if not self.other.cancelled():
+                self.other.result()
+            self.other = None
 
     async def disturb(self) -> None:
         kind = self.rng.choice(("cut", "lose", "move", "refuse"))
@@ -277,7 +307,8 @@ class Story(RebalanceListener):
                 assert position in (UNKNOWN_OFFSET, expected), f"{partition} at {position}, not at {expected}"
 
     async def settle(self) -> None:
-        """The whole subscription is assigned, and all that is not paused is read."""
+        """Alone: the whole subscription is assigned, and all that is not paused is read."""
+        await self.end_other()
         if self.subscribed is None and not self.positions:
             return
         wanted = {tp for tp in self.logs if tp.topic in self.subscribed} if self.subscribed else set(self.positions)
@@ -292,17 +323,10 @@ class Story(RebalanceListener):
         return self.consumer.position(partition) == len(self.logs[partition])
 
     async def tell(self) -> None:
-        step = [self.produce] * 4 + [self.poll] * 8 + [self.subscribe, self.resume, self.commit, self.disturb] * 2
-        step += [
-            self.assign,
-            self.unsubscribe,
-            self.seek,
-            self.seek_to_an_end,
-            self.pause,
-            self.ask,
-            self.extend,
-            self.settle,
-        ]
+        step = [self.produce] * 4 + [self.poll] * 8 + [self.join_or_leave] * 3
+        step += [self.subscribe, self.resume, self.commit, self.disturb] * 2
+        step += [self.assign, self.unsubscribe, self.seek, self.seek_to_an_end, self.pause]
+        step += [self.ask, self.extend, self.settle]
         try:
             async with asyncio.timeout(STORY_S):
                 for _ in range(STEPS):
