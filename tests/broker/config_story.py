@@ -154,6 +154,8 @@ def _refused_by_brokers() -> Iterator[tuple[Any, ...]]:
             ("log.cleaner.max.compaction.lag.ms", "0"),
             ("max.connections", "0"),
             ("num.io.threads", "100"),
+            ("num.io.threads", "3"),
+            ("num.network.threads", "0"),
             ("background.threads", "1"),
             ("ssl.keystore.location", "/x"),
             ("follower.replication.throttled.rate", "x"),
@@ -224,6 +226,10 @@ def _client_metrics() -> Iterator[tuple[Any, ...]]:
             ("match", "client_id=x"),
             ("match", "unheard=x"),
             ("match", "x"),
+            ("match", "client_id=("),
+            ("match", "client_id=a=b"),
+            ("match", "client_id = a,client_software_name=b.*"),
+            ("metrics", " 1 "),
             ("unheard.of", "x"),
         ):
             yield "alter", METRICS, name, (setting, SET, value)
@@ -244,6 +250,10 @@ def _groups() -> Iterator[tuple[Any, ...]]:
             ("consumer.heartbeat.interval.ms", "60000"),
             ("share.auto.offset.reset", "by_duration:PT1H"),
             ("share.auto.offset.reset", "x"),
+            ("streams.num.standby.replicas", "2"),
+            ("streams.num.standby.replicas", "3"),
+            ("streams.num.standby.replicas", "-1"),
+            ("streams.initial.rebalance.delay.ms", "-1"),
             ("unheard.of", "x"),
         ):
             yield "alter", GROUP, name, (setting, SET, value)

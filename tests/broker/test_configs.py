@@ -12,9 +12,10 @@ import pytest
 
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings.changes import check_dynamic
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.testing import LocalBroker
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from coterie.wire.messages.incremental_alter_configs import (
@@ -137,3 +138,48 @@ def test_a_topic_that_is_only_checked_has_an_id_too(coterie_broker: LocalBroker)
     results = socket.request(CreateTopicsRequest(topics, validate_only=True)).topics
     assert len({NULL_UUID, *(result.topic_id for result in results)}) == 3
     socket.close()
+
+
+def test_half_the_threads_is_rounded_down() -> None:
+    """DynamicBrokerConfig: of 3 threads at least 1, in whole numbers."""
+    check_dynamic(BrokerSettings({"num.network.threads": "3"}), {"num.network.threads": "1"}, cluster=False)
+    with pytest.raises(Refusal, match="halve"):
+        check_dynamic(BrokerSettings({"num.network.threads": "4"}), {"num.network.threads": "1"}, cluster=False)
+
+
+@pytest.mark.parametrize(
+    "text", ["", ",", "127.0.0.1:5", "nosuch:5", "x:1,y:2", "x:-1", " x : 5 ", "x:1:2", ":5", "x:1,"]
+)
+def test_counts_of_hosts_that_kafka_takes(text: str) -> None:
+    check_dynamic(BrokerSettings({}), {"max.connections.per.ip.overrides": text}, cluster=False)
+
+
+@pytest.mark.parametrize("text", ["1", "127.0.0.1:x", "a b:5", "x:1,y", "x:", "[::1]:5", "x/y:5", "x:99999999999"])
+def test_counts_of_hosts_that_kafka_refuses(text: str) -> None:
+    with pytest.raises(Refusal, match="HOST:COUNT"):
+        check_dynamic(BrokerSettings({}), {"max.connections.per.ip.overrides": text}, cluster=False)
+
+
+MIB = "1048576"
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {"log.cleaner.threads": "0"},
+        {"num.replica.fetchers": "0"},
+        {"log.cleaner.dedupe.buffer.size": MIB},
+        {"max.connection.creation.rate": "0"},
+        {"max.connections.per.ip": "0"},
+    ],
+)
+def test_settings_that_kafka_checks_together_or_only_when_they_are_altered(configs: dict[str, str]) -> None:
+    """As Kafka 3.9.1 and 4.3.0 answer."""
+    with pytest.raises(Refusal):
+        check_dynamic(BrokerSettings({}), configs, cluster=False)
+
+
+def test_settings_that_go_together() -> None:
+    both = {"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "x:1"}
+    check_dynamic(BrokerSettings({}), both, cluster=False)
+    check_dynamic(BrokerSettings({}), {"log.cleaner.dedupe.buffer.size": "1048577"}, cluster=False)

@@ -43,8 +43,8 @@ _IN_3_9 = setting_of_a_broker(
 )
 
 OF_2_6 = (
-    _of_2_6("settings of a broker", "2.6 had other settings, types and defaults", "DescribeConfigs",
-        r"results\[\]\.configs.*", setting_of_a_broker()),
+    _of_2_6("settings of a broker", "2.6 had other settings, types and defaults", "DescribeConfigs|IncrementalAlterConfigs",
+        r"results\[\]\.configs.*|responses\[\]\.error_(code|message)", setting_of_a_broker()),
     _of_2_6("aborted without records", "2.6 lists an aborted transaction of which the partition has the marker alone", "Fetch",
         r"responses\[\]\.partitions\[\]\.aborted_transactions\[\]", recognisers.aborted_without_records),
     _of_2_6("has no such setting", "the setting came after 2.6", _CONFIGS, ".*", _SINCE_2_6),
@@ -127,9 +127,12 @@ BEFORE_4 = (
         " their types", "DescribeConfigs", r"results\[\]\.configs\[\].*",
         lambda c: any(resource.get("resource_type") == 16 for resource in c.question.body["resources"]),
         since=THREE, before=FOUR),
-    KnownDifference("fails on numbers", "before 4 a setting of client metrics that is no number is an exception",
-        "(Incremental)?AlterConfigs", r"responses\[\]\.error_(code|message)",
-        fails_about(r"resources\.configs\.value", ".*, of metrics"), since=THREE, before=FOUR),
+    KnownDifference("fails on settings", "before 4 a setting of client metrics that is no number is an exception, and what is"
+        " appended to an unknown setting", "(Incremental)?AlterConfigs", r"responses\[\]\.error_(code|message)",
+        fails_about(r"resources\.configs.*"), since=THREE, before=FOUR),
+    KnownDifference("settings after 3.9", "the setting came after 3.9", "IncrementalAlterConfigs",
+        r"responses\[\]\.error_(code|message)", names_setting("follower.fetch.last.tiered.offset.enable"), since=THREE,
+        before=FOUR),
     KnownDifference("transactions of version 2", "3.9 has the feature's levels for tests only", "UpdateFeatures", ".*",
         lambda c: "transaction.version" in repr(c.question.body), since=THREE, before=FOUR),
     KnownDifference("assignors and ZooKeeper", "3.9 names assignors by their classes; a session with ZooKeeper is shorter here",
@@ -168,7 +171,7 @@ OF_4 = (
           ".*", _GONE_IN_4),
     _of_4("small segments", "Kafka 4 refuses segments below a megabyte (KIP-1030)", _CONFIGS,
           r"topics\[\].*|responses\[\]\.error_(code|message)|results\[\]\.configs\[\].*",
-          names_setting("segment.bytes")),
+          names_setting("segment.bytes", "log.segment.bytes")),
     _of_4("lists", "Kafka 4.2 counts what a list names twice once (KIP-1161)", "DescribeConfigs|CreateTopics", r".*\.value",
           lambda c: "," in str(c.part.ours) and c.part.theirs == ",".join(dict.fromkeys(str(c.part.ours).split(",")))),
     _of_4("replicas", "Kafka 4 keeps min.insync.replicas as a setting of the whole cluster (KIP-966)",
@@ -177,6 +180,9 @@ OF_4 = (
     _of_4("replicas replaced", "Kafka 4 refuses to take that setting away from the cluster, as AlterConfigs of others does",
           "AlterConfigs", r"responses\[\].error_(code|message)", lambda c: recognisers.codes_of(c) == {"NONE", "INVALID_CONFIG"}
           and any((r["resource_type"], r.get("resource_name", "")) == (4, "") for r in c.question.body["resources"])),
+    _of_4("replicas of a broker", "Kafka 4 keeps that setting for the whole cluster, never for one broker",
+          "IncrementalAlterConfigs", r"responses\[\].error_(code|message)",
+          lambda c: recognisers.codes_of(c) == {"NONE", "INVALID_CONFIG"} and names_setting("min.insync.replicas")(c)),
     _of_4("share locks", "Kafka 4.3 has another default for share groups", "DescribeConfigs", r".*\.value",
           pair("200", "2000")),
     _of_4("times to come", "Kafka 4 takes records an hour ahead by default, Kafka 3 any; both brokers are set to an hour",

@@ -10,7 +10,7 @@ from coterie.broker.loggers import check_level, set_level
 from coterie.broker.services import ConfigServices
 from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Kind, Setting, SettingError
 from coterie.broker.settings.changes import Change, Operation, changed, check_dynamic, refuse_repeated
-from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, check_group_settings
+from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, check_group_settings, check_patterns
 from coterie.broker.topic import check_name
 from coterie.configuration import UnfitValue
 from coterie.wire.errors import ErrorCode, Refusal
@@ -115,7 +115,9 @@ def _check_client_metrics(broker: ConfigServices, alteration: Alteration, curren
         except UnfitValue as error:
             raise Refusal(ErrorCode.INVALID_CONFIG, f"{name} {error}") from error
         try:
-            setting.parse(text)
+            value = setting.parse(text)
+            if name == "match" and isinstance(value, tuple):
+                check_patterns(value)
         except SettingError as error:
             code = ErrorCode.INVALID_CONFIG if setting.kind == Kind.LIST else ErrorCode.INVALID_REQUEST
             raise Refusal(code, str(error)) from error

@@ -156,14 +156,12 @@ def _describe_client_metrics(broker: ConfigServices, name: str) -> list[Describe
     if not name:
         raise Refusal(ErrorCode.INVALID_REQUEST, "a subscription to client metrics needs a name")
     kept = broker.kept_configs.of(ResourceType.CLIENT_METRICS, name)
-    return [
-        _described(
-            setting,
-            setting.parse(kept[n]) if n in kept else setting.default,
-            [Synonym(n, kept[n], Source.CLIENT_METRICS)] if n in kept else [],
-        )
-        for n, setting in CLIENT_METRICS_SETTINGS.items()
-    ]
+    described = []
+    for n, setting in CLIENT_METRICS_SETTINGS.items():
+        value = setting.parse(kept[n]) if n in kept else setting.default
+        own = [Synonym(n, format_value(value), Source.CLIENT_METRICS)] if n in kept else []
+        described.append(_described(setting, value, own))
+    return described
 
 
 def _describe_group(broker: ConfigServices, name: str) -> list[Described]:
@@ -174,7 +172,7 @@ def _describe_group(broker: ConfigServices, name: str) -> list[Described]:
     for n, (setting, broker_setting) in GROUP_SETTINGS.items():
         of_broker = broker.settings.broker_synonyms(broker_setting) if broker_setting in BROKER_SETTINGS else []
         default = of_broker or [Synonym(n, str(format_value(setting.default)), Source.DEFAULT)]
-        own = [Synonym(n, kept[n], Source.GROUP)] if n in kept else []
+        own = [Synonym(n, str(format_value(setting.parse(kept[n]))), Source.GROUP)] if n in kept else []
         synonyms = [*own, *default]
         described.append(_described(setting, setting.parse(synonyms[0].value), synonyms))
     return described

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 from coterie.broker.settings.broker_settings import BrokerSettings
 from coterie.broker.settings.broker_table import BROKER_SETTINGS
@@ -99,6 +100,7 @@ _THREADS = frozenset(
         "num.replica.fetchers",
     }
 )
+_BUFFER_OF_A_THREAD = 1024 * 1024  # bytes
 # Settings that exist only at run time: the limits of replication while partitions move.
 _THROTTLES: dict[str, BrokerSetting[object]] = {
     name: BrokerSetting(name, LONG, None, at_least(0))
@@ -134,7 +136,24 @@ def check_dynamic(settings: BrokerSettings, configs: Mapping[str, str], *, clust
             now = settings[name]
             assert isinstance(now, int)
             assert isinstance(value, int)
-            if not now / 2 <= value <= now * 2:
+            if not max(1, now // 2) <= value <= now * 2:
                 raise Refusal(
                     ErrorCode.INVALID_REQUEST, f"{name} may at most halve or double: it is {now}, not {value}"
                 )
+    _check_together(settings, configs)
+
+
+def _check_together(settings: BrokerSettings, configs: Mapping[str, str]) -> None:
+    """What Kafka checks of several settings, or only when they are altered."""
+
+    def value(name: str) -> Any:
+        return BROKER_SETTINGS[name].parse(configs[name]) if name in configs else settings[name]
+
+    buffer, threads = "log.cleaner.dedupe.buffer.size", "log.cleaner.threads"
+    if configs.keys() & {buffer, threads} and value(buffer) <= _BUFFER_OF_A_THREAD * value(threads):
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"{buffer} must be more than 1 MiB for each of {threads}")
+    per_ip, overrides = "max.connections.per.ip", "max.connections.per.ip.overrides"
+    if per_ip in configs and not value(per_ip) and not value(overrides):
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"{per_ip} can be 0 only beside {overrides}")
+    if "max.connection.creation.rate" in configs and not value("max.connection.creation.rate"):
+        raise Refusal(ErrorCode.INVALID_REQUEST, "max.connection.creation.rate must be at least 1")

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import TypeVar
 
+from coterie.broker.patterns import BadPattern, matcher
 from coterie.broker.settings.broker_settings import BrokerSettings
 from coterie.broker.settings.broker_table import BROKER_SETTINGS
 from coterie.configuration import (
@@ -34,13 +35,33 @@ T_co = TypeVar("T_co", covariant=True)
 _MATCHED = (
     "client_instance_id|client_id|client_software_name|client_software_version|client_source_address|client_source_port"
 )
-_PATTERN = re.compile(rf"({_MATCHED})=.+")
+_PATTERN = re.compile(rf"({_MATCHED})\s*=.+")
 _NEWER_PROTOCOLS = "share and streams groups are not served"
 
 
 def _are_patterns(value: object) -> bool:
     assert isinstance(value, tuple)
     return all(_PATTERN.fullmatch(item) for item in value)
+
+
+def check_patterns(items: tuple[str, ...]) -> None:
+    """Raises SettingError for an item of ``match`` that is not NAME=PATTERN with a regular expression: of Python's or of RE2's,
+    as Java's are much like both. (A kept one that is none matches no client.)"""
+    for item in items:
+        _, *patterns = item.rstrip("=").split("=")
+        if len(patterns) != 1 or not _is_expression(patterns[0].strip()):
+            raise SettingError(f"match must have NAME=PATTERN with a regular expression, not {item!r}")
+
+
+def _is_expression(text: str) -> bool:
+    try:
+        re.compile(text)
+    except re.error:
+        try:
+            matcher(text)
+        except BadPattern:
+            return False
+    return True
 
 
 _PATTERNS = Rule("a list of NAME=PATTERN with the names client_id, client_software_name and the like", _are_patterns)
@@ -149,9 +170,11 @@ def _check_group_setting(settings: BrokerSettings, name: str, text: str) -> None
     value = GROUP_SETTINGS[name][0].parse(text)
     if not isinstance(value, int):
         return
+    if value < 0:
+        raise SettingError(f"{name} must be at least 0, not {value}")
     protocol, _, rest = name.partition(".")
     for bound, text_of, breaks in (("min", "at least", int.__lt__), ("max", "at most", int.__gt__)):
-        limit = f"group.{protocol}.{bound}.{rest}"
+        limit = f"group.{protocol}.{bound}.{rest.removeprefix('num.')}"
         most = settings[limit] if limit in BROKER_SETTINGS else None
         if isinstance(most, int) and breaks(value, most):
             raise SettingError(f"{name} must be {text_of} {limit} ({most}), not {value}")

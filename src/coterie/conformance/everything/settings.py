@@ -1,8 +1,12 @@
-"""Stories about settings of topics: every name of Kafka's with every kind of value, at creation, altered, and described."""
+"""Stories about settings: every name of Kafka's with every kind of value, altered and described; of topics also at creation.
+
+A broker's are only checked (``validate_only``), because every story would see them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from coterie.conformance.everything.domains import Names
 from coterie.conformance.everything.pieces import Common, piece
@@ -24,23 +28,70 @@ VALUES = ("1", "0", "-1", "-2", "2", "1024", "3600000", "2147483648", "999999999
           "no", "delete", "compact", "compact,delete", "delete,delete", "gzip", "producer", "zstd", "none",
           "uncompressed", "CreateTime", "LogAppendTime", "1:1", "*", "", " 1 ", "abc")  # fmt: skip
 _OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
+GROUP_NAMES = (
+    "consumer.assignment.interval.ms", "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms",
+    "share.auto.offset.reset", "share.delivery.count.limit", "share.heartbeat.interval.ms", "share.isolation.level",
+    "share.record.lock.duration.ms", "share.session.timeout.ms", "streams.heartbeat.interval.ms",
+    "streams.num.standby.replicas", "streams.session.timeout.ms",
+)  # fmt: skip
+METRICS_NAMES = ("interval.ms", "match", "metrics")
+# Altered while a broker runs. Not those of listeners, and of TLS and SASL: the listeners of both sides have none.
+BROKER_NAMES = (
+    "background.threads", "compression.type", "follower.fetch.last.tiered.offset.enable", "log.cleaner.backoff.ms",
+    "log.cleaner.dedupe.buffer.size", "log.cleaner.delete.retention.ms", "log.cleaner.io.buffer.load.factor",
+    "log.cleaner.io.max.bytes.per.second", "log.cleaner.max.compaction.lag.ms", "log.cleaner.min.cleanable.ratio",
+    "log.cleaner.min.compaction.lag.ms", "log.cleaner.threads", "log.cleanup.policy", "log.flush.interval.messages",
+    "log.index.interval.bytes", "log.index.size.max.bytes", "log.message.timestamp.type", "log.preallocate",
+    "log.retention.bytes", "log.retention.ms", "log.roll.jitter.ms", "log.roll.ms", "log.segment.bytes",
+    "max.connection.creation.rate", "max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides",
+    "message.max.bytes", "min.insync.replicas", "num.io.threads", "num.network.threads",
+    "num.recovery.threads.per.data.dir", "num.replica.fetchers", "producer.id.expiration.ms",
+    "transaction.partition.verification.enable", "unclean.leader.election.enable", "node.id", "no.such.setting",
+)  # fmt: skip
+_MORE = {
+    32: ("45000", "50000", "60000", "60001", "5000", "earliest", "latest", "by_duration:PT1H", "by_duration:1h",
+         "read_committed"),
+    16: ("100", "99", "client_id=$c", "client_id=", "nosuch=x", "client_id=(", "client_id=a=b",
+         "client_id=a,client_software_name = b.*", "org.a.,org.b."),
+    4: ("127.0.0.1:5", "nosuch:5", "127.0.0.1:x", "8", "16"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Resource:
+    """A resource with settings: its type and name, as the requests have them."""
+
+    kind: int
+    name: str
+    validate_only: bool = False
+
+
+_TOPIC, _GROUP, _METRICS = _Resource(2, "$t"), _Resource(32, "$g"), _Resource(16, "$m")
+_BROKER, _CLUSTER = _Resource(4, "1", validate_only=True), _Resource(4, "", validate_only=True)
 
 
 def settings_stories(common: Common) -> Iterator[Story]:
-    """One story for each setting; the topic that a value was good for is described, with its synonyms."""
+    """One story for each setting; the resource that a value was good for is described, with its synonyms."""
     for name in NAMES:
         story = Story(f"setting {name}", strict=False)
         for n, value in enumerate(VALUES):
             story.questions.append(_create(f"create {n}", name, value, common))
         story.questions += piece("topic", Names(), common)
-        for word, operation in _OPERATIONS.items():
-            for n, value in enumerate(VALUES[:3] if word == "delete" else VALUES):
-                story.questions += _alter(f"{word} {n}", (name, value, operation), common)
+        story.questions += _every_change(_TOPIC, name, common)
         yield story
+    for resource, names in ((_GROUP, GROUP_NAMES), (_METRICS, METRICS_NAMES), (_BROKER, BROKER_NAMES)):
+        for name in names:
+            yield Story(f"setting {name}", [*_every_change(resource, name, common)], strict=False)
+    for name in BROKER_NAMES:
+        changes = [_alter(f"set {n}", _CLUSTER, (name, value, 0), common) for n, value in enumerate(VALUES[:8])]
+        yield Story(f"setting {name}", [question for change in changes for question in change], strict=False)
 
 
-def _newest(api: str, common: Common) -> int:
-    return common[api].last
+def _every_change(resource: _Resource, name: str, common: Common) -> Iterator[Question]:
+    values = (*VALUES, *_MORE.get(resource.kind, ()))
+    for word, operation in _OPERATIONS.items():
+        for n, value in enumerate(VALUES[:3] if word == "delete" else values):
+            yield from _alter(f"{word} {n}", resource, (name, value, operation), common)
 
 
 def _create(question: str, name: str, value: str, common: Common) -> Question:
@@ -50,19 +101,23 @@ def _create(question: str, name: str, value: str, common: Common) -> Question:
         "timeout_ms": 5000,
         "validate_only": True,
     }
-    return Question(question, "CreateTopics", _newest("CreateTopics", common), body, covers=("topics.configs", name))
+    return Question(question, "CreateTopics", common["CreateTopics"].last, body, covers=("topics.configs", name))
 
 
-def _alter(question: str, change: tuple[str, str, int], common: Common) -> Iterator[Question]:
-    """The change, and what is described after it."""
+def _alter(question: str, resource: _Resource, change: tuple[str, str, int], common: Common) -> Iterator[Question]:
+    """The change, and what is described after it, where it is carried out."""
     name, value, operation = change
     if "IncrementalAlterConfigs" not in common:
         return
     config = {"name": name, "config_operation": operation, "value": value}
-    body: dict[str, Value] = {"resources": [{"resource_type": 2, "resource_name": "$t", "configs": [config]}]}
-    version = _newest("IncrementalAlterConfigs", common)
+    named: dict[str, Value] = {"resource_type": resource.kind, "resource_name": resource.name}
+    body: dict[str, Value] = {"resources": [named | {"configs": [config]}]}
+    if resource.validate_only:
+        body["validate_only"] = True
+    version = common["IncrementalAlterConfigs"].last
     yield Question(question, "IncrementalAlterConfigs", version, body, covers=("resources.configs", name))
-    described = {"resource_type": 2, "resource_name": "$t", "configuration_keys": [name]}
-    body = {"resources": [described], "include_synonyms": True}
-    version = _newest("DescribeConfigs", common)
+    if resource.validate_only:
+        return
+    body = {"resources": [named | {"configuration_keys": [name]}], "include_synonyms": True}
+    version = common["DescribeConfigs"].last
     yield Question(f"describe {question}", "DescribeConfigs", version, body, covers=("resources.configs", name))
