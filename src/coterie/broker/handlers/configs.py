@@ -159,7 +159,7 @@ def _describe_client_metrics(broker: ConfigServices, name: str) -> list[Describe
     described = []
     for n, setting in CLIENT_METRICS_SETTINGS.items():
         value = setting.parse(kept[n]) if n in kept else setting.default
-        own = [Synonym(n, format_value(value), Source.CLIENT_METRICS)] if n in kept else []
+        own = [Synonym(n, str(format_value(value)), Source.CLIENT_METRICS)] if n in kept else []
         described.append(_described(setting, value, own))
     return described
 
