@@ -19,7 +19,7 @@ from coterie.client.errors import KafkaError
 
 RATE = 1_000  # records a second and producer
 BURST_S = 0.05
-MEMBER = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500, "auto.offset.reset": "earliest"}
+MEMBER = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 500}  # of consumers and Spark applications
 
 
 async def produce(address: str, topic: str, log: Path) -> None:
@@ -42,6 +42,7 @@ async def produce(address: str, topic: str, log: Path) -> None:
 async def consume(address: str, topic: str, log: Path, group: str) -> None:
     """Logs `MS PARTITION FIRST LAST` for what each poll gave, then commits it."""
     settings = {"bootstrap.servers": address, "group.id": group, "enable.auto.commit": False, **MEMBER}
+    settings["auto.offset.reset"] = "earliest"
     async with Consumer(settings) as consumer:
         consumer.subscribe([topic])
         with log.open("a", buffering=1) as out:
