@@ -12,6 +12,7 @@ from typing import Any
 import pyspark
 import pytest
 
+from coterie.pipeline import worker_python as module
 from coterie.pipeline.worker_python import worker_python
 
 HOME = Path(pyspark.__file__).resolve().parent
@@ -56,6 +57,26 @@ def test_nothing_can_be_executed_there(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.delenv("SPARK_HOME", raising=False)
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert worker_python(tmp_path) == sys.executable
+
+
+def test_the_shim_outlives_the_scratch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query may start a worker after the folder was cleaned; another environment has a shim of its own."""
+    kept = tmp_path / "__pycache__"
+    monkeypatch.setattr(module, "bytecode_folder", lambda: kept)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    first = Path(worker_python(scratch))
+    monkeypatch.setattr(sys, "executable", "/another/python")
+    second = Path(worker_python(scratch))
+    assert first.parent == second.parent == kept
+    assert sorted(kept.iterdir()) == sorted({first, second})
+    assert os.access(first, os.X_OK)
+
+
+def test_a_package_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a file").touch()
+    monkeypatch.setattr(module, "bytecode_folder", lambda: tmp_path / "a file" / "__pycache__")
+    assert Path(worker_python(tmp_path)).parent == tmp_path
 
 
 def test_what_is_imported_is_kept_out_of_the_collections() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from coterie.pipeline import sentences
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.pushdown import Bounds, bounds
 from coterie.pipeline.tasks import Task, TaskReader
@@ -21,6 +22,7 @@ class CoterieReader(DataSourceReader):
         self.options, self.schema = options, schema
         self.bounds = Bounds()
 
+    @sentences.alone()
     def partitions(self) -> list[Task]:
         reader = TopicReader(self.options)
         try:

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from coterie.pipeline import sentences
 from coterie.pipeline.fetching import to_arrow
 from coterie.pipeline.log_folders import FileRange, file_ranges, partition_folders, pieces
 from coterie.pipeline.offsets import from_json
@@ -33,8 +34,11 @@ class FolderReader(DataSourceReader):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self.options, self.schema = options, schema
 
+    @sentences.alone()
     def partitions(self) -> list[Files]:
         o, files = self.options, list[Files]()
+        if not Path(o.log_folder or "").is_dir():
+            raise OptionError(f"option logFolder: there is no folder {o.log_folder}; give a broker's data folder")
         start, end = (from_json(side) if isinstance(side, dict) else {} for side in (o.starting, o.ending))
         for (topic, partition), path in partition_folders(Path(o.log_folder or "")).items():
             if o.pattern is not None and not re.search(o.pattern, topic):

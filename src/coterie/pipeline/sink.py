@@ -34,6 +34,7 @@ from coterie.client.settings import client_settings
 from coterie.client.transactions import OpenTransaction
 from coterie.client.types import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata
 from coterie.consuming.committed_lookup import PendingOffsets
+from coterie.pipeline import sentences
 from coterie.pipeline.option_types import OptionError
 from coterie.pipeline.options import SinkOptions, sink_options, warn
 
@@ -263,6 +264,7 @@ class _Writer:
         parsed = sink_options(options)
         self.target, self.warnings = target(parsed, schema), parsed.warnings
 
+    @sentences.alone()
     def write(self, iterator: Iterator[Any]) -> Written:
         if not self.target.exactly_once:
             return asyncio.run(write_rows(self.target, iterator))
@@ -280,9 +282,11 @@ class CoterieWriter(_Writer, DataSourceArrowWriter):
         super().__init__(options, schema)
         warn(self.warnings)
 
+    @sentences.alone()
     def commit(self, messages: list[Any]) -> None:
         self.end(messages, committed=True)
 
+    @sentences.alone()
     def abort(self, messages: list[Any]) -> None:
         """Without exactlyOnce what was written stays."""
         if self.target.exactly_once:
@@ -292,11 +296,13 @@ class CoterieWriter(_Writer, DataSourceArrowWriter):
 class CoterieStreamWriter(_Writer, DataSourceStreamArrowWriter):
     """`df.writeStream.format("coterie")`."""
 
+    @sentences.alone()
     def commit(self, messages: list[Any], batchId: int) -> None:
         if batchId == 0:
             warn(self.warnings)  # a writer is made anew for every batch
         self.end(messages, committed=True)
 
+    @sentences.alone()
     def abort(self, messages: list[Any], batchId: int) -> None:
         """Without exactlyOnce what was written stays, and Spark runs the batch again; with it, running it again takes the
         transactional ids of its tasks over, which aborts what a killed one left open."""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from coterie.pipeline.columns import COLUMNS, HEADERS
+from coterie.pipeline import sentences
+from coterie.pipeline.columns import COLUMNS, HEADERS, check_columns
 from coterie.pipeline.option_types import OptionError, flag
 from coterie.pipeline.worker_daemon import quiet_planner
 
@@ -30,13 +31,16 @@ class CoterieDataSource(DataSource):
     def name(cls) -> str:
         return "coterie"
 
+    @sentences.alone()
     def schema(self) -> str:
         with_headers = flag(dict(self.options), "includeHeaders", False)
         return f"{COLUMNS}, {HEADERS}" if with_headers else COLUMNS
 
+    @sentences.alone()
     def reader(self, schema: StructType) -> DataSourceReader:
         from coterie.pipeline.options import source_options, warn
 
+        check_columns(schema)
         options = source_options(dict(self.options), streaming=False)
         warn(options.warnings)
         if options.log_folder is not None:
@@ -53,6 +57,7 @@ class CoterieDataSource(DataSource):
 
         return CoterieStreamReader(dict(self.options), schema)
 
+    @sentences.alone()
     def writer(self, schema: StructType, overwrite: bool) -> CoterieWriter:
         if overwrite:
             raise OptionError("the coterie sink adds records to a topic and cannot overwrite it: use mode append")
@@ -60,6 +65,7 @@ class CoterieDataSource(DataSource):
 
         return CoterieWriter(dict(self.options), schema)
 
+    @sentences.alone()
     def streamWriter(self, schema: StructType, overwrite: bool) -> CoterieStreamWriter:
         from coterie.pipeline.sink import CoterieStreamWriter
 

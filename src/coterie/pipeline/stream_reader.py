@@ -20,8 +20,10 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from coterie.client.errors import KafkaError
+from coterie.pipeline import sentences
 from coterie.pipeline.admission import Limits
 from coterie.pipeline.assigned_stream import AssignedStream
+from coterie.pipeline.columns import check_columns
 from coterie.pipeline.option_types import OptionError
 from coterie.pipeline.options import SourceOptions, source_options, warn
 from coterie.pipeline.stream import QueryStream
@@ -53,6 +55,7 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _connected(self) -> QueryStream:
         if self._stream is None:
+            check_columns(self.schema)
             warn(self.options.warnings)
             if self.options.in_group:
                 from coterie.pipeline.group_stream import GroupStream
@@ -63,12 +66,15 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             _stop_at_sigterm(self)
         return self._stream
 
+    @sentences.alone()
     def initialOffset(self) -> dict[str, Any]:
         return self._connected().initial()
 
+    @sentences.alone()
     def prepareForTriggerAvailableNow(self) -> None:
         self._connected().until_now()
 
+    @sentences.alone()
     def getDefaultReadLimit(self) -> ReadLimit:
         o = self.options
         if o.max_offsets_per_trigger is not None:
@@ -84,6 +90,7 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         size_bytes = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self.options.max_bytes_per_trigger
         return Limits(rows, size_bytes)
 
+    @sentences.alone()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         return self._connected().latest(start, self._limits(limit))
 
@@ -92,6 +99,7 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._connected().report()
         return None
 
+    @sentences.alone()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
         return [Task(r) for r in self._connected().plan(start, end)]
 

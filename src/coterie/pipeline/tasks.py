@@ -9,6 +9,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from coterie.client.settings import client_settings
+from coterie.pipeline import sentences
 from coterie.pipeline.fetching import read_range, to_arrow
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.worker_daemon import freeze_imported
@@ -39,5 +40,6 @@ class TaskReader:
         if not isinstance(partition, Task):
             return  # where there is nothing to plan, Spark makes one partition of its own
         r, lossless = partition.offsets, self.fail_on_data_loss
-        for columns in read_range(r, settings, with_headers=with_headers, fail_on_data_loss=lossless):
-            yield to_arrow(columns, r.topic, r.partition, wanted)
+        with sentences.alone():
+            for columns in read_range(r, settings, with_headers=with_headers, fail_on_data_loss=lossless):
+                yield to_arrow(columns, r.topic, r.partition, wanted)

@@ -1,0 +1,37 @@
+"""Errors that are one sentence for the user: options, brokers, lost or damaged records. Spark reports an exception of a Python
+process of its with the whole traceback in front of the sentence; here the process has it leave the traceback out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"  # PySpark reads it when it reports an exception, with which the process ends
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """In a Python process of Spark's, a sentence is reported without a traceback, other errors with it. The variable set to an
+    empty text keeps all tracebacks."""
+    try:
+        yield
+    except Exception as error:
+        if is_in_process_of_spark() and _is_sentence(error):
+            os.environ.setdefault(HIDE_TRACEBACK, "1")
+        raise
+
+
+def _is_sentence(error: Exception) -> bool:
+    from coterie.client.errors import KafkaError  # not imported where a process only names the schema
+    from coterie.pipeline.data_loss import DataLossError
+    from coterie.pipeline.option_types import OptionError
+
+    return isinstance(error, KafkaError | DataLossError | OptionError)
+
+
+def is_in_process_of_spark() -> bool:
+    """Whether Spark started this process, to plan or to run a task or a query's reader."""
+    name = getattr(getattr(sys.modules.get("__main__"), "__spec__", None), "name", "")
+    return name.startswith("pyspark.") or name == "coterie.pipeline.worker_daemon"

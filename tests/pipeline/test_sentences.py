@@ -1,0 +1,95 @@
+"""What a user reads of a mistake: one sentence, without the traceback of Spark's Python process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from coterie.client.errors import KafkaError
+from coterie.pipeline import sentences
+from coterie.pipeline.option_types import OptionError
+from coterie.testing import LocalBroker
+from coterie.wire.errors import ErrorCode
+
+
+@pytest.fixture
+def hidden(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Exception], bool]]:
+    """Whether an error in a process with that main module is reported without its traceback."""
+    monkeypatch.delenv(sentences.HIDE_TRACEBACK, raising=False)
+
+    def is_hidden(main: str, error: Exception) -> bool:
+        monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(__spec__=SimpleNamespace(name=main)))
+        with pytest.raises(type(error)), sentences.alone():
+            raise error
+        return bool(os.environ.pop(sentences.HIDE_TRACEBACK, ""))
+
+    yield is_hidden
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("main", ["pyspark.daemon", "coterie.pipeline.worker_daemon", "pyspark.sql.streaming.runner"])
+def test_a_process_of_spark_reports_a_sentence(main: str, hidden: Callable[[str, Exception], bool]) -> None:
+    assert hidden(main, OptionError("say what to read"))
+    assert hidden(main, KafkaError(ErrorCode.NETWORK_EXCEPTION, "no broker answers"))
+    assert not hidden(main, AssertionError("a bug"))
+
+
+def test_a_process_of_the_users_keeps_its_tracebacks(
+    hidden: Callable[[str, Exception], bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not hidden("my.application", OptionError("say what to read"))
+    monkeypatch.setenv(sentences.HIDE_TRACEBACK, "")
+    assert not hidden("pyspark.daemon", OptionError("say what to read"))
+
+
+MISTAKES: dict[str, tuple[dict[str, str], str, str]] = {
+    "a topic that is missing": ({"subscribe": "none"}, "", "topic none: it does not exist; create it first"),
+    "nothing to read": ({}, "", "say what to read with exactly one of the options"),
+    "a column that is missing": (
+        {"subscribe": "t"},
+        "key binary, wert binary",
+        "has no column wert: it has key, value",
+    ),
+    "a column of another type": (
+        {"subscribe": "t"},
+        "value int",
+        "the column value is binary, not int: correct the schema",
+    ),
+    "an option that is misspelt": ({"subscribe": "t", "startingOfsets": "latest"}, "", "did you mean startingOffsets?"),
+    "a folder that is missing": (
+        {"subscribe": "t", "logFolder": "/none"},
+        "",
+        "option logFolder: there is no folder /none",
+    ),
+}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_a_batch_read(mistake: str, spark: Any, coterie_broker: LocalBroker) -> None:
+    coterie_broker.create_topic("t", 1)
+    options, schema, sentence = MISTAKES[mistake]
+    reader = spark.read.format("coterie").option("kafka.bootstrap.servers", coterie_broker.bootstrap_servers)
+    with pytest.raises(Exception, match=r"\[PYTHON_DATA_SOURCE_ERROR\]") as raised:
+        (reader.schema(schema) if schema else reader).options(**options).load().count()
+    first = str(raised.value).splitlines()[0]
+    assert sentence in first
+    assert "Traceback" not in str(raised.value)
+
+
+@pytest.mark.spark
+def test_a_mistake_in_a_query(spark: Any, coterie_broker: LocalBroker, tmp_path: Any) -> None:
+    reader = spark.readStream.format("coterie").option("kafka.bootstrap.servers", coterie_broker.bootstrap_servers)
+    frame = reader.option("subscribe", "none").load()
+    query = (
+        frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+    )
+    with pytest.raises(Exception, match=r"\[STREAM_FAILED\]") as raised:
+        query.awaitTermination(60)
+    assert "topic none: it does not exist; create it first" in str(raised.value).splitlines()[0]
+    assert "Traceback" not in str(raised.value)
