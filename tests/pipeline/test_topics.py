@@ -83,6 +83,12 @@ def test_what_became_of_the_topic(broker: LocalBroker) -> None:
         stream.latest({"t": {"0": 7, "1": 0}}, Limits())
     with pytest.raises(DataLossError, match="t-2 is gone"):
         stream.latest({"t": {"0": 0, "1": 0, "2": 5}}, Limits())
+    assigned = {"kafka.bootstrap.servers": broker.bootstrap_servers, "assign": '{"t":[0,1]}'}
+    for another in (options(broker), source_options(assigned, streaming=True)):
+        with pytest.raises(
+            DataLossError, match="u-3 is in the checkpoint and not read any more: give a query of other"
+        ):
+            AssignedStream(another).latest({"u": {"3": 5}}, Limits())
     lenient = AssignedStream(options(broker, failOnDataLoss="false"))
     assert lenient.latest({"t": {"0": 7, "1": 0, "2": 5}}, Limits()) == {"t": {"0": 0, "1": 0}}
 

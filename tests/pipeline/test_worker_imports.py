@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,20 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+import coterie.pipeline
 from coterie.pipeline.columns import COLUMNS
-from coterie.records.arrow_arrays import arrow_array, repeated_text
+from coterie.records.arrow_arrays import (
+    arrow_array,
+    batch_of_rows,
+    flag_array,
+    flags_of,
+    listed,
+    numbers_of,
+    repeated_text,
+)
 from coterie.testing import LocalBroker
 
 # In CPU: pandas 0.24 s, asyncio 0.05, ssl 0.01, pyarrow.compute 0.04, the member's machines 0.06.
@@ -140,3 +152,47 @@ def test_numbers_become_times_without_a_copy() -> None:
 def test_a_repeated_text(text: str) -> None:
     assert repeated_text(text, 3).to_pylist() == [text] * 3
     assert repeated_text(text, 0).to_pylist() == []
+
+
+LISTED = {
+    pa.string(): st.text(max_size=4),
+    pa.binary(): st.binary(max_size=4),
+    pa.bool_(): st.booleans(),
+    pa.int32(): st.integers(-(2**31), 2**31 - 1),
+    pa.int64(): st.integers(-(2**63), 2**63 - 1),
+    pa.float64(): st.floats(allow_nan=False),
+    pa.list_(pa.string()): st.lists(st.none() | st.text(max_size=4), max_size=3),
+    pa.list_(pa.int64()): st.lists(st.integers(-9, 9), max_size=3),
+}
+CASES = st.sampled_from(list(LISTED)).flatmap(lambda kind: st.tuples(st.just(kind), st.lists(st.none() | LISTED[kind])))
+
+
+@settings(max_examples=200, deadline=None)
+@given(CASES)
+def test_listed_values_are_those_of_pyarrow(case: tuple[pa.DataType, list[object]]) -> None:
+    kind, values = case
+    array = listed(values, kind)
+    array.validate(full=True)
+    assert array.equals(pa.array(values, kind))
+    schema = pa.schema([("a", kind), ("b", pa.int32())])
+    batch = batch_of_rows([{"a": value} for value in values], schema)
+    assert batch.equals(pa.RecordBatch.from_pylist([{"a": value} for value in values], schema=schema))
+
+
+@given(st.lists(st.integers(-(2**31), 2**31 - 1)), st.integers(0, 5))
+def test_arrays_and_back(values: list[int], first: int) -> None:
+    flags = np.array([value % 2 == 0 for value in values], bool)
+    assert flags_of(flag_array(flags)[first:]).tolist() == flags[first:].tolist()
+    numbers = pa.array(values, pa.int32())
+    assert numbers_of(numbers[first:]).tolist() == values[first:]
+    assert numbers_of(pa.chunked_array([numbers, numbers[first:]], pa.int32())).tolist() == values + values[first:]
+
+
+def test_no_task_has_pyarrow_import_pandas() -> None:
+    """A quarter of a second of CPU in each worker of a job."""
+    importing = re.compile(r"pa\.(array|scalar|asarray)\(|from_pylist|from_pydict|to_numpy|to_pandas|fill_null")
+    folder = Path(coterie.pipeline.__file__).parent
+    files = [*folder.rglob("*.py"), *(folder.parent / "records").glob("*.py")]
+    lines = [f"{file.name}: {line}" for file in files for line in file.read_text().splitlines()]
+    allowed = ("columnar.py:", "arrow_arrays.py: `pyarrow")  # what is rare, or read without the compiled part
+    assert [line for line in lines if importing.search(line) and not line.startswith(allowed)] == []

@@ -58,9 +58,16 @@ class AssignedStream:
         for (topic, partition), offset in before.items():
             end = ends.get((topic, partition))
             if end is None:
-                self.reader.lost(f"{topic}-{partition} is gone")
+                self.reader.lost(f"{topic}-{partition} {self._why_absent(topic, partition)}")
             elif end < offset:
                 self.reader.lost(f"{topic}-{partition} ends at {end}, before offset {offset}, where this query goes on")
+
+    def _why_absent(self, topic: str, partition: int) -> str:
+        o = self._options
+        numbers = o.assign.get(topic, ()) if o.assign else (partition,)
+        if o.pattern is None and (topic not in (*o.subscribe, *o.assign) or partition not in numbers):
+            return "is in the checkpoint and not read any more: give a query of other topics another checkpointLocation"
+        return "is gone"
 
     def _beginnings(
         self, before: dict[TopicPartition, int], ends: dict[TopicPartition, int]

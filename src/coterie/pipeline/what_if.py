@@ -20,6 +20,7 @@ from coterie.laboratory.reading_member import Workload
 from coterie.laboratory.what_if import GRID_SETTINGS, Costs, WhatIfSetting, run
 from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.table_files import rows_of
+from coterie.records.arrow_arrays import batch_of_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,13 +79,11 @@ def run_grid(
     trace = list(changes)
 
     def work(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
         schema = arrow_schema(RUNS)
         for batch in batches:
             for job in batch.to_pylist():
                 row = run_row(trace, load, job["index"], WhatIfSetting(**json.loads(job["setting"])), job["seed"])
-                yield pa.RecordBatch.from_pylist([row], schema=schema)
+                yield batch_of_rows([row], schema)
 
     return frame.mapInArrow(work, RUNS)
 

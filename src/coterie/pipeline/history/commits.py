@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.history.tables import CADENCE
+from coterie.records.arrow_arrays import batch_of_rows, numbers_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,8 +69,8 @@ def progress(commits: DataFrame) -> DataFrame:
         import pyarrow as pa
 
         ordered = table.sort_by("log_offset")
-        measures = _progress(ordered["commit_ms"].to_numpy(), ordered["offset"].to_numpy())
-        return pa.Table.from_pylist([{"key": key[0].as_py(), **measures}], schema=arrow_schema(keyed))
+        measures = _progress(numbers_of(ordered["commit_ms"]), numbers_of(ordered["offset"]))
+        return pa.Table.from_batches([batch_of_rows([{"key": key[0].as_py(), **measures}], arrow_schema(keyed))])
 
     return (
         rows.groupBy("key").applyInArrow(run, keyed).join(f.broadcast(numbered), "key").select(*column_names(PROGRESS))

@@ -15,6 +15,15 @@ import pyarrow.compute as pc
 from coterie.coordinator.state import CommittedOffset
 from coterie.coordinator.stored import GROUP_KEY_VERSION, KeyReader, committed_offset
 from coterie.coordinator.stored_consumer_groups import from_bytes
+from coterie.records.arrow_arrays import (
+    arrow_array,
+    batch_of_rows,
+    flag_array,
+    flags_of,
+    listed,
+    numbers_of,
+    repeated_text,
+)
 from coterie.records.batch import read_header
 from coterie.records.columnar import Columns
 from coterie.records.markers import marker_of
@@ -38,28 +47,27 @@ class OffsetsDecoder:
         """The commits among these records; an unreadable one is skipped, as by a broker."""
         encoded = columns.keys.dictionary_encode()
         known = [self._offset_key(key) for key in encoded.dictionary.to_pylist()]
-        wanted = pa.array([key is not None for key in known], pa.bool_())
-        mask = pc.fill_null(wanted.take(encoded.indices), False)
+        chosen = _chosen(encoded, [key is not None for key in known])
+        mask = flag_array(chosen)
         indices = encoded.indices.filter(mask)
         values = _Values(columns.values.filter(mask))
-        chosen = mask.to_numpy(zero_copy_only=False)
         producers = columns.producer_ids[chosen]
         arrays = {
             "group": _column([k and k[0] for k in known], indices, pa.string()),
             "topic": _column([k and k[1][0] for k in known], indices, pa.string()),
             "partition": _column([k and k[1][1] for k in known], indices, pa.int32()),
-            "offset": pa.array(values.offset, mask=values.missing),
-            "leader_epoch": pa.array(values.epoch, mask=values.missing),
+            "offset": arrow_array(values.offset, missing=values.missing),
+            "leader_epoch": arrow_array(values.epoch, missing=values.missing),
             "metadata": values.metadata,
-            "commit_ms": pa.array(np.where(values.missing, columns.timestamps[chosen], values.commit_ms)),
-            "expire_ms": pa.array(values.expire_ms, mask=values.missing | (values.expire_ms < 0)),
-            "deleted": pa.array(values.missing),
-            "producer_id": pa.array(producers, mask=producers < 0),
-            "log_partition": pa.array(np.full(len(indices), log_partition, np.int32)),
-            "log_offset": pa.array(columns.offsets[chosen]),
+            "commit_ms": arrow_array(np.where(values.missing, columns.timestamps[chosen], values.commit_ms)),
+            "expire_ms": arrow_array(values.expire_ms, missing=values.missing | (values.expire_ms < 0)),
+            "deleted": flag_array(values.missing),
+            "producer_id": arrow_array(producers, missing=producers < 0),
+            "log_partition": arrow_array(np.full(len(indices), log_partition, np.int32)),
+            "log_offset": arrow_array(columns.offsets[chosen]),
         }
         batch = pa.RecordBatch.from_arrays([arrays[f.name] for f in self._commits], schema=self._commits)
-        return batch.filter(pa.array(values.readable)) if not values.readable.all() else batch
+        return batch.filter(flag_array(values.readable)) if not values.readable.all() else batch
 
     def _offset_key(self, key: bytes | None) -> tuple[str, tuple[str, int]] | None:
         try:
@@ -81,8 +89,7 @@ class OffsetsDecoder:
         if columns is not None:
             encoded = columns.keys.dictionary_encode()
             groups = [_group_of(key) for key in encoded.dictionary.to_pylist()]
-            mask = pa.array([g is not None for g in groups], pa.bool_()).take(encoded.indices)
-            for index in np.nonzero(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))[0]:
+            for index in np.nonzero(_chosen(encoded, [g is not None for g in groups]))[0]:
                 entry = encoded.indices[int(index)].as_py()
                 kind, group = groups[entry] or ("", "")
                 rows.append(
@@ -97,7 +104,7 @@ class OffsetsDecoder:
                 )
         for row in rows:
             row["log_partition"] = log_partition
-        return pa.RecordBatch.from_pylist(rows, schema=self._group_log) if rows else None
+        return batch_of_rows(rows, self._group_log) if rows else None
 
 
 def _group_of(key: bytes | None) -> tuple[str, str] | None:
@@ -114,7 +121,13 @@ def _group_of(key: bytes | None) -> tuple[str, str] | None:
 
 
 def _column(distinct: list[Any], indices: pa.Array, kind: pa.DataType) -> pa.Array:
-    return pa.array(distinct, kind).take(indices)
+    return listed(distinct, kind).take(indices)
+
+
+def _chosen(encoded: pa.DictionaryArray, wanted: list[bool]) -> Any:
+    """Which records have a wanted key, as a numpy array of bool; a record without a key is none of them."""
+    absent = flags_of(pc.is_null(encoded.indices))
+    return np.array([*wanted, False])[np.where(absent, len(wanted), numbers_of(encoded.indices))]
 
 
 class _Values:
@@ -122,17 +135,16 @@ class _Values:
 
     def __init__(self, values: pa.Array) -> None:
         count = len(values)
-        self.missing: Any = pc.is_null(values).to_numpy(zero_copy_only=False)
+        self.missing: Any = flags_of(pc.is_null(values))
         self.readable: Any = np.ones(count, bool)
         self.offset: Any = np.zeros(count, np.int64)
         self.epoch: Any = np.full(count, -1, np.int32)
         self.commit_ms: Any = np.full(count, -1, np.int64)
         self.expire_ms: Any = np.full(count, -1, np.int64)
-        self.metadata = pa.repeat(pa.scalar("", pa.string()), count)
-        lengths = pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
-        usual = lengths == _USUAL.itemsize
+        self.metadata = repeated_text("", count)
+        usual = ~self.missing & (numbers_of(pc.binary_length(values)) == _USUAL.itemsize)
         if usual.any():
-            read = np.frombuffer(_joined(values.filter(pa.array(usual))), _USUAL)
+            read = np.frombuffer(_joined(values.filter(flag_array(usual))), _USUAL)
             fits = (read["version"] == 3) & (read["length"] == 0)
             usual[np.nonzero(usual)[0][~fits]] = False
             self.offset[usual], self.epoch[usual] = read["offset"][fits], read["epoch"][fits]
@@ -143,7 +155,7 @@ class _Values:
 
     def _read(self, values: pa.Array, others: Any) -> None:
         metadata: list[str | None] = [None if gone else "" for gone in self.missing]
-        for index, value in zip(others.tolist(), values.take(pa.array(others)).to_pylist(), strict=True):
+        for index, value in zip(others.tolist(), values.take(arrow_array(others)).to_pylist(), strict=True):
             try:
                 committed: CommittedOffset = committed_offset(value)
             except WireError:
@@ -152,7 +164,7 @@ class _Values:
             self.offset[index], self.epoch[index] = committed.offset, committed.leader_epoch
             self.commit_ms[index], self.expire_ms[index] = committed.commit_timestamp_ms, committed.expire_timestamp_ms
             metadata[index] = committed.metadata
-        self.metadata = pa.array(metadata, pa.string())
+        self.metadata = listed(metadata, pa.string())
 
 
 def _joined(values: pa.Array) -> memoryview:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
 from coterie.pipeline.ddl import arrow_schema
 from coterie.pipeline.history.tables import ASSIGNMENTS, GENERATIONS, MEMBERS
+from coterie.records.arrow_arrays import batch_of_rows
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue, MemberMetadata
 from coterie.wire.primitives import WireError
 
@@ -47,8 +48,6 @@ def _rows(
     """Maps each record of a group to any number of rows, in Arrow batches."""
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
         wanted = arrow_schema(schema)
         for batch in batches:
             columns = [
@@ -59,10 +58,7 @@ def _rows(
                 for group, value, *position in zip(*columns, strict=True)
                 for row in make(group, value, tuple(position))
             ]
-            turned = zip(*rows, strict=True) if rows else ([] for _ in wanted)
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(list(c), f.type) for c, f in zip(turned, wanted, strict=True)], schema=wanted
-            )
+            yield batch_of_rows([dict(zip(wanted.names, row, strict=True)) for row in rows], wanted)
 
     return group_log.where("kind = 'group'").mapInArrow(run, schema)
 

@@ -16,6 +16,7 @@ from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.groups import assigned, stored_value
 from coterie.pipeline.history.tables import REBALANCES
+from coterie.records.arrow_arrays import batch_of_rows
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
 
 if TYPE_CHECKING:
@@ -38,12 +39,10 @@ def from_journal(records: DataFrame) -> DataFrame:
     """Records of the journal (value, offset) -> REBALANCES: the lines that end a rebalance."""
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
         for batch in batches:
             values, offsets = batch.column("value").to_pylist(), batch.column("offset").to_pylist()
             rows = [row for v, o in zip(values, offsets, strict=True) for row in journal_rows(v, o)]
-            yield pa.RecordBatch.from_pylist(rows, schema=arrow_schema(REBALANCES))
+            yield batch_of_rows(rows, arrow_schema(REBALANCES))
 
     return records.select("value", "offset").mapInArrow(run, REBALANCES)
 
@@ -105,8 +104,8 @@ def from_generations(group_log: DataFrame) -> DataFrame:
     def run(table: Any) -> Any:
         import pyarrow as pa
 
-        return pa.Table.from_pylist(
-            list(generation_rows(table.sort_by("log_offset").to_pylist())), schema=arrow_schema(EVENTS)
+        return pa.Table.from_batches(
+            [batch_of_rows(list(generation_rows(table.sort_by("log_offset").to_pylist())), arrow_schema(EVENTS))]
         )
 
     both = group_log.where(f"kind = 'group' or (kind = '{CONSUMER_GROUP}' and value is null)")

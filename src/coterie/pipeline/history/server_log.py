@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.pipeline.ddl import arrow_schema
 from coterie.pipeline.history.tables import REBALANCES
+from coterie.records.arrow_arrays import batch_of_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -149,15 +150,13 @@ def lines_of(spark: SparkSession, paths: list[Path]) -> DataFrame:
     frame = spark.createDataFrame([(str(p.resolve()),) for p in paths], "path string").repartition(max(len(paths), 1))
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
         for batch in batches:
             for path in batch.column("path").to_pylist():
                 rows = [
                     {"group": group, "time_ms": time_ms, "number": number, "line": line}
                     for number, (time_ms, group, line) in enumerate(coordinator_lines(Path(path)))
                 ]
-                yield pa.RecordBatch.from_pylist(rows, schema=arrow_schema(LINES))
+                yield batch_of_rows(rows, arrow_schema(LINES))
 
     return frame.mapInArrow(run, LINES)
 
@@ -169,8 +168,7 @@ def from_lines(lines: DataFrame) -> DataFrame:
         import pyarrow as pa
 
         ordered = table.sort_by([("time_ms", "ascending"), ("number", "ascending")])
-        return pa.Table.from_pylist(
-            list(rebalances(ordered.column("line").to_pylist())), schema=arrow_schema(REBALANCES)
-        )
+        rows = list(rebalances(ordered.column("line").to_pylist()))
+        return pa.Table.from_batches([batch_of_rows(rows, arrow_schema(REBALANCES))])
 
     return lines.groupBy("group").applyInArrow(run, REBALANCES)
