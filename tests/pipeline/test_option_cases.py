@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.types import StructType
 
 from coterie.conformance.spark_case_runner import run_case
 from coterie.conformance.spark_cases import CASES, TOPICS, SparkCase
@@ -61,7 +62,7 @@ def read_batch(options: dict[str, str]) -> tuple[list[str], list[int]]:
 
 
 def read_stream(options: dict[str, str]) -> tuple[list[str], list[int]]:
-    reader = CoterieStreamReader(options, None)
+    reader = CoterieStreamReader(options, StructType())
     try:
         reader.prepareForTriggerAvailableNow()
         limit, at = reader.getDefaultReadLimit(), reader.initialOffset()
