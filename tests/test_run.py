@@ -12,6 +12,7 @@ import pytest
 from tests.awaiting import until_in_thread
 
 RUN = Path(__file__).parents[1] / "run"
+PARTS = ("src/coterie/records/_unfold.pyx", "src/coterie/records/cursor.pxi")
 PYTHON = '#!/bin/sh\necho "$@" >>"$CALLS"\n'
 COTERIE = '#!/bin/sh\necho "$PYTHONPATH" >>"$PATHS"\n'
 
@@ -22,7 +23,14 @@ class Checkout:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         shutil.copy(RUN, folder / "run")
-        for name in ("pyproject.toml", "constraints.txt", "compiled_edition.py", "src/coterie/__init__.py"):
+        for name in (
+            "pyproject.toml",
+            "constraints.txt",
+            "hatch_build.py",
+            "compiled_edition.py",
+            "src/coterie/__init__.py",
+            *PARTS,
+        ):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text("")
         (folder / ".venv/bin").mkdir(parents=True)
@@ -49,6 +57,9 @@ class Checkout:
         os.utime(stamp, (time_s, time_s))
         return str(stamp.parent)
 
+    def installations(self) -> int:
+        return (self.folder / "calls").read_text().count("-m pip install")
+
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
@@ -60,6 +71,17 @@ def test_an_installation_begins_a_build_and_a_later_run_does_not(checkout: Check
     until_in_thread(lambda: checkout.builds() == 1, "a build")
     assert checkout.run("coterie") == ""
     assert checkout.builds() == 1
+
+
+@pytest.mark.parametrize("changed", ["constraints.txt", *PARTS])
+def test_a_changed_source_of_a_compiled_part_is_installed(checkout: Checkout, changed: str) -> None:
+    """After `git pull` for instance: the part that was built before does not fit the package."""
+    checkout.run("coterie", CI="true")
+    checkout.run("coterie", CI="true")
+    assert checkout.installations() == 1
+    (checkout.folder / changed).write_text("x")
+    checkout.run("coterie", CI="true")
+    assert checkout.installations() == 2
 
 
 @pytest.mark.parametrize("variables", [{"CC": "no-such-compiler"}, {"CI": "true"}])
