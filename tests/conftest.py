@@ -42,6 +42,7 @@ SPARK_FILES = (
     "tests/pipeline/test_consumer_group_history.py",
     "tests/pipeline/test_history.py",
     "tests/pipeline/test_option_cases.py",
+    "tests/pipeline/test_sentences.py",
     "tests/pipeline/test_spark.py",
     "tests/pipeline/test_spark_modes.py",
     "tests/pipeline/test_what_if.py",

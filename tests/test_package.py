@@ -18,7 +18,7 @@ from coterie.extras import EXTRAS
 from tests.fresh_environment import BUILD_REQUIRES, NO_COMPILER, ROOT, CommandFailed, FreshEnvironment
 from tests.package_matrix import Result, saved_results, table
 
-NOT_PACKAGED = {".pyc", ".so"}
+NOT_PACKAGED = {".so"}
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
         str(p.relative_to(ROOT / "src"))
         for package in ("coterie", "pyspark_coterie")
         for p in (ROOT / "src" / package).rglob("*")
-        if p.is_file() and p.suffix not in NOT_PACKAGED
+        if p.is_file() and p.suffix not in NOT_PACKAGED and p.parent.name != "__pycache__"
     }
     assert packed == sources
     assert "coterie/py.typed" in packed

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.records.batch import HEADER_BYTES
+from coterie.records.batch import HEADER_BYTES, LENGTH_END, BatchError
 
 RANGE_BYTES = 64 * 1024 * 1024
 PIECE_BYTES = 4 * 1024 * 1024
@@ -68,19 +68,36 @@ def _range_starts(file: Path, size: int, since: int) -> list[int]:
 
 
 def pieces(r: FileRange) -> Iterator[bytes]:
-    """Whole batches, some megabytes at a time. One that is cut short at the end of a file, as a crash leaves it, is left
-    out."""
+    """Whole batches, some megabytes at a time. What is cut short at the end of a file, as a crash leaves it, is left out.
+    Raises BatchError for what is no batch."""
     with open(r.path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
         last = min(r.last, len(whole))
         at = r.first
-        while at + HEADER_BYTES <= last:
+        while at < last:
             end = at
-            while end + HEADER_BYTES <= last and end - at < PIECE_BYTES:
-                size = int.from_bytes(whole[end + 8 : end + 12], "big", signed=True) + 12
-                if size < HEADER_BYTES or end + size > last:
+            while end < last and end - at < PIECE_BYTES:
+                size = _batch_bytes(whole, end, last)
+                if size < 0:
+                    raise BatchError(
+                        f"{r.path} has no record batch at byte {end}: messages of formats 0 and 1, and damaged files, "
+                        "are read through a broker"
+                    )
+                if not size:
                     last = end
                     break
                 end += size
             if end > at:
                 yield whole[at:end]
             at = end
+
+
+def _batch_bytes(whole: mmap.mmap, at: int, last: int) -> int:
+    """The size of the batch there; 0 where the file ends in it, or goes on with room that was set aside; -1 for something
+    else."""
+    start = whole[at : min(at + LENGTH_END, last)]
+    if len(start) < LENGTH_END or not any(start):
+        return 0
+    size = int.from_bytes(start[8:], "big", signed=True) + LENGTH_END
+    if at + size > last:
+        return 0
+    return size if size >= HEADER_BYTES else -1
