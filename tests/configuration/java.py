@@ -1,6 +1,6 @@
 """The results of Apache Kafka 4.3.0 and Java 17 for many texts, recorded in data/java.json: values of settings (ConfigDef),
-the settings of its clients, properties files (java.util.Properties), and SCRAM logins (ScramFormatter) with a password that is
-also the user.
+the settings of its clients and all their names, properties files (java.util.Properties), and SCRAM logins (ScramFormatter)
+with a password that is also the user.
 
 `python -m tests.configuration.java` asks them anew; it needs a Java and, the first time, Maven.
 """
@@ -122,6 +122,7 @@ def questions() -> Iterator[tuple[str, str, str]]:
         yield from (("value", kind, text) for text in texts)
     for client in ("consumer", "producer", "admin"):
         yield from (("client", client, name) for name in CLIENT_SETTINGS)
+        yield "names", client, "-"
     yield from (("properties", "-", text) for text in properties_texts())
     for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
         yield from (("scram", mechanism, password) for password in PASSWORDS)

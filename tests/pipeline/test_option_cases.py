@@ -10,18 +10,23 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StructType
 
+from coterie.client.settings import CLIENT_SETTINGS
 from coterie.conformance.spark_case_runner import run_case
 from coterie.conformance.spark_cases import CASES, TOPICS, SparkCase
 from coterie.conformance.spark_options import OURS, as_dict, expected_rows, make_topics, output_topic
 from coterie.pipeline import option_table, stream_reader
 from coterie.pipeline.batch_reader import CoterieReader
 from coterie.pipeline.fetching import read_range
-from coterie.pipeline.options import source_options
+from coterie.pipeline.java_settings import JAVA_SETTINGS
+from coterie.pipeline.option_types import OptionError
+from coterie.pipeline.options import sink_options, source_options
 from coterie.pipeline.stream_reader import CoterieStreamReader
 from coterie.pipeline.tasks import Task
 from coterie.testing import LocalBroker
+from tests.configuration.java import recorded
 
 ROOT = Path(__file__).parents[2]
+OF_OLDER_KAFKA = {"auto.include.jmx.reporter", "internal.auto.downgrade.txn.commit", "internal.leave.group.on.close"}
 
 
 @pytest.fixture(scope="module")
@@ -121,21 +126,37 @@ def test_what_has_no_effect_is_warned_of_once_each() -> None:
         "kafka.bootstrap.servers": "h:1",
         "subscribe": "t",
         "kafka.receive.buffer.bytes": "1",
-        "kafka.session.timeout": "1",
         "groupIdPrefix": "p",
         "maxOffsetsPerTrigger": "5",
         "spark.kafka.consumer.cache.capacity": "1",
     }
     warnings = source_options(given, streaming=False).warnings
-    assert len(warnings) == 5
+    assert len(warnings) == 4
     for part in (
         "receive.buffer.bytes",
-        "did you mean kafka.session.timeout.ms",
         "groupIdPrefix",
         "maxOffsetsPerTrigger",
         "consumer.cache",
     ):
         assert sum(part in text for text in warnings) == 1, part
+
+
+@pytest.mark.parametrize("name", ["session.timeout", "no.such.setting"])
+def test_a_setting_that_no_client_has_is_refused(name: str) -> None:
+    given = {"kafka.bootstrap.servers": "h:1", f"kafka.{name}": "1"}
+    sentence = f"option kafka.{name}: there is no client setting {name}"
+    for streaming in (False, True):
+        with pytest.raises(OptionError, match=sentence):
+            source_options(given | {"subscribe": "t"}, streaming=streaming)
+    with pytest.raises(OptionError, match=sentence):
+        sink_options(given | {"topic": "t"})
+
+
+def test_the_settings_of_java_alone_are_those_of_kafka() -> None:
+    names = {name for _, _, answer in recorded("names") for name in answer or ()}
+    assert names - CLIENT_SETTINGS.keys() <= JAVA_SETTINGS
+    assert JAVA_SETTINGS - names == OF_OLDER_KAFKA
+    assert not JAVA_SETTINGS & CLIENT_SETTINGS.keys()
 
 
 def test_the_documented_table_is_the_one_in_force() -> None:

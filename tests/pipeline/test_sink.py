@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow
 import pytest
+from pyspark.sql.types import StructType
 
 from coterie.client import Admin, Consumer, KafkaError
 from coterie.client.offsets import list_offsets
-from coterie.pipeline.sink import SinkTarget, TaskId, WriteAborted, abort_write, write_transaction
-from tests.broker_process import BrokerProcess
+from coterie.client.settings import client_settings
+from coterie.pipeline.options import sink_options
+from coterie.pipeline.sink import SinkTarget, TaskId, WriteAborted, abort_write, write_rows, write_transaction
+from coterie.pipeline.sink import target as sink_target
+from tests.broker_process import BrokerProcess, free_port
 
 pytestmark = pytest.mark.spark  # the sink's module imports PySpark; no session is started
 
@@ -87,3 +93,41 @@ def test_a_stream_batch_that_failed_holds_back_its_own_tasks_only(broker: Broker
         return (await write_transaction(again, TaskId("query", 7, 0), iter([rows(b"again")]))).records
 
     assert asyncio.run(story()) == 1
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_a_write_to_a_broker_that_is_away_ends_by_the_delivery_timeout(exactly_once: bool) -> None:
+    """And so does the end of a write that has failed, which otherwise waits for 60 s more."""
+    address = f"127.0.0.1:{free_port()}"
+    given = {"kafka.bootstrap.servers": address, "kafka.delivery.timeout.ms": "300"}
+    options = given | {"topic": "out", "exactlyOnce": str(exactly_once)}
+    to = sink_target(sink_options(options), StructType().add("value", "binary"))
+
+    async def write() -> None:
+        batches = iter([rows(b"v")])
+        await (write_transaction(to, TaskId(to.write_id, -1, 0), batches) if exactly_once else write_rows(to, batches))
+
+    async def story() -> None:
+        with pytest.raises(KafkaError, match=re.escape(address)):
+            await write()
+        if exactly_once:
+            with pytest.raises(KafkaError):
+                await abort_write(to, [None], query_id=None)
+
+    started_s = time.monotonic()
+    asyncio.run(story())
+    assert time.monotonic() - started_s < 10
+
+
+@pytest.mark.parametrize(
+    ("given", "max_block_ms"),
+    [
+        ({}, 60_000),
+        ({"delivery.timeout.ms": "5000"}, 5_000),
+        ({"delivery.timeout.ms": "200000"}, 60_000),
+        ({"delivery.timeout.ms": "5000", "max.block.ms": "9000"}, 9_000),
+    ],
+)
+def test_waits_of_a_task(given: dict[str, str], max_block_ms: int) -> None:
+    to = SinkTarget({"bootstrap.servers": "h:1"} | given, "out", ("value",), exactly_once=False, write_id="w")
+    assert client_settings(to.producer_settings()).max_block_ms == max_block_ms

@@ -285,8 +285,9 @@ class Producer(Generic[K, V]):
             async with asyncio.timeout(block_ms / 1000):
                 yield
         except TimeoutError:
-            text = f"{call} had no result within max.block.ms={block_ms}; call it again"
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
+            reason = None if self._transactions is None else self._transactions.attempt_error
+            text = f"{call} had no result within max.block.ms={block_ms}" + (f" ({reason})" if reason else "")
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{text}; call it again") from None
 
     async def leave_transaction_open(self) -> OpenTransaction:
         """Returns once everything sent is acknowledged; a producer in another process ends the transaction with the result, by

@@ -68,7 +68,7 @@ class TransactionManager:
         self._results: dict[int, asyncio.Future[Exception | None]] = {}
         self._transition: _Transition | None = None
         self._driver: asyncio.Task[None] | None = None
-        self._attempt_error: Exception | None = None  # what the last attempt raised
+        self.attempt_error: Exception | None = None  # what the last attempt raised
         self._cause: KafkaError | None = None  # of the error state
 
     @property
@@ -259,14 +259,15 @@ class TransactionManager:
         if isinstance(effect, TransactionCallEnded):
             self._ended(effect)
             return _now_ms()
-        code, is_final, response, self._attempt_error = ErrorCode.NONE, False, None, None
+        code, is_final, response = ErrorCode.NONE, False, None
         try:
             if isinstance(effect, LookUpCoordinatorOf):
                 await Coordinator(self._cluster, effect.key, effect.kind).node()
             else:
                 response = await self._response(effect)
+            self.attempt_error = None
         except Exception as error:
-            self._attempt_error = error
+            self.attempt_error = error
             code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
             is_final = not (isinstance(error, KafkaError) and error.retriable)
         now_ms, jitter = _now_ms(), random.uniform(-1, 1)
@@ -290,7 +291,7 @@ class TransactionManager:
         if effect.is_refused:
             error = self._error_of_state()
         elif effect.code:
-            error, self._attempt_error = self._attempt_error or KafkaError(effect.code), None
+            error, self.attempt_error = self.attempt_error or KafkaError(effect.code), None
             if isinstance(error, TransactionAbortableError) and self._machine.state is State.FATAL_ERROR:
                 error = FatalError(error.code, "the abort was refused; close this producer and make a new one")
             if isinstance(error, KafkaError) and error.code == self._machine.error:

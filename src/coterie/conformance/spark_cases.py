@@ -286,7 +286,16 @@ _OTHERS = (
         rows=A,
     ),
     _batch("Java's tuning", {"kafka.receive.buffer.bytes": "65536", "kafka.metrics.num.samples": "3"}, rows=A),
-    _batch("an unknown setting", {"kafka.no.such.setting": "1"}, rows=A),
+    *(
+        _read(
+            use,
+            "an unknown setting",
+            {"kafka.no.such.setting": "1"},
+            refused="there is no client setting no.such.setting",
+            differs="it ignores it; a misspelt setting would silently have no effect",
+        )
+        for use in ("batch", "stream")
+    ),
     *(
         _read(use, f"kafka.{name}", {f"kafka.{name}": value}, refused=f"kafka.{name} cannot be set")
         for use in ("batch", "stream")
@@ -360,6 +369,14 @@ _WRITES = (
         ("v",),
         options={"topic": "{out}", "kafka.acks": "some"},
         refused="acks must be",
+    ),
+    _write(
+        "an unknown setting",
+        "value string",
+        ("v",),
+        options={"topic": "{out}", "kafka.delivery.timeout": "5000"},
+        refused="did you mean kafka.delivery.timeout.ms?",
+        differs="it ignores it; a misspelt setting would silently have no effect",
     ),
     _write(
         "Java's tuning",

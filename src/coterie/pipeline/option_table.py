@@ -266,7 +266,9 @@ def _markdown() -> Iterator[str]:
     yield "Drawn from `src/coterie/pipeline/option_table.py`. Names and behaviour are those of Spark's Kafka connector; what is"
     yield "marked *ours* it does not have. `./run conformance --part spark` asks both the same questions.\n"
     yield "An option that is in no row is refused, with the nearest name; the connector ignores it. `kafka.NAME` is the client"
-    yield "setting NAME; one that only Java's clients have is ignored, with a warning.\n"
+    yield "setting NAME; one that only Java's clients have is ignored, with a warning, and one that none has is refused.\n"
+    yield "Where `kafka.delivery.timeout.ms` is given, a write to a broker that is away ends by it: `kafka.max.block.ms` and"
+    yield "`kafka.default.api.timeout.ms` are no longer than it unless they are given too.\n"
     yield "| option | batch read | stream | sink | takes | default | |"
     yield "|---|---|---|---|---|---|---|"
     for o in OPTIONS.values():

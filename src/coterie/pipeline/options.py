@@ -183,7 +183,8 @@ def _unknown(name: str, what: str, names: list[str]) -> str:
 
 
 def _client_settings(options: Mapping[str, str], refused: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The options kafka.… that the client has, and warnings of the others. Raises OptionError."""
+    """The options kafka.… that the client has, and warnings of the ones that Java's clients alone have. Raises OptionError,
+    for every other name too."""
     client = {n.removeprefix("kafka."): v for n, v in options.items() if n.startswith("kafka.")}
     for name, instead in refused.items():
         if name in client:
@@ -200,8 +201,13 @@ def _client_settings(options: Mapping[str, str], refused: Mapping[str, str]) -> 
 
 
 def _without_effect(name: str) -> str:
-    meant = nearest(f"kafka.{name}", [f"kafka.{known}" for known in CLIENT_SETTINGS], 0.85)
-    return f"option kafka.{name} has no effect: coterie's client has no such setting{meant}"
+    """Raises OptionError for a name that no client of Kafka has."""
+    from coterie.pipeline.java_settings import JAVA_SETTINGS  # few options need it, and every task reads options
+
+    if name not in JAVA_SETTINGS:
+        meant = nearest(f"kafka.{name}", [f"kafka.{known}" for known in CLIENT_SETTINGS], 0.8)
+        raise OptionError(f"option kafka.{name}: there is no client setting {name}{meant or ': leave it out'}")
+    return f"option kafka.{name} has no effect: coterie's client has no such setting"
 
 
 # -- checks of several options together ---------------------------------------------------------------------------------------

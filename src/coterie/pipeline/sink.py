@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,7 +80,7 @@ class SinkTarget:
         return f"coterie-sink-{self.write_id}-aborted"
 
     def producer_settings(self, transactional_id: str | None = None) -> dict[str, str]:
-        settings = _DEFAULTS | {n: v for n, v in self.client.items() if n != "group.id"}
+        settings = _DEFAULTS | _waits(self.client) | {n: v for n, v in self.client.items() if n != "group.id"}
         if transactional_id is None:
             return settings
         return {"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, **settings, "transactional.id": transactional_id}
@@ -97,6 +97,17 @@ class TaskId:
     @property
     def name(self) -> str:
         return f"coterie-sink-{self.query_id}-{self.task}"
+
+
+def _waits(client: Mapping[str, str]) -> dict[str, str]:
+    """What a record waits for before it is in a batch ends by delivery.timeout.ms too, where that is given: a task has nothing
+    else to do meanwhile."""
+    limit_ms = client.get("delivery.timeout.ms")
+    if limit_ms is None:
+        return {}
+    by_default = client_settings({})
+    waits = {"max.block.ms": by_default.max_block_ms, "default.api.timeout.ms": by_default.default_api_timeout_ms}
+    return {name: str(min(int(limit_ms), wait_ms)) for name, wait_ms in waits.items()}
 
 
 def target(options: SinkOptions, schema: StructType) -> SinkTarget:

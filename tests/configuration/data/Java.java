@@ -60,6 +60,8 @@ public class Java {
             boolean has = key.defaultValue != ConfigDef.NO_DEFAULT_VALUE;
             results.add(has ? String.valueOf(ConfigDef.convertToString(key.defaultValue, key.type)) : "required");
             results.add(String.valueOf(key.validator));
+        } else if (subject.equals("names")) {
+            results.addAll(new TreeMap<>(CLIENTS.get(kind).configKeys()).keySet());
         } else if (subject.equals("properties")) {
             Properties properties = new Properties();
             properties.load(new StringReader(text));
