@@ -21,6 +21,7 @@ from coterie.broker.pending import Pending
 from coterie.broker.routes import ROUTES, UNREADABLE, find_route, server_error
 from coterie.broker.services import Handler, Services
 from coterie.broker.turns import MAX_TURN_S
+from coterie.receiving import Receiver
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import API_VERSIONS_KEY, Head, ResponseFrame, encode_response, read_head, skip_tags
@@ -54,10 +55,11 @@ class Owner(Services, Protocol):
     def disconnected(self, connection: AcceptedConnection) -> None: ...
 
 
-class AcceptedConnection(asyncio.Protocol):
+class AcceptedConnection(Receiver):
     """One client's connection, of a broker or of a part of one (`Owner`)."""
 
     def __init__(self, broker: Owner) -> None:
+        super().__init__()
         self._broker = broker
         self._buffer = bytearray()
         self._needed = 4  # bytes in the buffer before the next frame is whole
@@ -74,7 +76,7 @@ class AcceptedConnection(asyncio.Protocol):
         self._calls = ClientCalls()
         self.last_used_s = 0.0
 
-    # -- asyncio.Protocol ---------------------------------------------------------------------------------------------
+    # -- Receiver -----------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A connection beyond max.connections is aborted."""

@@ -11,6 +11,7 @@ from coterie.client.errors import KafkaError
 from coterie.client.handshake import MAX_ANSWER_BYTES, Handshake, VersionTable, encoded
 from coterie.client.security import PLAINTEXT, Security
 from coterie.client.unreachable import UNREACHABLE, not_opened
+from coterie.receiving import Receiver
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import decode_response
@@ -43,10 +44,11 @@ class _Callee:
         asyncio.get_running_loop().call_soon(self._failed, error)
 
 
-class Connection(asyncio.Protocol):
+class Connection(Receiver):
     """Use `connect`; then `request`. Broken or closed, every waiting request gets KafkaError NETWORK_EXCEPTION."""
 
     def __init__(self, client_id: str) -> None:
+        super().__init__()
         self.client_id = client_id
         self.versions: VersionTable | None = None
         self.closed = False
@@ -89,7 +91,7 @@ class Connection(asyncio.Protocol):
             frame = await asyncio.to_thread(handshake.response, response) if is_login else handshake.response(response)
             self.versions = handshake.versions
 
-    # -- asyncio.Protocol ---------------------------------------------------------------------------------------------
+    # -- Receiver -----------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
