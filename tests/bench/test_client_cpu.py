@@ -16,7 +16,7 @@ from coterie.cli import main
 
 
 def test_a_checkout_is_compared_with_itself() -> None:
-    (row,) = client_cpu(sources_of(OURS.parent), ["commits"], rounds=2)
+    (row,) = client_cpu(sources_of(OURS.parent), ["commits"], pairs=2, rounds=2)
     assert row.value > 0
     assert row.ratio is not None
     assert 0.1 < row.ratio < 10
