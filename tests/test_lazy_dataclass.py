@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
 import subprocess
 import sys
@@ -147,6 +148,23 @@ def test_the_constructor_is_compiled_once_and_then_alone() -> None:
     assert made["Longer"].__init__ is not first
     assert made["Longer"].__init__.__qualname__.endswith("Longer.__init__")
     assert made["Single"].__init__.__qualname__.startswith("_init_at_first_use")
+
+
+def test_signatures_are_as_the_standard_ones() -> None:
+    """Before the first construction and after it; an instance has none."""
+    ours, theirs = classes(lazy_dataclass), classes(dataclasses.dataclass)
+
+    def shown(cls: type[Any]) -> list[tuple[str, object, bool]]:
+        parameters = inspect.signature(cls).parameters.values()
+        return [(p.name, p.annotation, p.default is p.empty) for p in parameters]
+
+    for name, cls in ours.items():
+        before = shown(cls)
+        assert before == shown(theirs[name]), name
+        needed = [number for number, (_, _, is_needed) in enumerate(before) if is_needed]
+        assert not hasattr(cls(*needed), "__signature__")
+        assert shown(cls) == before
+    assert str(inspect.signature(ours["Assigned"])) == str(inspect.signature(theirs["Assigned"]))
 
 
 def test_a_subclass_with_its_own_constructor_calls_that_of_its_base() -> None:

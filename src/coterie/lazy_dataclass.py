@@ -31,6 +31,7 @@ def lazy_dataclass(
             methods |= {"__getstate__": _state, "__setstate__": _set_state}
         if init:
             methods["__init__"] = _init_at_first_use()
+            methods["__signature__"] = _SIGNATURE
         # Before the standard decorator, which copies the class to give it slots.
         for name, method in methods.items():
             if vars(cls).get(name) is None:
@@ -64,6 +65,31 @@ def _init_at_first_use() -> Callable[..., None]:
     return __init__
 
 
+class _Signature:
+    """Of a class, for `inspect.signature`: that of the standard decorator's constructor, also before the first construction."""
+
+    def __get__(self, instance: object, owner: Any) -> Any:
+        import inspect
+
+        if instance is not None:
+            raise AttributeError("__signature__")
+        init = owner.__init__
+        code: Any = getattr(init, "__code__", None)
+        if code is not _LAZY_CODE and (code is None or not code.co_filename.startswith(_FILE_OF_CONSTRUCTORS)):
+            signature = inspect.signature(init)  # the class's own
+            return signature.replace(parameters=list(signature.parameters.values())[1:])
+        parameters = []
+        for f in dataclasses.fields(next(c for c in owner.__mro__ if vars(c).get("__init__") is init)):
+            given = (default for default in (f.default, f.default_factory) if default is not dataclasses.MISSING)
+            default = next(given, inspect.Parameter.empty)
+            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+            parameters.append(inspect.Parameter(f.name, kind, default=default, annotation=f.type))
+        return inspect.Signature(parameters, return_annotation=None)
+
+
+_FILE_OF_CONSTRUCTORS = "<constructor of "
+_LAZY_CODE: Any = getattr(_init_at_first_use(), "__code__", None)
+_SIGNATURE = _Signature()
 _EMPTY: dict[object, str] = {list: "[]", dict: "{}"}  # a display takes half the time of a call
 
 
@@ -93,7 +119,7 @@ def constructor(cls: Any) -> Callable[..., None]:
     if hasattr(cls, "__post_init__"):
         body.append("    self.__post_init__()")
     text = "\n".join([f"def __init__({', '.join(parameters)}):", *(body or ["    pass"])])
-    exec(compile(text, f"<constructor of {cls.__name__}>", "exec"), scope)
+    exec(compile(text, f"{_FILE_OF_CONSTRUCTORS}{cls.__name__}>", "exec"), scope)
     made: Callable[..., None] = scope["__init__"]
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     return made

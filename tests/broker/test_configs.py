@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from coterie.broker.broker import Broker
-from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings import BrokerSettings, Source
 from coterie.broker.settings.changes import check_dynamic
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.testing import LocalBroker
@@ -105,6 +105,34 @@ def _expect(broker: Broker, **values: int) -> None:
     """Of the log of topic t."""
     config = broker.topics.partition("t", 0).log.config
     assert {name: getattr(config, name) for name in values} == values
+
+
+@pytest.mark.parametrize(
+    ("given", "listen", "listeners"),
+    [
+        ({}, "127.0.0.1", "PLAINTEXT://127.0.0.1:{port}"),
+        ({"listeners": "SSL://:9093"}, "127.0.0.1", "PLAINTEXT://127.0.0.1:{port}"),
+        ({"listeners": "INSIDE://:0", "listener.security.protocol.map": "INSIDE:PLAINTEXT"}, "0.0.0.0", "INSIDE://:0"),
+    ],
+)
+def test_the_listener_and_the_folder_are_those_in_use(
+    tmp_path: Path, given: dict[str, str], listen: str, listeners: str
+) -> None:
+    """Of a broker whose address and folder the command line gives; settings of the same address are returned as they are."""
+
+    async def run(data: Path | None) -> None:
+        broker = Broker(BrokerSettings(given), data)
+        _, port = await broker.start(listen, 0)
+        client = await asyncio.to_thread(ConfigClient, ("127.0.0.1", port), 0.0)
+        folder = "memory" if data is None else str(data)
+        expected = {"listeners": listeners.format(port=port), "log.dirs": folder, "advertised.listeners": None}
+        described = await asyncio.to_thread(client.describe, BROKER, "1", list(expected))
+        assert {name: value for name, value, *_ in described[2]} == expected
+        assert {name: source for name, _, _, source, *_ in described[2]}["log.dirs"] == Source.STATIC_BROKER
+        await _end(broker, client)
+
+    asyncio.run(run(None))
+    asyncio.run(run(tmp_path))
 
 
 def test_version_0_says_which_values_are_defaults(coterie_broker: LocalBroker) -> None:

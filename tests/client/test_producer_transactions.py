@@ -18,7 +18,7 @@ from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.produce import ProduceRequest
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
-from tests.awaiting import until
+from tests.awaiting import quiet, until
 from tests.client.scripted_cluster import ScriptedCluster
 from tests.client.test_transaction_calls import GROUP, One, begun, run
 from tests.client.test_transactional_batches import ADD, END, INIT, PRODUCE, state, takes_part
@@ -276,7 +276,30 @@ def test_a_close_ends_the_call_that_is_under_way(
                 task = asyncio.ensure_future(call(one))
                 await until(lambda: bool(rule.held))
                 await one.close(timeout_ms=10)
-                with pytest.raises((KafkaError, RuntimeError)):
+                with pytest.raises(KafkaError, match="the producer was closed before"):
                     await task
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("api", ["Produce", "EndTxn"])
+def test_a_commit_whose_producers_close_is_cancelled(coterie_broker: LocalBroker, api: str) -> None:
+    """As with Kafka's forced close it ends with a KafkaError."""
+    coterie_broker.create_topic("t", 1)
+
+    async def story() -> None:
+        async with asyncio.timeout(20):
+            one: One = Producer({"bootstrap.servers": coterie_broker.bootstrap_servers, "transactional.id": "x"})
+            await begun(one)
+            delivery = await one.send("t", b"v")
+            with coterie_broker.hold(api) as rule:
+                commit = asyncio.create_task(one.commit_transaction())
+                await until(lambda: bool(rule.held))
+                close = asyncio.create_task(one.close())
+                await quiet()
+                close.cancel()
+                with pytest.raises(KafkaError, match="the producer was closed before"):
+                    await commit
+                assert (await asyncio.gather(delivery, return_exceptions=True))[0] is not None
 
     asyncio.run(story())

@@ -9,7 +9,16 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from coterie.client import ConfigError, Consumer, RebalanceListener, SubscriptionPattern, TopicPartition, WakeupError
+from coterie.client import (
+    Admin,
+    ConfigError,
+    Consumer,
+    KafkaError,
+    RebalanceListener,
+    SubscriptionPattern,
+    TopicPartition,
+    WakeupError,
+)
 from coterie.testing import ErrorCode, LocalBroker
 from tests.awaiting import until
 from tests.client.group import QUICK, member, polled, read
@@ -219,6 +228,23 @@ def test_another_assignment(broker: LocalBroker, auto: bool) -> None:
                 await asyncio.to_thread(broker.until_committed, "g", {T0: 2})
             else:
                 assert broker.asked("OffsetCommit") == 0
+
+    asyncio.run(story())
+
+
+def test_the_error_of_a_lookup_of_another_assignment(broker: LocalBroker) -> None:
+    """T0 has no committed offset to begin at, and another assignment comes before a poll could raise that."""
+
+    async def story() -> None:
+        async with member(broker, **{"auto.offset.reset": "none"}) as one:
+            with pytest.raises(KafkaError, match="t-0 has no offset"):
+                await one.assign([T0])
+            await one.poll(0)
+            await until(lambda: one._starts.due())
+            async with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
+                await admin.commit_group_offsets("g", {U0: 0})
+            await one.assign([U0])
+            await one.poll(0)
 
     asyncio.run(story())
 

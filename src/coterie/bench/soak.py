@@ -14,6 +14,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +24,7 @@ from coterie.bench.soak_workers import MEMBER
 
 TOPIC, GROUP, PARTITIONS = "soak", "crew", 12
 DRAIN_S = 120.0
+RESTART_S = 10.0  # between two starts of a process that ends by itself
 APPS, CONSUMERS, PRODUCERS = 2, 2, 2
 COMMIT_LATE_MS = 15_000  # a kill explains what its victim had delivered and, in this time, not committed
 PartitionOffset = tuple[int, int]
@@ -63,6 +65,8 @@ class Soak:
         self.folder, self.address, self._report = folder, address, report
         self.kills: list[tuple[str, int]] = []
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._started_s: dict[str, float] = {}
+        self._ended: set[str] = set()  # by itself, and not started again yet
         folder.mkdir(parents=True, exist_ok=True)
 
     def _command(self, name: str) -> list[str]:
@@ -82,6 +86,8 @@ class Soak:
         return [sys.executable, "-m", "coterie", *table, *member, "--out", str(self.folder / name), "-b", self.address]
 
     def start(self, name: str) -> None:
+        self._started_s[name] = time.monotonic()
+        self._ended.discard(name)
         with (self.folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
                 self._command(name), stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
@@ -91,7 +97,8 @@ class Soak:
         """SIGKILL to the process and all it started, then start it anew."""
         process = self._processes[name]
         self.kills.append((name, int(time.time() * 1000)))
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         self._report(f"killed {name}")
         self.start(name)
@@ -114,8 +121,16 @@ class Soak:
         for name in sorted(self._processes, key=lambda n: n == "broker"):
             self.stop(name, 10.0)
 
-    def ended(self) -> list[str]:
-        return [name for name, process in self._processes.items() if process.poll() is not None]
+    def restart_ended(self) -> None:
+        """Starts what has ended by itself, no process more often than every `RESTART_S`: one that ends at once would take the
+        processor from the others."""
+        for name in [name for name, process in self._processes.items() if process.poll() is not None]:
+            if name not in self._ended:
+                self._ended.add(name)
+                self.kills.append((name, int(time.time() * 1000)))
+                self._report(f"{name} ended by itself; it is started again")
+            if time.monotonic() - self._started_s[name] >= RESTART_S:
+                self.start(name)
 
 
 def run_soak(folder: Path, address: str, minutes: float, report: Callable[[str], None], seed: int = 0) -> SoakResult:
@@ -133,7 +148,7 @@ def run_soak(folder: Path, address: str, minutes: float, report: Callable[[str],
         for kind in ("producer", "consumer", "spark"):
             for name in names[kind]:
                 soak.start(name)
-        _faults(soak, names, minutes, rng, report)
+        _faults(soak, names, minutes, rng)
         for name in names["producer"]:
             soak.stop(name)
         _wait_for(lambda: _lag(address) == 0, DRAIN_S, "the group does not get to the end of the topic")
@@ -145,9 +160,7 @@ def run_soak(folder: Path, address: str, minutes: float, report: Callable[[str],
     return judge(folder, ends, soak.kills, [*names["spark"]], [*names["consumer"]], [*names["producer"]])
 
 
-def _faults(
-    soak: Soak, names: dict[str, list[str]], minutes: float, rng: random.Random, report: Callable[[str], None]
-) -> None:
+def _faults(soak: Soak, names: dict[str, list[str]], minutes: float, rng: random.Random) -> None:
     """In each minute one of each kind is killed, at times of its own."""
     begin_s = time.monotonic()
     due = sorted(
@@ -159,10 +172,7 @@ def _faults(
         now_s = time.monotonic() - begin_s
         while due and due[0][0] <= now_s:
             soak.kill(due.pop(0)[1])
-        for name in soak.ended():
-            report(f"{name} ended by itself; it is started again")
-            soak.kills.append((name, int(time.time() * 1000)))
-            soak.start(name)
+        soak.restart_ended()
         time.sleep(0.2)
 
 

@@ -27,6 +27,7 @@ from coterie.broker.memory import RequestMemory
 from coterie.broker.node import BrokerNode
 from coterie.broker.server import AcceptedConnection
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings.listeners import effective_listeners, effective_log_dirs
 from coterie.log.filesystem import FileSystem, MemoryFileSystem
 from coterie.log.findings import UnreadableFile
 
@@ -59,6 +60,7 @@ class Broker(BrokerNode):
         self._memory = memory or MemoryFileSystem()
         self._fs: FileSystem
         self.data = data
+        self.settings.given_otherwise(effective_log_dirs(self.settings, data))
         self.handlers = HANDLERS
         self.max_request_bytes: int = self.settings.current.socket_request_max_bytes
         self.max_elements: int = self.settings.current.coterie_request_max_elements
@@ -98,6 +100,7 @@ class Broker(BrokerNode):
         self._start_periodic_tasks()
         address = self._server.sockets[0].getsockname()
         bound = str(address[0]), int(address[1])
+        self.settings.given_otherwise(effective_listeners(self.settings, (host, port), bound))
         if self.settings.joins_cluster:
             await self._join(bound)
         else:

@@ -226,6 +226,10 @@ class Cluster:
     async def coordinator_connection(self, node_id: int) -> Connection:
         return await self.connection(node_id, COORDINATOR)
 
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
     def close(self) -> None:
         """Every later request raises RuntimeError."""
         self._closed = True

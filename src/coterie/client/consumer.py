@@ -179,6 +179,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         self._auto_commit.give_up()
         self._assigned_by_user = True
         self._fetcher.assign(wanted)
+        self._loop.drop_ended_lookups()
         self._auto_commit.restart()
         await self._starts.find_within(self._cluster.timeout_s)
 

@@ -116,6 +116,10 @@ class PollLoop:
             task.exception()  # a close may come before the next poll
         self._fetcher.arrived.set()
 
+    def drop_ended_lookups(self) -> None:
+        """Another assignment looks positions up anew: no poll raises an error of the one before."""
+        self._lookups = {task for task in self._lookups if not task.done()}
+
     def drop_lookups(self) -> None:
         """Nothing that they look up is assigned any more: no poll raises their errors."""
         for task in self._lookups:

@@ -28,6 +28,7 @@ from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 MEMBER_FROM = 3  # the version of TxnOffsetCommit that names the member and its generation (KIP-447)
+CLOSED_BEFORE = "the producer was closed before this call had its response"
 State = TransactionState
 _INIT = "init_transactions"
 _END = {True: "commit_transaction", False: "abort_transaction"}
@@ -266,10 +267,12 @@ class TransactionManager:
             else:
                 response = await self._response(effect)
             self.attempt_error = None
-        except Exception as error:
+        except Exception as raised:
+            is_closed = self._cluster.is_closed
+            error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, CLOSED_BEFORE) if is_closed else raised
             self.attempt_error = error
             code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
-            is_final = not (isinstance(error, KafkaError) and error.retriable)
+            is_final = is_closed or not (isinstance(error, KafkaError) and error.retriable)
         now_ms, jitter = _now_ms(), random.uniform(-1, 1)
         if response is not None:
             self._machine.answered(response, now_ms, jitter)

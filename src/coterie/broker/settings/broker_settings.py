@@ -79,6 +79,13 @@ class BrokerSettings:
         self.current: BrokerConfig = with_values(BrokerConfig, {name: self._values[name] for name in OWN_SETTINGS})
         self.topic_defaults = self.topic({})
 
+    def given_otherwise(self, values: Mapping[str, str]) -> None:
+        """Puts in force what the broker was given by another way than its settings, such as `--listen`. DescribeConfigs returns
+        it as a value of the start."""
+        self.given |= values
+        self._at_start |= {name: BROKER_SETTINGS[name].parse(text) for name, text in values.items()}
+        self.alter(self.dynamic_default, self.dynamic)
+
     def alter(self, dynamic_default: Mapping[str, str], dynamic: Mapping[str, str]) -> None:
         """Puts altered settings in force in place of those before: of every broker, and of this one, which win.
 

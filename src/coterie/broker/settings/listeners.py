@@ -1,4 +1,5 @@
-"""Where the broker listens and which address clients are to use, from Kafka's listeners and advertised.listeners.
+"""Where the broker listens and which address clients are to use, from Kafka's listeners and advertised.listeners; and what
+these settings, with log.dirs, are where the command line says otherwise.
 
 coterie has one listener for clients, without TLS and SASL: the first of `listeners` whose protocol is PLAINTEXT and
 which is not a controller's.
@@ -6,6 +7,9 @@ which is not a controller's.
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from coterie.addresses import format_address
 from coterie.broker.settings.broker_settings import BrokerSettings
 from coterie.broker.settings.broker_table import BrokerConfig
 from coterie.configuration import SettingError
@@ -56,6 +60,23 @@ def listen_address(settings: BrokerSettings) -> tuple[str, int]:
             "add one, or say --listen HOST:PORT"
         )
     return usable[0].host or _EVERY_ADDRESS, usable[0].port
+
+
+def effective_log_dirs(settings: BrokerSettings, data: Path | None) -> dict[str, str]:
+    """`log.dirs` of a broker whose logs are in ``data``, None for memory; empty where the settings have it."""
+    config = settings.current
+    folder = "memory" if data is None else str(data)
+    return {} if folder == (config.log_dirs or config.log_dir) else {"log.dirs": folder}
+
+
+def effective_listeners(settings: BrokerSettings, address: tuple[str, int], bound: tuple[str, int]) -> dict[str, str]:
+    """`listeners` of a broker that was to listen at ``address`` and does at ``bound``; empty where the settings have it."""
+    try:
+        if listen_address(settings) == address:
+            return {}
+    except SettingError:  # none that coterie serves: --listen was given
+        pass
+    return {"listeners": f"{_PLAINTEXT}://{format_address(*bound)}"}
 
 
 def advertised_address(settings: BrokerSettings) -> tuple[str, int] | None:
