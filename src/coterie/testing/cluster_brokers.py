@@ -11,6 +11,7 @@ from coterie.broker.broker import Broker
 from coterie.broker.calls import Call
 from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.joining import join
+from coterie.broker.cluster.peer_stream import PeerStream, open_stream
 from coterie.broker.cluster.zookeeper_session import SessionEvents
 from coterie.broker.cluster_view import ClusterView
 from coterie.broker.pending import Pending
@@ -29,7 +30,6 @@ from coterie.zookeeper.operations import Create, Read
 SESSION_TIMEOUT_MS = 400
 REPLICA_LAG_TIME_MAX_MS = 1_000
 LOOK_EVERY_S = 0.001
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Interconnect:
@@ -38,22 +38,22 @@ class Interconnect:
     def __init__(self) -> None:
         self.cut: set[frozenset[int]] = set()
         self.broker_ids: dict[int, int] = {}  # by port
-        self._writers: dict[frozenset[int], list[asyncio.StreamWriter]] = {}
+        self._streams: dict[frozenset[int], list[PeerStream]] = {}
 
-    async def dial(self, broker_id: int, host: str, port: int) -> Streams:
+    async def dial(self, broker_id: int, host: str, port: int) -> PeerStream:
         """From that broker. Raises OSError."""
         pair = frozenset((broker_id, self.broker_ids[port]))
         if pair in self.cut:
             raise ConnectionRefusedError
-        reader, writer = await asyncio.open_connection(host, port)
-        self._writers.setdefault(pair, []).append(writer)
-        return reader, writer
+        stream = await open_stream(host, port)
+        self._streams.setdefault(pair, []).append(stream)
+        return stream
 
     def separate(self, one: int, other: int) -> None:
         pair = frozenset((one, other))
         self.cut.add(pair)
-        for writer in self._writers.pop(pair, []):
-            writer.transport.abort()
+        for stream in self._streams.pop(pair, []):
+            stream.abort()
 
     def join(self, broker_id: int) -> None:
         """All the connections of that broker pass again."""

@@ -12,6 +12,7 @@ from typing import Protocol
 from coterie.broker.broker import Broker
 from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.member import ClusterMember
+from coterie.broker.cluster.peer_stream import PeerStream, open_stream
 from coterie.broker.cluster.zookeeper_session import ClusterSession, SessionEvents
 from coterie.broker.settings import BrokerSettings
 from coterie.controller import nodes
@@ -138,25 +139,25 @@ class TestNetwork:
     def __init__(self) -> None:
         self.cut: set[frozenset[int]] = set()
         self.ids: dict[int, int] = {}  # port -> broker
-        self.open: dict[frozenset[int], list[asyncio.StreamWriter]] = {}
+        self.open: dict[frozenset[int], list[PeerStream]] = {}
 
-    async def dial(self, own: int, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def dial(self, own: int, host: str, port: int) -> PeerStream:
         pair = frozenset((own, self.ids[port]))
         if pair in self.cut:
             raise ConnectionRefusedError
-        reader, writer = await asyncio.open_connection(host, port)
+        stream = await open_stream(host, port)
         if pair in self.cut:  # meanwhile
-            writer.transport.abort()
+            stream.abort()
             raise ConnectionResetError
-        self.open.setdefault(pair, []).append(writer)
-        return reader, writer
+        self.open.setdefault(pair, []).append(stream)
+        return stream
 
     def separate(self, one: int, *others: int) -> None:
         for other in others:
             pair = frozenset((one, other))
             self.cut.add(pair)
-            for writer in self.open.pop(pair, []):
-                writer.transport.abort()
+            for stream in self.open.pop(pair, []):
+                stream.abort()
 
 
 class RunningBroker:

@@ -7,7 +7,8 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from coterie.broker.cluster.peer_connection import PEER_FAILED, Address, Dial, PeerConnection
+from coterie.broker.cluster.peer_connection import PEER_FAILED, Address, PeerConnection
+from coterie.broker.cluster.peer_stream import Dial, open_stream
 from coterie.controller import encoding
 from coterie.controller.requests import ControlRequest
 from coterie.wire.declaration import Message
@@ -28,7 +29,7 @@ class ControllerChannels:
         timeout_ms: int,
         address: Callable[[ControlRequest], Address | None],
         answered: Callable[[ControlRequest, Message], None],
-        dial: Dial = asyncio.open_connection,
+        dial: Dial = open_stream,
     ) -> None:
         self._client_id, self._timeout_ms = f"controller-{broker_id}", timeout_ms
         self._address, self._answered, self._dial = address, answered, dial

@@ -10,7 +10,8 @@ from typing import Any
 
 from coterie.broker.cluster.channels import ControllerChannels
 from coterie.broker.cluster.config import ClusterConfig
-from coterie.broker.cluster.peer_connection import Address, Dial
+from coterie.broker.cluster.peer_connection import Address
+from coterie.broker.cluster.peer_stream import Dial, open_stream
 from coterie.broker.cluster.script_task import ScriptTask
 from coterie.broker.cluster.zookeeper_session import ClusterSession, OpenSession
 from coterie.controller import nodes
@@ -57,7 +58,7 @@ class ControllerDriver:
         registered: Callable[[int], None],
         isr_effect: Callable[[Any], None],
         now_ms: Callable[[], int],
-        dial: Dial = asyncio.open_connection,
+        dial: Dial = open_stream,
         failed: Callable[[Exception], None] = lambda error: None,
     ) -> None:
         own = ControllerConfig(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import uuid
 from collections.abc import Callable, Iterable
@@ -14,8 +13,9 @@ from coterie.broker.cluster.entity_settings import EntitySettings
 from coterie.broker.cluster.hosted_topics import HostedTopics
 from coterie.broker.cluster.journal_sender import JournalSender
 from coterie.broker.cluster.member import ClusterMember
-from coterie.broker.cluster.peer_connection import Address, Dial
+from coterie.broker.cluster.peer_connection import Address
 from coterie.broker.cluster.peer_requests import PeerRequests
+from coterie.broker.cluster.peer_stream import Dial, open_stream
 from coterie.broker.cluster.producer_id_blocks import ProducerIdBlocks
 from coterie.broker.cluster.replica_manager import ReplicaManager
 from coterie.broker.cluster.topic_changes import TopicAdministration
@@ -39,7 +39,7 @@ async def join(
     config: ClusterConfig,
     cluster_id: str,
     open_session: OpenSession,
-    dial: Dial = asyncio.open_connection,
+    dial: Dial = open_stream,
     failed: Callable[[Exception], None] = lambda error: None,
 ) -> ClusterMember:
     """Returns once the broker, which serves at ``address``, is registered. ``failed``: as of `ClusterMember`. Raises

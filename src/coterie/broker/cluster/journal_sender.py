@@ -7,7 +7,8 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from coterie.broker.cluster.peer_connection import PEER_FAILED, Address, Dial, PeerConnection
+from coterie.broker.cluster.peer_connection import PEER_FAILED, Address, PeerConnection
+from coterie.broker.cluster.peer_stream import Dial, open_stream
 from coterie.broker.journal_writer import BATCH_BYTES, JournalRecord, record_bytes
 from coterie.broker.topic import JOURNAL_CLIENT_ID
 from coterie.journal import TOPIC
@@ -40,7 +41,7 @@ class JournalSender:
         leader: Callable[[], Address | None],
         create: Callable[[], object],
         new_producer_id: Callable[[], int],
-        dial: Dial = asyncio.open_connection,
+        dial: Dial = open_stream,
     ) -> None:
         self._timeout_ms, self._leader, self._create, self._new_producer_id = (
             timeout_ms,

@@ -13,7 +13,8 @@ from coterie.broker.cluster.controller_commands import ControllerCommands
 from coterie.broker.cluster.controller_driver import ControllerDriver
 from coterie.broker.cluster.follower_fetches import FollowerFetches
 from coterie.broker.cluster.journal_sender import JournalSender
-from coterie.broker.cluster.peer_connection import PEER_FAILED, Address, Dial, PeerConnection
+from coterie.broker.cluster.peer_connection import PEER_FAILED, Address, PeerConnection
+from coterie.broker.cluster.peer_stream import Dial, open_stream
 from coterie.broker.cluster.replica_fetcher import ReplicaFetchers
 from coterie.broker.cluster.replica_manager import ReplicaManager, ReplicaStorage
 from coterie.broker.cluster.zookeeper_session import OpenSession
@@ -39,7 +40,7 @@ class ClusterMember:
         view: ClusterView,
         storage: ReplicaStorage,
         now_ms: Callable[[], int],
-        dial: Dial = asyncio.open_connection,
+        dial: Dial = open_stream,
         failed: Callable[[Exception], None] = lambda error: None,
     ) -> None:
         self.config, self._view, self._now_ms, self._dial = config, view, now_ms, dial

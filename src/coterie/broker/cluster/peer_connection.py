@@ -4,29 +4,26 @@ nothing is agreed on first."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from coterie.broker.cluster.peer_stream import Dial, PeerStream, open_stream
 from coterie.wire.declaration import Message
 from coterie.wire.framing import decode_response, encode_request
 from coterie.wire.primitives import WireError
 
 M = TypeVar("M", bound=Message)
 Address = tuple[str, int]
-Dial = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
-MAX_RESPONSE_BYTES = 512 * 1024 * 1024
 # Of a peer that does not answer, or not as a broker.
 PEER_FAILED = (OSError, EOFError, WireError)
 
 
 class PeerConnection:
-    """Opened at the first request, and again after a failure or when the peer has another address. ``dial``:
-    asyncio.open_connection."""
+    """Opened at the first request, and again after a failure or when the peer has another address."""
 
-    def __init__(self, client_id: str, timeout_ms: int, dial: Dial = asyncio.open_connection) -> None:
+    def __init__(self, client_id: str, timeout_ms: int, dial: Dial = open_stream) -> None:
         self._client_id, self._timeout_s, self._dial = client_id, timeout_ms / 1000, dial
         self._address: Address | None = None
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._stream: PeerStream | None = None
         self._correlation_id = 0
 
     async def request(self, address: Address, request: Message, response: type[M], version: int) -> M:
@@ -35,10 +32,9 @@ class PeerConnection:
             self.close()
         try:
             async with asyncio.timeout(self._timeout_s):
-                reader, writer = await self._opened(address)
+                stream = await self._opened(address)
                 self._correlation_id = (self._correlation_id + 1) & 0x7FFF_FFFF
-                writer.write(encode_request(self._correlation_id, self._client_id, request, version))
-                frame = await self._frame(reader)
+                frame = await stream.exchange(encode_request(self._correlation_id, self._client_id, request, version))
             if int.from_bytes(frame[:4], "big", signed=True) != self._correlation_id:
                 raise WireError("the response is to another request")
             return decode_response(response, frame, version)
@@ -46,20 +42,14 @@ class PeerConnection:
             self.close()
             raise
 
-    async def _opened(self, address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if self._streams is None:
-            self._streams = await self._dial(*address)
+    async def _opened(self, address: Address) -> PeerStream:
+        if self._stream is None:
+            self._stream = await self._dial(*address)
             self._address = address
-        return self._streams
-
-    async def _frame(self, reader: asyncio.StreamReader) -> bytes:
-        size = int.from_bytes(await reader.readexactly(4), "big", signed=True)
-        if not 4 <= size <= MAX_RESPONSE_BYTES:
-            raise WireError(f"a response claims a size of {size} bytes")
-        return await reader.readexactly(size)
+        return self._stream
 
     def close(self) -> None:
         """At once; the next request opens it again."""
-        if self._streams is not None:
-            self._streams[1].transport.abort()
-            self._streams = None
+        if self._stream is not None:
+            self._stream.abort()
+            self._stream = None

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from coterie.broker.cluster.peer_connection import PEER_FAILED, Address, Dial, PeerConnection
+from coterie.broker.cluster.peer_connection import PEER_FAILED, Address, PeerConnection
+from coterie.broker.cluster.peer_stream import Dial, open_stream
 from coterie.wire.declaration import Message
 
 logger = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ class PeerRequests:
         client_id: str,
         timeout_ms: int,
         address: Callable[[int], Address | None],
-        dial: Dial = asyncio.open_connection,
+        dial: Dial = open_stream,
     ) -> None:
         self._client_id, self._timeout_ms, self._address, self._dial = client_id, timeout_ms, address, dial
         self._queues: dict[int, deque[_Queued]] = {}

@@ -11,7 +11,8 @@ from typing import TypeVar
 
 from coterie.broker.cluster import fetch_requests
 from coterie.broker.cluster.config import ClusterConfig
-from coterie.broker.cluster.peer_connection import PEER_FAILED, Address, Dial, PeerConnection
+from coterie.broker.cluster.peer_connection import PEER_FAILED, Address, PeerConnection
+from coterie.broker.cluster.peer_stream import Dial, open_stream
 from coterie.broker.cluster.replica_manager import ReplicaManager
 from coterie.broker.cluster.script_task import woken
 from coterie.log.epoch_cache import EndOfEpoch
@@ -53,7 +54,7 @@ class ReplicaFetchers:
         manager: ReplicaManager,
         address: Callable[[int], Address | None],
         now_ms: Callable[[], int],
-        dial: Dial = asyncio.open_connection,
+        dial: Dial = open_stream,
     ) -> None:
         self.config, self.manager, self.address, self.now_ms, self.dial = config, manager, address, now_ms, dial
         self._running: dict[int, tuple[_LeaderFetcher, asyncio.Task[None]]] = {}

@@ -1,0 +1,119 @@
+"""A stream to another broker: responses of any size, in any pieces; what is no response ends it with an error."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import struct
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from coterie.broker.cluster.peer_stream import MAX_RESPONSE_BYTES, PeerStream, open_stream
+from coterie.wire.primitives import WireError
+
+REQUEST = b"request"
+
+
+def frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+class Peer:
+    """Answers each request with the next of ``answers``, each in its pieces; then closes the connection."""
+
+    def __init__(self, *answers: list[bytes]) -> None:
+        self.answers = list(answers)
+        self.has_ended = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, EOFError):
+            for pieces in self.answers:
+                await reader.readexactly(len(REQUEST))
+                for piece in pieces:
+                    writer.write(piece)
+                    await writer.drain()
+                    await asyncio.sleep(0)
+            await reader.read(1)
+        writer.close()
+        self.has_ended.set()
+
+
+def run(peer: Peer, story: Callable[[PeerStream], Coroutine[Any, Any, None]]) -> None:
+    async def whole() -> None:
+        server = await asyncio.start_server(peer.serve, "127.0.0.1", 0)
+        async with server, asyncio.timeout(20):
+            stream = await open_stream(*server.sockets[0].getsockname())
+            try:
+                await story(stream)
+            finally:
+                stream.abort()
+                await peer.has_ended.wait()
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_responses_arrive_whole(seed: int) -> None:
+    rng = random.Random(seed)
+    bodies = [rng.randbytes(rng.choice((4, 5, 100, 70_000, 1_000_000))) for _ in range(5)]
+    answers = []
+    for body in bodies:
+        sent = frame(body)
+        cuts = sorted(rng.choices(range(1, min(len(sent), 300_000)), k=rng.randrange(4)))
+        answers.append([sent[at:end] for at, end in zip([0, *cuts], [*cuts, len(sent)], strict=True)])
+
+    async def story(stream: PeerStream) -> None:
+        for body in bodies:
+            assert await stream.exchange(REQUEST) == body
+
+    run(Peer(*answers), story)
+
+
+def test_a_size_in_single_bytes() -> None:
+    async def story(stream: PeerStream) -> None:
+        response = asyncio.ensure_future(stream.exchange(REQUEST))
+        await asyncio.sleep(0)
+        for byte in frame(b"body"):
+            stream.data_received(bytes([byte]))
+        assert await response == b"body"
+
+    run(Peer([]), story)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "text"),
+    [
+        (struct.pack(">i", 3), WireError, "claims a size of 3 bytes"),
+        (struct.pack(">i", MAX_RESPONSE_BYTES + 1), WireError, "claims a size of"),
+        (frame(b"body") + b"x", WireError, "more bytes than the size"),
+    ],
+)
+def test_what_is_no_response_ends_the_stream(answer: bytes, error: type[Exception], text: str) -> None:
+    async def story(stream: PeerStream) -> None:
+        for _ in range(2):
+            with pytest.raises(error, match=text):
+                await stream.exchange(REQUEST)
+
+    run(Peer([answer]), story)
+
+
+def test_a_response_that_nobody_asked_for_ends_the_stream() -> None:
+    async def story(stream: PeerStream) -> None:
+        stream.data_received(frame(b"body"))
+        with pytest.raises(WireError, match="a response to no request"):
+            await stream.exchange(REQUEST)
+
+    run(Peer([]), story)
+
+
+def test_a_peer_that_closes_the_connection() -> None:
+    async def story(stream: PeerStream) -> None:
+        assert await stream.exchange(REQUEST) == b"body"
+        for _ in range(2):
+            with pytest.raises(OSError, match="closed the connection"):
+                await stream.exchange(b"x")
+
+    run(Peer([frame(b"body")]), story)
