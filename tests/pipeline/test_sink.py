@@ -17,8 +17,10 @@ from coterie.client import Admin, Consumer, KafkaError
 from coterie.client.offsets import list_offsets
 from coterie.client.settings import client_settings
 from coterie.pipeline.options import sink_options
-from coterie.pipeline.sink import SinkTarget, TaskId, WriteAborted, abort_write, write_rows, write_transaction
+from coterie.pipeline.sink import SinkTarget, TaskId, WriteAborted, _cells, abort_write, write_rows, write_transaction
 from coterie.pipeline.sink import target as sink_target
+from coterie.testing import LocalBroker
+from coterie.wire.errors import ErrorCode
 from tests.broker_process import BrokerProcess, free_port
 
 pytestmark = pytest.mark.spark  # the sink's module imports PySpark; no session is started
@@ -131,3 +133,33 @@ def test_a_write_to_a_broker_that_is_away_ends_by_the_delivery_timeout(exactly_o
 def test_waits_of_a_task(given: dict[str, str], max_block_ms: int) -> None:
     to = SinkTarget({"bootstrap.servers": "h:1"} | given, "out", ("value",), exactly_once=False, write_id="w")
     assert client_settings(to.producer_settings()).max_block_ms == max_block_ms
+
+
+def test_a_batch_that_the_broker_refuses_fails_the_write(coterie_broker: LocalBroker) -> None:
+    coterie_broker.create_topic("out", 1)
+    coterie_broker.fail("Produce", ErrorCode.TOPIC_AUTHORIZATION_FAILED, times=1)
+    to = SinkTarget(
+        {"bootstrap.servers": coterie_broker.bootstrap_servers}, "out", ("value",), exactly_once=False, write_id="w"
+    )
+    with pytest.raises(KafkaError) as failed:
+        asyncio.run(write_rows(to, iter([rows(b"one", b"two")])))
+    assert failed.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+HEADERS = pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())]))
+
+
+@pytest.mark.parametrize("kind", [pyarrow.string(), pyarrow.large_string(), pyarrow.binary(), pyarrow.large_binary()])
+def test_the_cells_of_a_key(kind: Any) -> None:
+    column = pyarrow.array(["\u00e9".encode(), None, b""], pyarrow.binary()).cast(kind)
+    assert _cells("key", column) == ["\u00e9".encode(), None, b""]
+    assert _cells("value", column.slice(2)) == [b""]
+
+
+def test_the_cells_of_headers() -> None:
+    given = [[{"key": "a", "value": b"1"}, {"key": "b", "value": None}], None, [], [{"key": "c", "value": b""}]]
+    wanted = [[("a", b"1"), ("b", None)], None, [], [("c", b"")]]
+    column = pyarrow.array(given, HEADERS)
+    assert _cells("headers", column) == wanted
+    assert _cells("headers", column.slice(1, 3)) == wanted[1:]
+    assert _cells("headers", column.slice(0, 0)) == []

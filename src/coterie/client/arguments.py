@@ -82,13 +82,15 @@ def binary(value: Any, name: str) -> bytes | None:
 
 def record_headers(headers: Any) -> tuple[tuple[Header, ...], int]:
     """The headers and their size in bytes. Raises TypeError."""
-    if isinstance(headers, Mapping | str | bytes) or not isinstance(headers, Iterable):
+    is_list = type(headers) is list or type(headers) is tuple
+    if not is_list and (isinstance(headers, Mapping | str | bytes) or not isinstance(headers, Iterable)):
         advice = "; use list(headers.items())" if isinstance(headers, Mapping) else ""
         raise TypeError(f"headers must be a sequence of (name, value) pairs, not {_kind(headers)}{advice}")
     checked: list[Header] = []
     size = 0
     for pair in headers:
-        if not isinstance(pair, Sequence) or isinstance(pair, str | bytes) or len(pair) != 2:
+        is_sequence = type(pair) is tuple or isinstance(pair, Sequence)  # the first is quick
+        if not is_sequence or isinstance(pair, str | bytes) or len(pair) != 2:
             raise TypeError(f"a header must be a (name, value) pair, not {pair!r}")
         name, value = text(pair[0], "a header's name"), binary(pair[1], "a header's value")
         size += len(name.encode()) + len(value or b"")

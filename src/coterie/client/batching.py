@@ -123,6 +123,21 @@ class Delivery:
         self._end.then(report)
 
 
+def report_batch_failure(delivery: Delivery, callback: Callable[[KafkaError], object]) -> None:
+    """Calls ``callback(error)`` with the first error of the record's batch, if one of its records fails. Nothing for another
+    record than a batch's first: with each record's delivery it is one call for each batch."""
+    if delivery._index:
+        return
+
+    def report() -> None:
+        for _, result in delivery._batch.results:
+            if isinstance(result, ProduceFailure):
+                callback(error_of_failure(result))
+                return
+
+    delivery._end.then(report)
+
+
 def failure_of(error: Exception) -> ProduceFailure:
     """An exception of an attempt as the producer's machine has it."""
     failed = error if isinstance(error, KafkaError) else unexpected(error)

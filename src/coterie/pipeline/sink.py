@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from coterie.client.batching import report_batch_failure
 from coterie.client.cluster import Cluster
 from coterie.client.coordinator import Coordinator
 from coterie.client.errors import KafkaError
@@ -32,7 +34,7 @@ from coterie.client.offsets import commit_offsets, committed_offsets
 from coterie.client.producer import Producer
 from coterie.client.settings import client_settings
 from coterie.client.transactions import OpenTransaction
-from coterie.client.types import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata
+from coterie.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.pipeline import sentences
 from coterie.pipeline.option_types import OptionError
@@ -211,13 +213,8 @@ async def _send_all(producer: Producer, to: SinkTarget, batches: Iterator[Any], 
     """Returns the number of rows; ``topics`` receives the first row's topic."""
     count = 0
     failures: list[KafkaError] = []
-
-    def report(_: RecordMetadata, error: KafkaError | None) -> None:
-        if error is not None:
-            failures.append(error)
-
     for batch in batches:
-        columns = {name: batch.column(name).to_pylist() for name in to.columns}
+        columns = {name: _cells(name, batch.column(name)) for name in to.columns}
         rows: int = batch.num_rows
         nothing: Sequence[Any] = [None] * rows
         given = [to.topic] * rows if to.topic is not None else columns["topic"]
@@ -227,10 +224,8 @@ async def _send_all(producer: Producer, to: SinkTarget, batches: Iterator[Any], 
                 raise OptionError("a row has no topic: give the option topic, or fill the column topic")
             if not topics:
                 topics.append(where)
-            named = [(h["key"], h["value"]) for h in pairs or ()]
-            await producer.send(
-                where, _bytes(value), _bytes(key), partition=partition, headers=named, on_delivery=report
-            )
+            delivery = await producer.send(where, value, key, partition=partition, headers=pairs or ())
+            report_batch_failure(delivery, failures.append)
         count += rows
         if failures:
             break
@@ -240,8 +235,32 @@ async def _send_all(producer: Producer, to: SinkTarget, batches: Iterator[Any], 
     return count
 
 
-def _bytes(value: Any) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
+def _cells(name: str, column: Any) -> list[Any]:
+    """A column's values, as a producer takes them: keys and values as bytes, headers as pairs or None."""
+    import pyarrow
+
+    if name == "headers":
+        return _headers(column)
+    if name in ("key", "value") and not (pyarrow.types.is_binary(column.type) or pyarrow.types.is_null(column.type)):
+        column = column.cast(pyarrow.large_binary() if _is_large(column.type) else pyarrow.binary())
+    cells: list[Any] = column.to_pylist()
+    return cells
+
+
+def _is_large(kind: Any) -> bool:
+    """Whether a column has spark.sql.execution.arrow.useLargeVarTypes."""
+    import pyarrow
+
+    return bool(pyarrow.types.is_large_string(kind) or pyarrow.types.is_large_binary(kind))
+
+
+def _headers(column: Any) -> list[list[tuple[str, bytes | None]] | None]:
+    """Without a dict for each header, as to_pylist makes it."""
+    names, values = (field.to_pylist() for field in column.values.flatten())
+    pairs = list(zip(names, values, strict=True))
+    ends = column.offsets.to_pylist()
+    lists = [pairs[begin:end] for begin, end in itertools.pairwise(ends)]
+    return [pairs if valid else None for pairs, valid in zip(lists, column.is_valid().to_pylist(), strict=True)]
 
 
 async def end_transactions(to: SinkTarget, messages: Sequence[Any], *, committed: bool) -> None:
