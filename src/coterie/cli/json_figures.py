@@ -76,8 +76,9 @@ class FuzzedClusters(TypedDict):
     """Totals over the seeds that broke no rule, with --of clusters; ``elections`` counts leader epochs in which something was
     appended; ``crashes_of_all`` brokers at once, ``power_cuts_of_all`` machines, which sync each append then;
     ``zookeeper_outages`` that come twice; ``deletions`` of topics that were requested, ``reassignments`` of partitions that
-    were accepted, ``record_deletions`` of a partition's records; ``commits`` and ``aborts`` of the seeds with transactions,
-    ``torn`` those of version 1 that are neither whole nor not there at all."""
+    were accepted, ``record_deletions`` of a partition's records; ``slow_disks``, whose fsync takes seconds;
+    ``cut_reassignments``: power cuts while a partition of the broker moved; ``commits`` and ``aborts`` of the seeds with
+    transactions, ``torn`` those of version 1 that are neither whole nor not there at all."""
 
     seeds: int
     failed: int
@@ -91,6 +92,8 @@ class FuzzedClusters(TypedDict):
     power_cuts_of_all: int
     zookeeper_outages: int
     full_disks: int
+    slow_disks: int
+    cut_reassignments: int
     topics: int
     deletions: int
     reassignments: int

@@ -122,7 +122,10 @@ class Administrator(Process):
                 self.made((topic, number))
 
     def _reassign(self) -> None:
-        partition = self.world.random.choice(sorted(self.partitions()))
+        self.reassign(self.world.random.choice(sorted(self.partitions())))
+
+    def reassign(self, partition: TopicPartition) -> None:
+        """To any three brokers."""
         target = self.some(3)
         wish = self._may_become(partition, target)
         if self.world.chance(0.2):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, get_args
@@ -32,6 +31,7 @@ from coterie.laboratory.cluster.disk_replica_log import BrokerDisk, DiskReplicaL
 from coterie.laboratory.cluster.process import Answer, Network, ScriptDriver
 from coterie.laboratory.cluster.replica_fetcher import ReplicaFetcher, ReplicatingBroker
 from coterie.laboratory.cluster.replica_log import MemoryReplicaLog
+from coterie.laboratory.cluster.request_channels import RequestChannels
 from coterie.laboratory.zookeeper_server import Session, ZooKeeperServer
 from coterie.replication.leader import Leader
 from coterie.replication.replicas import Replicas
@@ -83,7 +83,8 @@ class ClusterBroker(ReplicatingBroker):
         self._answers: dict[object, Answer] = {}
         self._early: list[tuple[Request, Answer]] = []
         self._shutdowns: dict[int, list[Answer]] = {}
-        self._channels: dict[int, deque[Request]] = {}
+        self._channels = RequestChannels(self._send, self._is_wanted, self.later)
+        self.disk.stalled_ms = 0
         self._session = self._connect()
         now_ms = self.world.now_ms
         registration = nodes.broker(self.name, 9092, None, now_ms)
@@ -220,38 +221,28 @@ class ClusterBroker(ReplicatingBroker):
                 for request, answer in early:
                     self._from_controller(request, answer)
             case InOffice():
-                self._channels = {}
+                self._channels.clear()
             case ShutdownAllowed(broker, remaining, error):
                 for answer in self._shutdowns.pop(broker, []):
                     answer(remaining or error)
             case LeadersElected() | ReassignmentsAltered() | ReassignmentsListed():
                 self._answers.pop(effect.token)(effect)
             case _:
-                channel = self._channels.setdefault(effect.broker, deque())
-                channel.append(effect)
-                if len(channel) == 1:
-                    self._send_first(effect.broker, channel)
+                self._channels.add(effect)
 
-    def _send_first(self, broker: int, channel: deque[Request]) -> None:
-        """Requests to a broker go one after another, each until it is answered or the broker is gone."""
-        office = self.controller.office
-        while channel and (office is None or office.view.live.get(broker) != channel[0].broker_epoch):
-            channel.popleft()
-        if not channel or self._channels.get(broker) is not channel:
-            return
-        request, target = channel[0], self.peers[broker]
-
-        def answered(errors: Any) -> None:
-            if channel and channel[0] is request:
-                channel.popleft()
+    def _send(self, request: Request, answered: Answer, failed: Callable[[], None]) -> None:
+        def ended(errors: Any) -> None:
             if isinstance(request, StopReplica):
                 self.controller.submit(ReplicasStopped(request, errors))
-            self._send_first(broker, channel)
+            answered(errors)
 
-        def failed() -> None:
-            self.later(100, lambda: self._send_first(broker, channel))
+        target = self.peers[request.broker]
+        self.call(target, lambda answer: target._from_controller(request, answer), ended, failed)
 
-        self.call(target, lambda answer: target._from_controller(request, answer), answered, failed)
+    def _is_wanted(self, request: Request) -> bool:
+        """Whether the broker that it is for is there still."""
+        office = self.controller.office
+        return office is not None and office.view.live.get(request.broker) == request.broker_epoch
 
     def _asked_to_shut_down(self, broker: int, broker_epoch: int | None, answer: Answer) -> None:
         self._shutdowns.setdefault(broker, []).append(answer)
@@ -378,6 +369,14 @@ class ClusterBroker(ReplicatingBroker):
             if now_ms >= driver.settled_until_ms or not driver.machine.is_idle(now_ms):
                 driver.pump()
         self._fetcher.fetch()
+        if self.disk.stalled_ms:
+            self._stall()
+
+    def _stall(self) -> None:
+        """The event loop waits for a slow disk."""
+        life, stalled_ms, self.disk.stalled_ms = self.life, self.disk.stalled_ms, 0
+        self.pause()
+        self.world.after(stalled_ms, lambda: self.go_on() if self.alive and self.life == life and self.paused else None)
 
     # -- upkeep ---------------------------------------------------------------------------------------------------------
 

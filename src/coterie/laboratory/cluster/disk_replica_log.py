@@ -28,10 +28,13 @@ _CONFIG = LogConfig(segment_bytes=30 * _BATCH_BYTES, index_interval_bytes=5 * _B
 
 @dataclass(slots=True)
 class BrokerDisk:
-    """``syncs``: each append is synced; ``is_full``: nothing can be written now."""
+    """``syncs``: each append is synced; ``is_full``: nothing can be written now; ``fsync_ms``: how long an fsync takes now,
+    ``stalled_ms``: how long those took that the broker's event loop has not waited for yet."""
 
     syncs: bool = False
     is_full: bool = False
+    fsync_ms: int = 0
+    stalled_ms: int = 0
 
     @contextmanager
     def spacious(self) -> Iterator[None]:
@@ -52,6 +55,8 @@ class _FillingFileSystem(FaultyFileSystem):
         """Raises OSError."""
         if self._disk.is_full and name in ("write", "reserve"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        if name == "sync":
+            self._disk.stalled_ms = max(self._disk.stalled_ms, self._disk.fsync_ms)
 
 
 class DiskReplicaLog(StoredReplicaLog):

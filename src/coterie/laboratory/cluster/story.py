@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from coterie.controller import nodes
@@ -11,7 +10,9 @@ from coterie.controller.assignment import ReplicaAssignment
 from coterie.laboratory.cluster.administrator import Administrator
 from coterie.laboratory.cluster.broker import ClusterBroker
 from coterie.laboratory.cluster.clients import ClusterConsumer, ClusterProducer
+from coterie.laboratory.cluster.later_faults import LATER_FAULTS_FROM, LaterFaults
 from coterie.laboratory.cluster.process import ZOOKEEPER, Network
+from coterie.laboratory.cluster.report import ClusterReport
 from coterie.laboratory.fuzz import naming_seed
 from coterie.laboratory.world import World
 from coterie.laboratory.zookeeper_server import ZooKeeperServer
@@ -29,34 +30,6 @@ ALL_FAULTS_FROM = 50_000  # tests keep seeds before it, with the stories that th
 ON_DISK_FROM = 100  # every second seed has the broker's own logs, on a disk in memory
 AT_REST_MS = 25_000  # after the last fault: sessions expire, the ISRs are whole
 ALL_READ_MS = 10_000  # after the last record
-
-
-@dataclass(slots=True)
-class ClusterReport:
-    """What one seed did. ``elections``: leader epochs in which something was appended; ``controllers``: the last one's
-    epoch; ``crashes_of_all`` brokers at once, ``power_cuts_of_all`` machines; ``zookeeper_outages`` that come twice;
-    ``full_disks``; ``topics`` created; ``deletions`` of topics that were requested; ``reassignments`` that were accepted;
-    ``record_deletions``: DeleteRecords that were done; ``commits``, ``aborts`` and ``torn`` of a story with transactions."""
-
-    seed: int
-    events: int = 0
-    acknowledged: int = 0
-    delivered: int = 0
-    elections: int = 0
-    controllers: int = 0
-    broker_crashes: int = 0
-    power_cuts: int = 0
-    topics: int = 0
-    deletions: int = 0
-    reassignments: int = 0
-    record_deletions: int = 0
-    crashes_of_all: int = 0
-    power_cuts_of_all: int = 0
-    zookeeper_outages: int = 0
-    full_disks: int = 0
-    commits: int = 0
-    aborts: int = 0
-    torn: int = 0
 
 
 class ClusterStory:
@@ -121,6 +94,8 @@ class ClusterStory:
         end_ms = world.now_ms + length_ms
         world.strike_until(end_ms, 15_000, self._strike)
         world.strike_until(end_ms, 6_000, self.administrator.act)
+        if self.report.seed >= LATER_FAULTS_FROM:
+            LaterFaults(self.administrator, self.report, self._cut_power).strike_until(end_ms)
         world.run_until(end_ms + 20_000)  # the longest fault is over
         self._mend()
         world.run_until(world.now_ms + AT_REST_MS)
@@ -180,13 +155,19 @@ class ClusterStory:
 
     def _power_cut(self) -> None:
         """Not where all that is in sync would have lost power: then nothing can hold, unless each append is synced."""
-        victim = self._victim()
-        if victim is not None and (self.syncs or self._leaves_whole_replicas(victim)):
-            self.report.power_cuts += 1
-            self._uncertain.add(victim.number)
-            self.report.broker_crashes += 1
-            victim.power_cut()
-            self.world.after(self._length_ms(), victim.start)
+        if (victim := self._victim()) is not None:
+            self._cut_power(victim)
+
+    def _cut_power(self, victim: ClusterBroker) -> bool:
+        """Whether it was done."""
+        if not (self.syncs or self._leaves_whole_replicas(victim)):
+            return False
+        self.report.power_cuts += 1
+        self._uncertain.add(victim.number)
+        self.report.broker_crashes += 1
+        victim.power_cut()
+        self.world.after(self._length_ms(), victim.start)
+        return True
 
     def _fill_disk(self) -> None:
         """One broker can write nothing for a while."""

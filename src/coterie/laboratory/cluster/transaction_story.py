@@ -13,7 +13,8 @@ from coterie.laboratory.cluster.coordinating_broker import (
     TRANSACTIONAL,
 )
 from coterie.laboratory.cluster.ledger_broker import LedgerBroker
-from coterie.laboratory.cluster.story import SESSION_TIMEOUT_MS, ClusterReport, ClusterStory, run_cluster_seed
+from coterie.laboratory.cluster.report import ClusterReport
+from coterie.laboratory.cluster.story import SESSION_TIMEOUT_MS, ClusterStory, run_cluster_seed
 from coterie.laboratory.cluster.transactional_clients import LedgerProducer, LedgerReader, SentToLedger
 from coterie.laboratory.fuzz import naming_seed
 from coterie.log.partition_log import PartitionLog

@@ -1,0 +1,57 @@
+"""Faults of the seeds from `LATER_FAULTS_FROM` on, beside those of all stories: at times of their own, so that most seeds have
+each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from coterie.laboratory.cluster.administrator import Administrator
+from coterie.laboratory.cluster.broker import ClusterBroker
+from coterie.laboratory.cluster.report import ClusterReport
+
+LATER_FAULTS_FROM = 70_000
+EVERY_MS = 8_000  # at most
+SLOW_FOR_MS = (500, 3_000, 9_000)
+FSYNC_MS = (200, 1_000, 4_000, 9_000)  # the last one outlives the session
+
+
+class LaterFaults:
+    """``cut_power`` of a broker returns whether it was done."""
+
+    def __init__(
+        self, administrator: Administrator, report: ClusterReport, cut_power: Callable[[ClusterBroker], bool]
+    ) -> None:
+        self._administrator, self._report, self._cut_power = administrator, report, cut_power
+        self._world, self._brokers = administrator.world, administrator.brokers
+        self._faults = (self.cut_power_in_reassignment, self.slow_disk)
+
+    def strike_until(self, end_ms: int) -> None:
+        """The last one begins before then."""
+        self._world.strike_until(end_ms, EVERY_MS, lambda: self._world.random.choice(self._faults)())
+
+    def _running(self) -> list[ClusterBroker]:
+        return [b for b in self._brokers.values() if b.alive and not b.paused]
+
+    def cut_power_in_reassignment(self) -> None:
+        """Of a broker that has the partition, or is to have it."""
+        administrator, world = self._administrator, self._world
+        partition = world.random.choice(sorted(administrator.partitions()))
+        administrator.reassign(partition)
+
+        def cut() -> None:
+            assignment = administrator.partitions().get(partition)
+            victims = [b for b in self._running() if assignment is not None and b.number in assignment.replicas]
+            if assignment is not None and assignment.is_reassigned and victims:
+                self._report.cut_reassignments += self._cut_power(world.random.choice(victims))
+
+        world.after(world.between(50, 1_500), cut)
+
+    def slow_disk(self) -> None:
+        """Each fsync of a broker takes long: its event loop does nothing else meanwhile, and ZooKeeper does not hear of it."""
+        disks = [b.disk for b in self._running() if b.has_disk]
+        if disks:
+            disk = self._world.random.choice(disks)
+            self._report.slow_disks += 1
+            disk.fsync_ms = self._world.random.choice(FSYNC_MS)
+            self._world.after(self._world.random.choice(SLOW_FOR_MS), partial(setattr, disk, "fsync_ms", 0))

@@ -1,0 +1,80 @@
+"""Each fault of `LaterFaults` by itself, without those of all stories: a rule that is off is seen by it, and not without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from coterie.laboratory.cluster.later_faults import LaterFaults
+from coterie.laboratory.cluster.story import ClusterStory
+from coterie.laboratory.cluster.transaction_story import run_seed_of_clusters
+from coterie.laboratory.fuzz import FuzzFailure
+from tests.laboratory.test_cluster_fuzz import (
+    a_broker_that_lost_power_stays_in_its_isrs,
+    a_reassignment_ends_before_its_target_has_caught_up,
+    a_replaced_controller_goes_on,
+    leader_epochs_are_not_checked,
+    the_isr_is_written_whatever_the_version,
+)
+
+Patch = pytest.MonkeyPatch
+FAULTS = ("cut_power_in_reassignment", "slow_disk")
+SEEDS_FOR_A_DEFECT = 12
+FIRST = 70_000
+
+# A fault, and a rule that is off, with a seed that sees it by that fault alone.
+DEFECTS: dict[tuple[str, Callable[[Patch], None]], int] = {
+    ("cut_power_in_reassignment", a_broker_that_lost_power_stays_in_its_isrs): 70_006,
+    ("cut_power_in_reassignment", a_reassignment_ends_before_its_target_has_caught_up): 70_004,
+    ("slow_disk", a_replaced_controller_goes_on): 70_013,
+    ("slow_disk", leader_epochs_are_not_checked): 70_003,
+    ("slow_disk", the_isr_is_written_whatever_the_version): 70_005,
+}
+
+
+def run_seeds(seeds: Sequence[int]) -> None:
+    for seed in seeds:
+        run_seed_of_clusters(seed, minutes=1)
+
+
+def leave_only(fault: str | None, patch: Patch) -> None:
+    """No other fault occurs but lost requests; the administrator does what it does."""
+    patch.setattr(ClusterStory, "_strike", lambda story: None)
+    for other in FAULTS:
+        if other != fault:
+            patch.setattr(LaterFaults, other, lambda faults: None)
+
+
+def test_every_fault_is_in_the_table() -> None:
+    assert {fault for fault, _ in DEFECTS} == set(FAULTS) == {name for name in vars(LaterFaults) if name in FAULTS}
+
+
+def test_the_same_seed_is_the_same_story() -> None:
+    assert run_seed_of_clusters(FIRST + 1, minutes=0.5) == run_seed_of_clusters(FIRST + 1, minutes=0.5)
+
+
+def test_most_stories_have_each_fault() -> None:
+    reports = [run_seed_of_clusters(seed, minutes=0.5) for seed in range(FIRST + 100, FIRST + 116)]
+    for count in ("slow_disks", "cut_reassignments"):
+        assert sum(getattr(report, count) > 0 for report in reports) >= 4, f"{count}: too seldom to say anything"
+
+
+@pytest.mark.parametrize(("case", "known"), DEFECTS.items())
+def test_a_rule_that_is_off_is_seen(case: tuple[str, Callable[[Patch], None]], known: int, monkeypatch: Patch) -> None:
+    """A change of the code changes the stories of seeds: where the known one sees nothing any more, the others are tried."""
+    fault, defect = case
+    leave_only(fault, monkeypatch)
+    run_seed_of_clusters(known, minutes=1)
+    defect(monkeypatch)
+    with pytest.raises((FuzzFailure, IndexError, KeyError)):
+        run_seeds([known, *range(FIRST, FIRST + SEEDS_FOR_A_DEFECT)])
+
+
+@pytest.mark.parametrize(("case", "known"), DEFECTS.items())
+def test_it_is_not_seen_without_the_fault(
+    case: tuple[str, Callable[[Patch], None]], known: int, monkeypatch: Patch
+) -> None:
+    leave_only(None, monkeypatch)
+    case[1](monkeypatch)
+    run_seed_of_clusters(known, minutes=1)
