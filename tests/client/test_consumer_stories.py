@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
-import sys
-from collections.abc import Awaitable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -19,14 +17,12 @@ from coterie.client import Admin, Consumer, KafkaError, RebalanceListener, Topic
 from coterie.client.types import Record
 from coterie.testing import ErrorCode, LocalBroker
 from tests.awaiting import until
-from tests.client.cancelling import Cancelled, When
+from tests.client.generated_story import GeneratedStory, tell, tell_as_requested
 from tests.client.group import QUICK
 
 TOPICS = ("a", "b")
 MOST_PARTITIONS = 5
 STEPS = 70
-STORY_S = 120.0
-CANCELLED_SHARE, LAST_AWAIT = 0.3, 4
 UNKNOWN_OFFSET = -1
 Protocol = tuple[str, str]  # group.protocol and the assignor
 PROTOCOLS: tuple[Protocol, ...] = (("classic", "range"), ("classic", "cooperative-sticky"), ("consumer", ""))
@@ -58,12 +54,15 @@ def settings_of(broker: LocalBroker, protocol: Protocol, is_auto: bool) -> dict[
     return settings | {"partition.assignment.strategy": protocol[1], "session.timeout.ms": 6_000}
 
 
-class Story(RebalanceListener):
+class Story(GeneratedStory, RebalanceListener):
     """``logs``: the records of each partition, whose offsets are their indexes. ``positions``: of what is assigned, None where
     it is not known; ``starts``: what the group has had committed since then."""
 
+    broker_settings = {"group.consumer.heartbeat.interval.ms": "50"}
+    cancelled_share, refusals, lost = 0.3, REFUSALS, LOST
+
     def __init__(self, seed: int, broker: LocalBroker) -> None:
-        self.rng, self.broker, self.lines = random.Random(seed), broker, list[str]()
+        super().__init__(seed, broker)
         self.is_auto = self.rng.random() < 0.5
         self.settings = settings_of(broker, self.rng.choice(PROTOCOLS), self.is_auto)
         self.consumer: Consumer[bytes, bytes] = Consumer(self.settings)
@@ -77,9 +76,6 @@ class Story(RebalanceListener):
         for topic in TOPICS:
             broker.create_topic(topic, count := self.rng.randint(1, 3))
             self.logs |= {TopicPartition(topic, index): [] for index in range(count)}
-
-    def note(self, *words: object) -> None:
-        self.lines.append(" ".join(map(str, words)))
 
     # -- the group's callbacks ------------------------------------------------------------------------------------------------
 
@@ -100,23 +96,6 @@ class Story(RebalanceListener):
             self.positions[partition], self.starts[partition] = None, {now.get(partition, 0)}
 
     # -- calls ----------------------------------------------------------------------------------------------------------------
-
-    async def call(self, name: str, call: Awaitable[Any]) -> tuple[bool, Any]:
-        """Whether the call was cancelled, and what it returned. Raises what it raises."""
-        if self.rng.random() >= CANCELLED_SHARE:
-            self.note(name)
-            return False, await call
-        cancelled = Cancelled(self.rng.randint(0, LAST_AWAIT), self.rng.choice(list(When)))
-        results: list[Any] = []
-
-        async def kept() -> None:
-            results.append(await call)
-
-        try:
-            await cancelled.during(kept())
-        finally:
-            self.note(name, "" if results else "which is cancelled or fails")
-        return not results, results[0] if results else None
 
     async def poll(self) -> None:
         if self.subscribed is not None or self.positions:
@@ -274,21 +253,12 @@ class Story(RebalanceListener):
                 self.other.result()
             self.other = None
 
-    async def disturb(self) -> None:
-        kind = self.rng.choice(("cut", "lose", "move", "refuse"))
-        if kind == "cut":
-            self.note("every connection is cut")
-            self.broker.drop_connections()
-        elif kind == "lose":
-            self.broker.lose_answer(api := self.rng.choice(LOST), times=1)
-            self.note("the next response is lost:", api)
-        elif kind == "move":
-            self.note("the coordinator moves")
-            self.broker.move_coordinator("g")
-        else:
-            api, code = self.rng.choice(REFUSALS)
-            self.note("the next request is refused:", api, code.name)
-            self.broker.fail(api, code, times=1)
+    def disturbances(self) -> list[Callable[[], None]]:
+        return [self.cut, self.lose, self.move_coordinator, self.refuse]
+
+    def move_coordinator(self) -> None:
+        self.note("the coordinator moves")
+        self.broker.move_coordinator("g")
 
     # -- what must hold ------------------------------------------------------------------------------------------------------
 
@@ -322,43 +292,22 @@ class Story(RebalanceListener):
     def is_read(self, partition: TopicPartition) -> bool:
         return self.consumer.position(partition) == len(self.logs[partition])
 
-    async def tell(self) -> None:
+    async def run(self) -> None:
         step = [self.produce] * 4 + [self.poll] * 8 + [self.join_or_leave] * 3
         step += [self.subscribe, self.resume, self.commit, self.disturb] * 2
         step += [self.assign, self.unsubscribe, self.seek, self.seek_to_an_end, self.pause]
         step += [self.ask, self.extend, self.settle]
-        try:
-            async with asyncio.timeout(STORY_S):
-                for _ in range(STEPS):
-                    await self.rng.choice(step)()
-                    self.check()
-                await self.settle()
-                await self.consumer.close()
-            await until(lambda: asyncio.all_tasks() == {asyncio.current_task()}, asyncio.all_tasks)
-        except BaseException as error:
-            error.add_note("\n".join(self.lines[-60:]))
-            raise
-
-
-def tell(seeds: Iterable[int]) -> None:
-    for seed in seeds:
-        with LocalBroker({"group.consumer.heartbeat.interval.ms": "50"}) as broker:
-
-            async def story(seed: int = seed, broker: LocalBroker = broker) -> None:
-                await Story(seed, broker).tell()
-
-            try:
-                asyncio.run(story())
-            except BaseException as error:
-                error.add_note(f"seed {seed}")
-                raise
+        for _ in range(STEPS):
+            await self.rng.choice(step)()
+            self.check()
+        await self.settle()
+        await self.consumer.close()
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_story(seed: int) -> None:
-    tell([seed])
+    tell(Story, [seed])
 
 
 if __name__ == "__main__":
-    first, count = map(int, sys.argv[1:])
-    tell(range(first, first + count))
+    tell_as_requested(Story)

@@ -6,10 +6,6 @@ the end each acknowledged record is in the log once, in order, and nothing of an
 
 from __future__ import annotations
 
-import asyncio
-import random
-import sys
-from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +15,10 @@ from coterie.client import Consumer, KafkaError, Producer
 from coterie.client.batching import Delivery
 from coterie.client.types import ConsumerGroupMetadata
 from coterie.testing import ErrorCode, LocalBroker
-from tests.awaiting import until
-from tests.client.cancelling import Cancelled, When
+from tests.client.generated_story import GeneratedStory, tell, tell_as_requested
 
 TOPIC, PARTITIONS, GROUP = "t", 2, "g"
 STEPS = 60
-STORY_S = 120.0
-CANCELLED_SHARE, LAST_AWAIT = 0.35, 4
 REFUSALS = (
     ("FindCoordinator", ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ("InitProducerId", ErrorCode.CONCURRENT_TRANSACTIONS),
@@ -62,12 +55,14 @@ class Sent:
             self.failure = error
 
 
-class Story:
+class Story(GeneratedStory):
     """``transactions``: whether each is committed, None while it is open. ``offsets``: what the group may have committed, with
     the transactions so far and with the present one."""
 
+    cancelled_share, refusals, lost = 0.35, REFUSALS, LOST
+
     def __init__(self, seed: int, broker: LocalBroker) -> None:
-        self.rng, self.broker, self.lines = random.Random(seed), broker, list[str]()
+        super().__init__(seed, broker)
         self.is_transactional = seed % 3 > 0
         self.settings: dict[str, Any] = {
             "bootstrap.servers": broker.bootstrap_servers,
@@ -91,23 +86,6 @@ class Story:
     @property
     def is_in_transaction(self) -> bool:
         return bool(self.transactions) and self.transactions[-1] is None
-
-    async def call(self, name: str, call: Awaitable[Any]) -> tuple[bool, Any]:
-        """Whether the call was cancelled, and what it returned. Raises what it raises."""
-        if self.rng.random() >= CANCELLED_SHARE:
-            self.lines.append(name)
-            return False, await call
-        cancelled = Cancelled(self.rng.randint(0, LAST_AWAIT), self.rng.choice(list(When)))
-        results: list[Any] = []
-
-        async def kept() -> None:
-            results.append(await call)
-
-        try:
-            await cancelled.during(kept())
-        finally:
-            self.lines.append(name if results else f"{name}, which is cancelled or fails")
-        return not results, results[0] if results else None
 
     async def until_done(self, name: str, call: Any) -> None:
         """Calls again what was cancelled."""
@@ -149,7 +127,7 @@ class Story:
 
     async def begin(self) -> None:
         if self.is_transactional and not self.is_in_transaction:
-            self.lines.append("begin")
+            self.note("begin")
             self.producer.begin_transaction()
             self.transactions.append(None)
 
@@ -170,7 +148,7 @@ class Story:
             call = self.producer.commit_transaction if is_committed else self.producer.abort_transaction
             await self.until_done("commit" if is_committed else "abort", call)
         except KafkaError as error:
-            self.lines.append(str(error))
+            self.note(error)
             assert is_committed
             is_committed = False
             await self.until_done("abort", self.producer.abort_transaction)
@@ -180,19 +158,6 @@ class Story:
         self.transactions[-1] = is_committed
         before, now = self.offsets
         self.offsets = (now, set(now)) if is_committed else (before, set(before))
-
-    async def disturb(self) -> None:
-        kind = self.rng.choice(("cut", "lose", "refuse"))
-        if kind == "cut":
-            self.lines.append("every connection is cut")
-            self.broker.drop_connections()
-        elif kind == "lose":
-            self.broker.lose_answer(api := self.rng.choice(LOST), times=1)
-            self.lines.append(f"the next response to {api} is lost")
-        else:
-            api, code = self.rng.choice(REFUSALS)
-            self.lines.append(f"the next {api} is refused: {code.name}")
-            self.broker.fail(api, code, times=1)
 
     async def close(self) -> None:
         """Another producer goes on."""
@@ -237,44 +202,23 @@ class Story:
             else:
                 assert record.transaction is None, f"{record} failed in a transaction that was committed"
 
-    async def tell(self) -> None:
+    async def run(self) -> None:
         steps = [self.send] * 8 + [self.wait, self.begin, self.end, self.disturb] * 2
         steps += [self.flush, self.send_offsets, self.close]
-        try:
-            async with asyncio.timeout(STORY_S):
-                await self.open()
-                for _ in range(STEPS):
-                    await self.rng.choice(steps)()
-                self.broker.faults.rules.clear()
-                await self.close()
-                await self.producer.close()
-                self.check(await self.logs())
-                assert self.broker.committed(GROUP).get((TOPIC, 0)) in self.offsets[0]
-            await until(lambda: asyncio.all_tasks() == {asyncio.current_task()}, asyncio.all_tasks)
-        except BaseException as error:
-            error.add_note("\n".join(self.lines[-60:]))
-            raise
-
-
-def tell(seeds: Iterable[int]) -> None:
-    for seed in seeds:
-        with LocalBroker() as broker:
-
-            async def story(seed: int = seed, broker: LocalBroker = broker) -> None:
-                await Story(seed, broker).tell()
-
-            try:
-                asyncio.run(story())
-            except BaseException as error:
-                error.add_note(f"seed {seed}")
-                raise
+        await self.open()
+        for _ in range(STEPS):
+            await self.rng.choice(steps)()
+        self.broker.faults.rules.clear()
+        await self.close()
+        await self.producer.close()
+        self.check(await self.logs())
+        assert self.broker.committed(GROUP).get((TOPIC, 0)) in self.offsets[0]
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_story(seed: int) -> None:
-    tell([seed])
+    tell(Story, [seed])
 
 
 if __name__ == "__main__":
-    first, count = map(int, sys.argv[1:])
-    tell(range(first, first + count))
+    tell_as_requested(Story)
