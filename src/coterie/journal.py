@@ -161,9 +161,8 @@ class JournalLine:
         if not isinstance(fields, dict):
             raise ValueError("not a journal line")
         values = {k: v for k, v in fields.items() if k in FIELDS}
-        wrong = [k for k, kind in _REQUIRED.items() if not isinstance(values.get(k), kind)]
-        wrong += [k for k, kind in _OPTIONAL.items() if k in values and not isinstance(values[k], kind)]
-        if wrong or not all(isinstance(c, dict) and _is_text(c) and "kind" in c for c in values.get("causes", [])):
+        wrong = [k for k in _REQUIRED if k not in values] + [k for k in values if not isinstance(values[k], _KINDS[k])]
+        if wrong or not all(map(_is_cause, values.get("causes", ()))):
             raise ValueError(f"not a journal line: {', '.join(wrong) or 'causes'}")
         return cls(**values)
 
@@ -180,19 +179,8 @@ class JournalLine:
 
 
 _REQUIRED = {"time_ms": int, "group": str, "generation": int, "event": str, "state_from": str, "state_to": str}
-_OPTIONAL: dict[str, type] = dict.fromkeys(
-    (
-        "members",
-        "member_epoch",
-        "join_ms",
-        "sync_ms",
-        "moved_count",
-        "unowned_count",
-        *_OF_COORDINATORS,
-    ),
-    int,
-)
-_OPTIONAL |= {"causes": list, "moved": list, "leader": str, "protocol": str, "member": str, "owners": dict}
+_KINDS = dict.fromkeys(FIELDS, int) | _REQUIRED
+_KINDS |= {"causes": list, "moved": list, "leader": str, "protocol": str, "member": str, "owners": dict}
 
 
 def line_start(time_ms: int, group: str, generation: int, event: str, state_from: str, state_to: str) -> str:
@@ -232,8 +220,8 @@ def _object(texts: dict[str, str]) -> str:
     return f"{{{','.join([f'{quote(name)}:{quote(text)}' for name, text in texts.items()])}}}"
 
 
-def _is_text(cause: dict[str, Any]) -> bool:
-    return all(isinstance(value, str) for value in cause.values())
+def _is_cause(value: Any) -> bool:
+    return isinstance(value, dict) and "kind" in value and {*map(type, value.values())} == {str}
 
 
 def _cause_text(cause: dict[str, str]) -> str:

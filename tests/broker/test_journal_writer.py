@@ -91,3 +91,9 @@ def test_lines_made_at_the_end_of_a_turn_are_those_made_at_once(loads: bool) -> 
     (stable,) = [line for line in at_once if line.event == "stable"]
     assert (stable.sync_ms is None) == loads, "the beginning of a phase is not loaded"
     assert {"group_removed", "epoch_raised", "target_computed"} <= set(events[6:])
+
+
+def test_a_turn_without_lines_writes_nothing() -> None:
+    turn = OneTurn(1)
+    turn.writers[0].write()
+    assert turn.written == []

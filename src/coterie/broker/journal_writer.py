@@ -53,44 +53,57 @@ class JournalWriter:
         if not (self._enabled or self.listeners):
             return
         group, now_ms = decision.group, decision.now_ms
-        if self.listeners or isinstance(group, ConsumerGroup):
+        if isinstance(group, ConsumerGroup):
             self._make_lines()
             lines = [self._lines.line(step, group, now_ms) for step in steps]
             self.add([line for line in lines if line is not None])
-        else:
-            self._steps.append((steps, len(group.members), now_ms))
-            if not self._is_due:
-                self._write_later()
+            return
+        self._steps.append((steps, len(group.members), now_ms))
+        if self.listeners:
+            self._make_lines()
+        if self._enabled:
+            self._write_later()
 
     def add(self, lines: list[JournalLine]) -> None:
         """Lines of groups that are here."""
-        for listener in self.listeners:
-            for line in lines:
-                listener(line)
+        self._notify(lines)
         if self._enabled and lines:
             self._make_lines()
             self._unwritten += [(line.time_ms, line.group.encode(), line.to_json().encode(), ()) for line in lines]
-            if not self._is_due:
-                self._write_later()
+            self._write_later()
+
+    def _notify(self, lines: list[JournalLine]) -> None:
+        for listener in self.listeners:
+            for line in lines:
+                listener(line)
 
     def _write_later(self) -> None:
-        self._is_due = True
-        self._scheduler.call_soon(self.write)
+        if not self._is_due:
+            self._is_due = True
+            self._scheduler.call_soon(self.write)
 
     def _make_lines(self) -> None:
+        """Of the steps that wait."""
         waiting, self._steps = self._steps, []
         make, records = self._lines.classic_json, self._unwritten
+        is_enabled, is_heard = self._enabled, bool(self.listeners)
         for steps, members, now_ms in waiting:
             for step in steps:
                 text = make(step, members, now_ms)
-                if text is not None:
+                if text is None:
+                    continue
+                if is_enabled:
                     records.append((now_ms, step.group_id.encode(), text.encode(), ()))
+                if is_heard:
+                    self._notify([JournalLine.from_json(text)])
 
     def write(self) -> None:
         """Appends the lines of what was recorded since the last call."""
         self._is_due = False
         self._make_lines()
         records, self._unwritten = self._unwritten, []
+        if not records:
+            return
         if self._topics.in_cluster:
             if self.send is not None:
                 self.send(records)

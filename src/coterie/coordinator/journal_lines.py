@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import Any
@@ -70,7 +69,7 @@ class JournalLines:
             line = JournalLine(now_ms, step.group_id, step.generation, "", step.phase_before, step.phase_after)
             return line if self._of_consumers.fill(line, step.event, group) else None
         text = self.classic_json(step, len(group.members), now_ms)
-        return None if text is None else JournalLine(**json.loads(text))
+        return None if text is None else JournalLine.from_json(text)
 
     def classic_json(self, step: Step, members: int, now_ms: int) -> str | None:
         """The JSON of the line for a step of a classic group with so many members after it, without a `JournalLine`, which
