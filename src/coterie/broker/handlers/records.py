@@ -86,7 +86,7 @@ def handle_produce(broker: RecordServices, request: ProduceRequest, call: Call) 
 def _carry_out(
     broker: RecordServices, request: ProduceRequest, call: Call, checks: Checks
 ) -> ProduceResponse | Pending | None:
-    produce = _Produce(broker, request, call, call.api_version, checks)
+    produce = _Produce(broker, request, call, checks)
     response = ProduceResponse()
     whole = _refusal_of_all(request)
     for topic in request.topic_data:
@@ -139,7 +139,6 @@ class _Produce:
     broker: RecordServices
     request: ProduceRequest
     call: Call
-    version: int
     checks: Checks
     wait: ProduceWait | None = None
 
@@ -152,7 +151,7 @@ class _Produce:
                 return PartitionProduceResponse(data.index, ErrorCode.NONE)
             log = partition.log
             batch, header = produced
-            anew = self.version >= PRODUCE_V2_FROM and header.is_of_a_transaction
+            anew = self.call.api_version >= PRODUCE_V2_FROM and header.is_of_a_transaction
             if partition.replica is not None:
                 return self._append_for_replicas(partition, batch, header, anew=anew)
             appended = log.append(batch, self.broker.clock.now_ms(), header, anew=anew)
@@ -160,7 +159,7 @@ class _Produce:
             return _refused(data.index, refusal, log)
         except OSError as error:
             logger.error("%s-%d cannot be written: %s", topic.name, data.index, error)
-            storage_error = self.version >= STORAGE_ERROR_FROM
+            storage_error = self.call.api_version >= STORAGE_ERROR_FROM
             code = ErrorCode.KAFKA_STORAGE_ERROR if storage_error else ErrorCode.NOT_LEADER_OR_FOLLOWER
             return PartitionProduceResponse(data.index, code)
         return self._appended(partition, appended)
@@ -193,7 +192,7 @@ class _Produce:
 
     def with_leaders(self, response: ProduceResponse) -> ProduceResponse:
         """The response with the leaders of the partitions that this broker does not lead (KIP-951)."""
-        if self.version >= LEADERS_FROM:
+        if self.call.api_version >= LEADERS_FROM:
             response.node_endpoints = name_leaders(self.broker, self.call, self._not_led(response))
         return response
 
@@ -202,7 +201,7 @@ class _Produce:
         for topic in response.responses:
             for data in topic.partition_responses:
                 if data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                    name = topics.name_of(topic.name, topic.topic_id, self.version > topic_names.PRODUCE)
+                    name = topics.name_of(topic.name, topic.topic_id, self.call.api_version > topic_names.PRODUCE)
                     known = None if name is None else topics.by_name.get(name)
                     if known is not None and data.index < len(known.partitions):
                         yield known.partitions[data.index], data
@@ -217,11 +216,11 @@ class _Produce:
     ) -> tuple[Partition, tuple[bytes, BatchHeader] | None]:
         """The partition and the batch for it with its header, None where the request has none. Raises Refusal."""
         topics, request = self.broker.topics, self.request
-        name = topics.name_of(topic.name, topic.topic_id, self.version > topic_names.PRODUCE)
+        name = topics.name_of(topic.name, topic.topic_id, self.call.api_version > topic_names.PRODUCE)
         if name is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
         partition = topics.partition(name, data.index)
-        produced = produced_batch(data.records or b"", self.version)
+        produced = produced_batch(data.records or b"", self.call.api_version)
         if produced is not None and produced[1].is_of_a_transaction:
             self._check_transaction(produced[1], (name, data.index))
         if request.acks not in (-1, 0, 1):
@@ -246,9 +245,9 @@ class _Produce:
             return
         transactional_id, transactions = self.request.transactional_id, self.broker.transactions
         assert transactional_id is not None, "records of a transaction came without its id"
-        abortable = self.version >= PRODUCE_ABORTABLE_FROM
+        abortable = self.call.api_version >= PRODUCE_ABORTABLE_FROM
         claim = Claim(header.producer_id, header.producer_epoch, returns_fenced=False, returns_abortable=abortable)
-        transactions.verify_records(transactional_id, claim, partition, adds=self.version >= PRODUCE_V2_FROM)
+        transactions.verify_records(transactional_id, claim, partition, adds=self.call.api_version >= PRODUCE_V2_FROM)
 
 
 def _refused(index: int, refusal: Refusal, log: PartitionLog | None) -> PartitionProduceResponse:
