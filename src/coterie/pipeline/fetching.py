@@ -16,7 +16,7 @@ from coterie.consuming.position import Stored
 from coterie.pipeline.data_loss import DataLossError
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.range_reader import RangeReader
-from coterie.records.arrow_arrays import arrow_array, repeated_text
+from coterie.records.arrow_arrays import arrow_array, bit_buffer, repeated_text
 from coterie.records.columnar import Columns, columns_in_pieces, columns_of
 
 CLIENT_ID = "coterie-spark-task"
@@ -122,7 +122,6 @@ def _header_array(columns: Columns, kind: pa.DataType) -> pa.Array:
     if headers is None:
         return pa.nulls(len(columns), kind)
     ends: Any = np.frombuffer(headers.buffers()[1], np.int32)[headers.offset : headers.offset + len(headers) + 1]
-    valid = np.packbits(ends[1:] != ends[:-1], bitorder="little")
-    buffers = [pa.py_buffer(valid), pa.py_buffer(ends)]
+    buffers = [bit_buffer(ends[1:] != ends[:-1]), pa.py_buffer(ends)]
     pairs = headers.values if headers.type == kind else headers.values.cast(kind.value_type)
     return pa.Array.from_buffers(kind, len(headers), buffers, children=[pairs])

@@ -17,7 +17,7 @@ _NUMBERS = {pa.int32(): np.int32, pa.int64(): np.int64, pa.float64(): np.float64
 def arrow_array(values: Any, kind: pa.DataType | None = None, missing: Any = None) -> pa.Array:
     """A one-dimensional numpy array of numbers, not copied, as that type (default: its own; another must be as wide).
     ``missing``: a numpy array of bool, true where a value is null."""
-    valid = None if missing is None else pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    valid = None if missing is None else bit_buffer(~missing)
     kind = pa.from_numpy_dtype(values.dtype) if kind is None else kind
     return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(np.ascontiguousarray(values))])
 
@@ -32,9 +32,13 @@ def repeated_text(text: str, count: int) -> pa.Array:
 
 def flag_array(flags: Any, missing: Any = None) -> pa.Array:
     """A numpy array of bool; ``missing`` as in `arrow_array`."""
-    valid = None if missing is None else pa.py_buffer(np.packbits(~missing, bitorder="little"))
-    bits = pa.py_buffer(np.packbits(flags, bitorder="little"))
-    return pa.Array.from_buffers(pa.bool_(), len(flags), [valid, bits])
+    valid = None if missing is None else bit_buffer(~missing)
+    return pa.Array.from_buffers(pa.bool_(), len(flags), [valid, bit_buffer(flags)])
+
+
+def bit_buffer(flags: Any) -> pa.Buffer:
+    """A numpy array of bool as Arrow has flags and the validity of values: a bit each."""
+    return pa.py_buffer(np.packbits(flags, bitorder="little"))
 
 
 def listed(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -45,7 +49,7 @@ def listed(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if kind in _NUMBERS:
         numbers = np.array([0 if value is None else value for value in values], _NUMBERS[kind])
         return arrow_array(numbers, kind, missing)
-    valid = pa.py_buffer(np.packbits(~missing, bitorder="little"))
+    valid = bit_buffer(~missing)
     if pa.types.is_list(kind):
         items = [item for value in values if value is not None for item in value]
         ends = _ends([() if value is None else value for value in values])
@@ -67,6 +71,11 @@ def batch_of_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Re
     """A batch of that schema; a name that a row lacks is null."""
     arrays = [listed([row.get(field.name) for row in rows], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def table_of_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """As `batch_of_rows`."""
+    return pa.Table.from_batches([batch_of_rows(rows, schema)])
 
 
 def flags_of(array: pa.Array) -> Any:

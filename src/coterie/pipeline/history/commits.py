@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.history.tables import CADENCE
-from coterie.records.arrow_arrays import batch_of_rows, numbers_of
+from coterie.records.arrow_arrays import numbers_of, table_of_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -66,11 +66,9 @@ def progress(commits: DataFrame) -> DataFrame:
     keyed = "key bigint, " + PROGRESS.partition("partition int, ")[2]
 
     def run(key: Any, table: Any) -> Any:
-        import pyarrow as pa
-
         ordered = table.sort_by("log_offset")
         measures = _progress(numbers_of(ordered["commit_ms"]), numbers_of(ordered["offset"]))
-        return pa.Table.from_batches([batch_of_rows([{"key": key[0].as_py(), **measures}], arrow_schema(keyed))])
+        return table_of_rows([{"key": key[0].as_py(), **measures}], arrow_schema(keyed))
 
     return (
         rows.groupBy("key").applyInArrow(run, keyed).join(f.broadcast(numbered), "key").select(*column_names(PROGRESS))

@@ -26,7 +26,7 @@ from coterie.pipeline.history.tables import (
     RECONCILIATIONS,
 )
 from coterie.pipeline.history.topic_ids import id_text
-from coterie.records.arrow_arrays import batch_of_rows
+from coterie.records.arrow_arrays import table_of_rows
 from coterie.wire.primitives import WireError
 
 if TYPE_CHECKING:
@@ -54,12 +54,10 @@ def rows_of_consumer_groups(group_log: DataFrame, topic_names: Mapping[str, str]
     names = dict(topic_names)
 
     def run(table: Any) -> Any:
-        import pyarrow as pa
-
         history = GroupHistory(table.column("group")[0].as_py(), names)
         history.read(table.sort_by("log_offset").to_pylist())
         rows = [{"table": name} | row for name, row in history.rows]
-        return pa.Table.from_batches([batch_of_rows(rows, arrow_schema(ROWS))])
+        return table_of_rows(rows, arrow_schema(ROWS))
 
     return group_log.where(f"kind = '{CONSUMER_GROUP}'").groupBy("group").applyInArrow(run, ROWS)
 

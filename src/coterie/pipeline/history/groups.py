@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
 from coterie.pipeline.ddl import arrow_schema
 from coterie.pipeline.history.tables import ASSIGNMENTS, GENERATIONS, MEMBERS
-from coterie.records.arrow_arrays import batch_of_rows
+from coterie.records.arrow_arrays import listed
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue, MemberMetadata
 from coterie.wire.primitives import WireError
 
@@ -48,6 +48,8 @@ def _rows(
     """Maps each record of a group to any number of rows, in Arrow batches."""
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
         wanted = arrow_schema(schema)
         for batch in batches:
             columns = [
@@ -58,7 +60,8 @@ def _rows(
                 for group, value, *position in zip(*columns, strict=True)
                 for row in make(group, value, tuple(position))
             ]
-            yield batch_of_rows([dict(zip(wanted.names, row, strict=True)) for row in rows], wanted)
+            arrays = [listed([row[index] for row in rows], field.type) for index, field in enumerate(wanted)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
     return group_log.where("kind = 'group'").mapInArrow(run, schema)
 

@@ -16,7 +16,7 @@ from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.groups import assigned, stored_value
 from coterie.pipeline.history.tables import REBALANCES
-from coterie.records.arrow_arrays import batch_of_rows
+from coterie.records.arrow_arrays import batch_of_rows, table_of_rows
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
 
 if TYPE_CHECKING:
@@ -102,11 +102,7 @@ def from_generations(group_log: DataFrame) -> DataFrame:
     """GROUP_LOG -> EVENTS, by what changed from one stored state of a group to the next."""
 
     def run(table: Any) -> Any:
-        import pyarrow as pa
-
-        return pa.Table.from_batches(
-            [batch_of_rows(list(generation_rows(table.sort_by("log_offset").to_pylist())), arrow_schema(EVENTS))]
-        )
+        return table_of_rows(list(generation_rows(table.sort_by("log_offset").to_pylist())), arrow_schema(EVENTS))
 
     both = group_log.where(f"kind = 'group' or (kind = '{CONSUMER_GROUP}' and value is null)")
     return both.groupBy("group").applyInArrow(run, EVENTS)

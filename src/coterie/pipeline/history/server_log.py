@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.pipeline.ddl import arrow_schema
 from coterie.pipeline.history.tables import REBALANCES
-from coterie.records.arrow_arrays import batch_of_rows
+from coterie.records.arrow_arrays import batch_of_rows, table_of_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -165,10 +165,8 @@ def from_lines(lines: DataFrame) -> DataFrame:
     """LINES -> REBALANCES: each group's story, in the order of time."""
 
     def run(table: Any) -> Any:
-        import pyarrow as pa
-
         ordered = table.sort_by([("time_ms", "ascending"), ("number", "ascending")])
         rows = list(rebalances(ordered.column("line").to_pylist()))
-        return pa.Table.from_batches([batch_of_rows(rows, arrow_schema(REBALANCES))])
+        return table_of_rows(rows, arrow_schema(REBALANCES))
 
     return lines.groupBy("group").applyInArrow(run, REBALANCES)

@@ -24,7 +24,7 @@ from coterie.pipeline.history import topic_ids
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, GROUPS
 from coterie.pipeline.table_files import rows_of
-from coterie.records.arrow_arrays import batch_of_rows
+from coterie.records.arrow_arrays import table_of_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -101,12 +101,10 @@ def groups(log: DataFrame) -> DataFrame:
     """ENTRIES -> GROUPS. Each log partition is replayed by one task."""
 
     def run(table: Any) -> Any:
-        import pyarrow as pa
-
         rows = table.sort_by("log_offset").to_pylist()
         last = {row["group"]: row["log_offset"] for row in rows if row["group"] is not None}
         records = [_group_row(group, last.get(group.group_id)) for group in replayed(rows).every_group()]
-        return pa.Table.from_batches([batch_of_rows(records, arrow_schema(GROUPS))])
+        return table_of_rows(records, arrow_schema(GROUPS))
 
     return newest(log).groupBy("log_partition").applyInArrow(run, GROUPS)
 
