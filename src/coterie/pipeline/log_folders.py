@@ -76,12 +76,7 @@ def pieces(r: FileRange) -> Iterator[bytes]:
         while at < last:
             end = at
             while end < last and end - at < PIECE_BYTES:
-                size = _batch_bytes(whole, end, last)
-                if size < 0:
-                    raise BatchError(
-                        f"{r.path} has no record batch at byte {end}: messages of formats 0 and 1, and damaged files, "
-                        "are read through a broker"
-                    )
+                size = _batch_bytes(r.path, whole, end, last)
                 if not size:
                     last = end
                     break
@@ -91,13 +86,18 @@ def pieces(r: FileRange) -> Iterator[bytes]:
             at = end
 
 
-def _batch_bytes(whole: mmap.mmap, at: int, last: int) -> int:
-    """The size of the batch there; 0 where the file ends in it, or goes on with room that was set aside; -1 for something
-    else."""
+def _batch_bytes(path: str, whole: mmap.mmap, at: int, last: int) -> int:
+    """The size of the batch there; 0 where the file ends in it, or goes on with room that was set aside. Raises BatchError for
+    something else."""
     start = whole[at : min(at + LENGTH_END, last)]
     if len(start) < LENGTH_END or not any(start):
         return 0
     size = int.from_bytes(start[8:], "big", signed=True) + LENGTH_END
     if at + size > last:
         return 0
-    return size if size >= HEADER_BYTES else -1
+    if size < HEADER_BYTES:
+        raise BatchError(
+            f"{path} has no record batch at byte {at}: messages of formats 0 and 1, and damaged files, are read through a "
+            "broker"
+        )
+    return size
