@@ -98,9 +98,7 @@ class PartitionLog(LogState):
         base = self.end_offset
         batches_module.stamp(batch, 0, base, self.leader_epoch)
         header = header.at(base)
-        if self.epoch_due:
-            self._note_epoch(base)
-        self.write(batch, header, now_ms)
+        self._write_next(batch, header, now_ms)
         if header.producer_id >= 0:
             self.remember(header, b"")
         return Appended(base, header.last_offset, now_ms if self.config.append_time else -1)
@@ -120,9 +118,7 @@ class PartitionLog(LogState):
         base = self.end_offset
         batches_module.stamp(stamped, 0, base, self.leader_epoch)
         header = header.at(base)
-        if self.epoch_due:
-            self._note_epoch(base)
-        self.write(stamped, header, now_ms)
+        self._write_next(stamped, header, now_ms)
         if header.producer_id >= 0:
             self.remember(header, data if header.is_control else b"")
         return Appended(base, base + header.last_offset_delta, -1)
@@ -132,9 +128,7 @@ class PartitionLog(LogState):
         base = self.end_offset
         batch = encode_batch(items, base_offset=base, leader_epoch=self.leader_epoch)
         self._check_size(len(batch))
-        if self.epoch_due:
-            self._note_epoch(base)
-        self.write(batch, read_header(batch), now_ms)
+        self._write_next(batch, read_header(batch), now_ms)
         return Appended(base, base + len(items) - 1, -1)
 
     def _check_size(self, size: int) -> None:
@@ -144,6 +138,12 @@ class PartitionLog(LogState):
             raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes")
         if size > config.segment_bytes:
             raise Refusal(ErrorCode.RECORD_LIST_TOO_LARGE)
+
+    def _write_next(self, batch: bytes | bytearray, header: BatchHeader, now_ms: int) -> None:
+        """As `write`, of a batch of this leader. Raises OSError."""
+        if self.epoch_due:
+            self._note_epoch(header.base_offset)
+        self.write(batch, header, now_ms)
 
     def write(self, batch: bytes | bytearray, header: BatchHeader, now_ms: int) -> None:
         """Writes a batch that has its offset and epoch, with no further check. Raises OSError."""

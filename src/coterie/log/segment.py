@@ -240,9 +240,7 @@ class Segment:
     def age_ms(self, timestamp: int, now_ms: int) -> int:
         """At a batch with that largest timestamp: since the first batch's, or where that has none, since the first append of
         this process (Kafka's LogSegment.timeWaitedForRoll)."""
-        first_timestamp = self._first_timestamp
-        if first_timestamp is None:
-            first_timestamp = self.first_timestamp
+        first_timestamp = self.first_timestamp
         if first_timestamp >= 0:
             return timestamp - first_timestamp
         return now_ms - self.first_append_ms if self.first_append_ms >= 0 else 0

@@ -81,7 +81,7 @@ class BatchHeader(NamedTuple):
     @property
     def is_of_a_transaction(self) -> bool:
         """Transactional records without a producer id belong to no transaction (Kafka's ProducerStateManager)."""
-        return self.producer_id != NO_PRODUCER_ID and bool(self.attributes & TRANSACTIONAL_BIT)
+        return self.producer_id != NO_PRODUCER_ID and self.is_transactional
 
     @property
     def last_sequence(self) -> int:
