@@ -38,14 +38,9 @@ class _Guarded:
         self._process, self._life, self._action = process, life, action
 
     def __call__(self) -> None:
-        process = self._process
-        if not process.alive or process.life != self._life:
-            return
-        if process.paused:
-            process.held.append(self)
-            return
-        self._action()
-        process.acted()
+        if self._process.admits(self._life, self):
+            self._action()
+            self._process.acted()
 
 
 class Process:
@@ -65,6 +60,14 @@ class Process:
     def guarded(self, action: Callable[[], None], life: int | None = None) -> Callable[[], None]:
         """The action, for the process as it lives now or in that ``life``."""
         return _Guarded(self, self.life if life is None else life, action)
+
+    def admits(self, life: int, action: Callable[[], None]) -> bool:
+        """Whether an action of that ``life`` runs now. While the process is paused, the action is held."""
+        if not self.alive or self.life != life:
+            return False
+        if self.paused:
+            self.held.append(action)
+        return not self.paused
 
     def acted(self) -> None:
         """Called after each action."""
@@ -126,29 +129,23 @@ class _Call:
             source.world.after(source.world.delay_ms(), self._came_back)
 
     def _came_back(self) -> None:
-        source = self._source
-        if not source.alive or source.life != self._life:
-            return
-        if source.paused:
-            source.held.append(self._came_back)
-            return
-        if not self._is_over:
-            self._is_over = True
-            self._answered(self._answer)
-        source.acted()
+        self._end(self._came_back, self._return)
+
+    def _return(self) -> None:
+        self._answered(self._answer)
 
     def __call__(self) -> None:
         """No answer comes any more."""
+        self._end(self, self._failed)
+
+    def _end(self, event: Callable[[], None], result: Callable[[], None]) -> None:
+        """``event``: what is held while the source is paused."""
         source = self._source
-        if not source.alive or source.life != self._life:
-            return
-        if source.paused:
-            source.held.append(self)
-            return
-        if not self._is_over:
-            self._is_over = True
-            self._failed()
-        source.acted()
+        if source.admits(self._life, event):
+            if not self._is_over:
+                self._is_over = True
+                result()
+            source.acted()
 
 
 class ScriptDriver:
