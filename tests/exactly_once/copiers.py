@@ -48,7 +48,7 @@ def positions(batch: Batch) -> dict[int, int]:
 
 
 class Dropped(Exception):
-    """The program aborts a transaction of its own accord."""
+    """A transaction that the program aborts without an error."""
 
 
 def copy_all(copier: Copier, stopped: threading.Event, rng: random.Random) -> None:
@@ -159,27 +159,58 @@ class BlockingCopier:
             self._producer.close(0)
 
 
-class AsyncioCopier:
-    """A `Copier` with coterie's asyncio client."""
+class _EventLoopCopier:
+    """What `Copier`s with a client of asyncio share: their work runs on an event loop in a thread of its own."""
 
     def __init__(self, address: str) -> None:
         self._address, self._loop = address, EventLoopThread()
-        self._producer: Producer[Any, Any] | None = None
 
     def _result(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self._loop.result(work, RESULT_S)
 
+    async def _producer_opened(self) -> None:
+        raise NotImplementedError
+
+    async def _consumer_opened(self) -> None:
+        raise NotImplementedError
+
+    async def _sent(self, batch: Batch) -> None:
+        raise NotImplementedError
+
+    async def _rewound(self) -> None:
+        raise NotImplementedError
+
+    async def _closed(self) -> None:
+        raise NotImplementedError
+
     def open_producer(self) -> None:
         self._result(self._producer_opened())
+
+    def open_consumer(self) -> None:
+        self._result(self._consumer_opened())
+
+    def send(self, batch: Batch) -> None:
+        self._result(self._sent(batch))
+
+    def rewind(self) -> None:
+        self._result(self._rewound())
+
+    def close(self) -> None:
+        self._result(self._closed())
+
+
+class AsyncioCopier(_EventLoopCopier):
+    """A `Copier` with coterie's asyncio client."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(address)
+        self._producer: Producer[Any, Any] | None = None
 
     async def _producer_opened(self) -> None:
         if self._producer is not None:
             await self._producer.close(0)
         self._producer = Producer(_of_producer(self._address))
         await self._producer.init_transactions()
-
-    def open_consumer(self) -> None:
-        self._result(self._consumer_opened())
 
     async def _consumer_opened(self) -> None:
         self._consumer: Consumer[Any, Any] = Consumer(_of_consumer(self._address))
@@ -188,9 +219,6 @@ class AsyncioCopier:
     def poll(self) -> Batch:
         polled = self._result(self._consumer.poll(POLL_MS))
         return {tp.partition: [(r.offset, r.value) for r in records] for tp, records in polled.items()}
-
-    def send(self, batch: Batch) -> None:
-        self._result(self._sent(batch))
 
     async def _sent(self, batch: Batch) -> None:
         assert self._producer is not None
@@ -209,17 +237,11 @@ class AsyncioCopier:
         assert self._producer is not None
         self._result(self._producer.abort_transaction())
 
-    def rewind(self) -> None:
-        self._result(self._rewound())
-
     async def _rewound(self) -> None:
         assigned = self._consumer.assignment()
         committed = await self._consumer.committed(assigned)
         for partition in assigned:
             self._consumer.seek(partition, max(committed[partition], 0))
-
-    def close(self) -> None:
-        self._result(self._closed())
 
     async def _closed(self) -> None:
         await self._consumer.close()
@@ -227,18 +249,12 @@ class AsyncioCopier:
             await self._producer.close(0)
 
 
-class AiokafkaCopier:
+class AiokafkaCopier(_EventLoopCopier):
     """A `Copier` with aiokafka. Its transactions do not carry the member of the group: there is one copier."""
 
     def __init__(self, address: str) -> None:
-        self._address, self._loop = address, EventLoopThread()
+        super().__init__(address)
         self._producer: Any = None
-
-    def _result(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return self._loop.result(work, RESULT_S)
-
-    def open_producer(self) -> None:
-        self._result(self._producer_opened())
 
     async def _producer_opened(self) -> None:
         from aiokafka import AIOKafkaProducer
@@ -251,9 +267,6 @@ class AiokafkaCopier:
             transaction_timeout_ms=TRANSACTION_MS,
         )
         await self._producer.start()
-
-    def open_consumer(self) -> None:
-        self._result(self._consumer_opened())
 
     async def _consumer_opened(self) -> None:
         from aiokafka import AIOKafkaConsumer
@@ -273,9 +286,6 @@ class AiokafkaCopier:
         polled = self._result(self._consumer.getmany(timeout_ms=POLL_MS, max_records=BATCH))
         return {tp.partition: [(r.offset, r.value) for r in records] for tp, records in polled.items()}
 
-    def send(self, batch: Batch) -> None:
-        self._result(self._sent(batch))
-
     async def _sent(self, batch: Batch) -> None:
         from aiokafka import TopicPartition
 
@@ -292,15 +302,9 @@ class AiokafkaCopier:
     def abort(self) -> None:
         self._result(self._producer.abort_transaction())
 
-    def rewind(self) -> None:
-        self._result(self._rewound())
-
     async def _rewound(self) -> None:
         for partition in self._consumer.assignment():
             self._consumer.seek(partition, await self._consumer.committed(partition) or 0)
-
-    def close(self) -> None:
-        self._result(self._closed())
 
     async def _closed(self) -> None:
         await self._consumer.stop()
