@@ -106,7 +106,7 @@ def test_the_offsets_of_a_topic_that_cannot_be_deleted_stay(
 def test_offsets_go_with_each_topic_and_not_after_the_last_one(
     coterie_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that deletes three topics and is killed meanwhile leaves no offsets of those that are gone. As Kafka's
+    """A deleted topic leaves no offsets, also where the client is killed before its other topics are deleted. As in Kafka's
     GroupCoordinatorService.onMetadataUpdate, which waits for no files."""
     names = ["a", "b", "c"]
     for name in names:

@@ -13,7 +13,8 @@ Sequence = tuple[int, int, int, int]  # producer id, epoch, partition, base sequ
 
 @dataclass(slots=True)
 class SentTransaction:
-    """By its transactional id the ``number``-th; the partitions that records went to, and those that offsets were sent of."""
+    """``number``: among the transactions of its transactional id; ``written``: the partitions of its records; ``offsets``: what
+    it commits, by partition of the input."""
 
     number: int
     written: set[int] = field(default_factory=set)
