@@ -67,7 +67,8 @@ async def _watch(
 
     from coterie.client import Admin, KafkaError
 
-    async with Admin(client) as admin:
+    # Of a broker that is away the next look is the next attempt.
+    async with Admin({"default.api.timeout.ms": "0"} | client) as admin:
         live = None if as_json or not is_terminal() else Live(console=drawing_console(), auto_refresh=False)
         shown, looked = "", 0
         try:

@@ -6,23 +6,19 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from coterie.client import admin_older, admin_replicas, arguments
+from coterie.client import admin_groups, admin_older, admin_replicas, arguments
 from coterie.client.admin_each import Each, NewTopic, only
 from coterie.client.admin_results import (
     cluster_description,
     config_entries,
-    consumer_group_description,
-    group_description,
-    group_listing,
     topic_descriptions,
 )
+from coterie.client.admin_retries import repeated
 from coterie.client.admin_types import (
     ClusterDescription,
     ConfigEntry,
     ConsumerGroupDescription,
     GroupListing,
-    GroupState,
-    Node,
     PartitionLag,
     PartitionReassignment,
     TopicDescription,
@@ -31,7 +27,7 @@ from coterie.client.advice import Advice
 from coterie.client.cluster import Cluster
 from coterie.client.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
-from coterie.client.group_explanation import GroupExplanation, group_explanation
+from coterie.client.group_explanation import GroupExplanation
 from coterie.client.lint import lint_group
 from coterie.client.offsets import commit_offsets, committed_offsets, delete_records, lags, list_offsets
 from coterie.client.protocol_support import protocol_support
@@ -39,16 +35,12 @@ from coterie.client.settings import client_settings
 from coterie.client.typed_settings import AdminSettings
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from coterie.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
 from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from coterie.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -57,7 +49,6 @@ from coterie.wire.messages.offset_delete import (
 )
 
 TOPIC_RESOURCE = 2
-STATES_FROM = 4  # the version of ListGroups that tells states (KIP-518)
 
 
 class Admin:
@@ -66,8 +57,9 @@ class Admin:
     ``settings``: by Kafka's names; ``bootstrap.servers`` is the one that is needed. Use it as an async context manager, or call
     `close`. `each` has the same operations on many things at once, with a future for each.
 
-    Every method sends requests and raises KafkaError: with the broker's code; NETWORK_EXCEPTION or REQUEST_TIMED_OUT where no
-    broker responds within request.timeout.ms; UNSUPPORTED_VERSION where the broker is too old. An argument of a wrong type
+    Every method sends requests and raises KafkaError: with the broker's code; NETWORK_EXCEPTION where no broker can be reached,
+    at once or, of a client that has reached one before, after default.api.timeout.ms; REQUEST_TIMED_OUT where none responds
+    within request.timeout.ms; UNSUPPORTED_VERSION where the broker is too old. An argument of a wrong type
     or out of its range is a TypeError or ValueError, and use after `close` a RuntimeError, before anything is sent.
 
     >>> async with Admin(settings) as admin:
@@ -89,6 +81,7 @@ class Admin:
         """Closes the connections at once; requests that are under way fail."""
         self._cluster.close()
 
+    @repeated
     async def describe_cluster(self) -> ClusterDescription:
         """The cluster's id, its controller and its brokers.
 
@@ -106,6 +99,7 @@ class Admin:
 
     # -- topics -------------------------------------------------------------------------------------------------------
 
+    @repeated
     async def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
         """All topics by name, internal ones too, or those named. A topic that the broker does not describe carries its
         error; it raises none.
@@ -141,6 +135,7 @@ class Admin:
         topic = NewTopic(name, partitions, configs or {}, replication_factor, assignments or {})
         await self.each.create_topics([topic])[name]
 
+    @repeated
     async def delete_topic(self, name: str) -> None:
         """Deletes a topic with its records and the offsets committed for it. Raises KafkaError
         UNKNOWN_TOPIC_OR_PARTITION."""
@@ -149,6 +144,7 @@ class Admin:
         for result in (await self._cluster.request_controller(request, lambda r: r.responses)).responses:
             check(result.error_code, result.error_message)
 
+    @repeated
     async def create_partitions(self, name: str, count: int) -> None:
         """Adds partitions, so that the topic has ``count``. Records stay where they are, and keys may then go to other
         partitions. Raises KafkaError INVALID_PARTITIONS where it has that many already, UNKNOWN_TOPIC_OR_PARTITION.
@@ -161,6 +157,7 @@ class Admin:
         for result in (await self._cluster.request_controller(request, lambda r: r.results)).results:
             check(result.error_code, result.error_message)
 
+    @repeated
     async def topic_configs(self, name: str) -> dict[str, ConfigEntry]:
         """Every setting of a topic by name, defaults included. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION.
 
@@ -184,6 +181,7 @@ class Admin:
         """
         await self.each.alter_topic_configs({name: changes})[name]
 
+    @repeated
     async def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, int]:
         """Deletes the records before these offsets (-1: all of the partition); returns the new first offsets. Raises
         KafkaError OFFSET_OUT_OF_RANGE, POLICY_VIOLATION for a topic that is only compacted, UNKNOWN_TOPIC_OR_PARTITION.
@@ -203,6 +201,7 @@ class Admin:
         """
         return await list_offsets(self._cluster, arguments.timestamps(timestamps))
 
+    @repeated
     async def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         """Every partition of these topics, sorted; a topic that does not exist has none.
 
@@ -214,6 +213,7 @@ class Admin:
 
     # -- replicas -----------------------------------------------------------------------------------------------------
 
+    @repeated
     async def elect_leaders(
         self, partitions: Iterable[PartitionLike] | None = None, *, unclean: bool = False
     ) -> dict[TopicPartition, ErrorCode]:
@@ -237,6 +237,7 @@ class Admin:
         for future in self.each.alter_partition_reassignments(reassignments).values():
             await future
 
+    @repeated
     async def list_partition_reassignments(
         self, partitions: Iterable[PartitionLike] | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
@@ -250,6 +251,7 @@ class Admin:
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
+    @repeated
     async def list_groups(self, states: Iterable[str] = ()) -> list[GroupListing]:
         """The groups of every broker by group id: all, or those in one of ``states`` (`GroupState`, or its text).
 
@@ -259,25 +261,17 @@ class Admin:
         []
         """
         wanted = frozenset(arguments.names(states, "states"))
-        listed: list[ListedGroup] = []
-        await self._cluster.refresh([])
-        for node in self._cluster.node_ids():
-            connection = await self._cluster.connection(node)
-            response: ListGroupsResponse = await self._cluster.request(ListGroupsRequest(sorted(wanted)), node)
-            check(response.error_code)
-            groups = response.groups
-            if connection.version_of(ListGroupsRequest) < STATES_FROM:
-                groups = await admin_older.with_states(self._cluster, node, groups)
-            listed += [g for g in groups if not wanted or g.group_state in wanted]
-        return [group_listing(g) for g in sorted(listed, key=lambda g: g.group_id)]
+        return await admin_groups.list_groups(self._cluster, wanted)
 
     async def _find(self, group_id: str) -> int:
         return await self._cluster.find_coordinator(arguments.text(group_id, "group_id"))
 
+    @repeated
     async def _coordinator(self, group_id: str, request: Any) -> Any:
         node = await self._find(group_id)
         return await self._cluster.request(request, node)
 
+    @repeated
     async def describe_group(self, group_id: str) -> ConsumerGroupDescription:
         """A group, of the classic or the consumer protocol (KIP-848), with its members, and what each has subscribed to and
         owns. Raises KafkaError GROUP_ID_NOT_FOUND where there is none (a broker before Kafka 4.0 returns one in state DEAD).
@@ -286,20 +280,9 @@ class Admin:
         >>> group.state, group.members
         (<GroupState.EMPTY: 'Empty'>, ())
         """
-        node = await self._find(group_id)
-        host, port = self._cluster.address(node) or ("", -1)
-        coordinator = Node(node, host, port)
-        response: DescribeGroupsResponse = await self._cluster.request(DescribeGroupsRequest([group_id]), node)
-        group = only(response.groups, f"group {group_id}")
-        missing = group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == GroupState.DEAD
-        if missing and (await self._cluster.connection(node)).serves(ConsumerGroupDescribeRequest):
-            of_consumers = await self._cluster.request(ConsumerGroupDescribeRequest([group_id]), node)
-            described = only(of_consumers.groups, f"group {group_id}")
-            if not described.error_code:
-                return consumer_group_description(described, coordinator)
-        check(group.error_code, group.error_message)
-        return group_description(group, coordinator)
+        return await admin_groups.describe_group(self._cluster, arguments.text(group_id, "group_id"))
 
+    @repeated
     async def explain_group(self, group_id: str) -> GroupExplanation:
         """Whom the group waits for, for how long yet, and what happens then. Only a coterie broker serves this: of another
         broker KafkaError UNSUPPORTED_VERSION. Raises KafkaError GROUP_ID_NOT_FOUND.
@@ -307,14 +290,7 @@ class Admin:
         >>> (await admin.explain_group("billing")).verdict
         'the group has no members...'
         """
-        node = await self._find(group_id)
-        response = await self._cluster.request_unadvertised(ExplainGroupRequest(group_id), ExplainGroupResponse, node)
-        check(response.error_code, subject=f"group {group_id}")
-        try:
-            return group_explanation(response.document)
-        except (ValueError, RecursionError) as error:
-            text = f"the broker's explanation of {group_id} cannot be read: {error}"
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text) from error
+        return await admin_groups.explain_group(self._cluster, arguments.text(group_id, "group_id"))
 
     async def lint_group(self, group_id: str) -> list[Advice]:
         """Whether the group may go from eager to cooperative, from dynamic to static members, or between the classic and the
@@ -340,6 +316,7 @@ class Admin:
         response: DeleteGroupsResponse = await self._coordinator(group_id, DeleteGroupsRequest([group_id]))
         check(only(response.results, f"group {group_id}").error_code, subject=f"group {group_id}")
 
+    @repeated
     async def remove_members(self, group_id: str, members: Iterable[str], reason: str = "") -> dict[str, ErrorCode]:
         """Removes members, named by group.instance.id or by member id, so that the group rebalances now and not at the end of
         their sessions. Returns a code for each: NONE, or UNKNOWN_MEMBER_ID. ``reason`` is for the broker's log. Raises
@@ -358,6 +335,7 @@ class Admin:
         committed = await committed_offsets(coordinator, None)
         return {tp: position.offset for tp, position in committed.items()}
 
+    @repeated
     async def commit_group_offsets(self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]) -> None:
         """Commits offsets for a group without members; the group is created where there is none. Raises KafkaError
         UNKNOWN_MEMBER_ID where it has members, UNKNOWN_TOPIC_OR_PARTITION.

@@ -11,10 +11,12 @@ from typing import Any, Protocol, TypeVar
 from coterie.client import arguments
 from coterie.client.admin_older import replace_topic_configs, with_broker_defaults
 from coterie.client.admin_results import config_entries
+from coterie.client.admin_retries import repeated
 from coterie.client.admin_types import ConfigEntry, ConsumerGroupDescription
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError, check, unexpected
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
+from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -124,6 +126,14 @@ class Each:
         self._admin, self._cluster = admin, cluster
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @repeated
+    async def _request(self, request: Message) -> Any:
+        return await self._cluster.request(request)
+
+    @repeated
+    async def _request_controller(self, request: Message, results: Callable[[Any], Iterable[Any]]) -> Any:
+        return await self._cluster.request_controller(request, results)
+
     # -- topics -------------------------------------------------------------------------------------------------------
 
     def create_topics(self, topics: Iterable[NewTopic]) -> Futures[str, None]:
@@ -139,6 +149,7 @@ class Each:
         names = [t.name for t in wanted]
         return self._together(names, self._create(items), lambda a: {t.name: t for t in a.topics}, _nothing)
 
+    @repeated
     async def _create(self, items: list[CreatableTopic]) -> CreateTopicsResponse:
         complete = await with_broker_defaults(self._cluster, items)
         request = CreateTopicsRequest(complete, TIMEOUT_MS)
@@ -149,7 +160,7 @@ class Each:
         """A future for each name, as `Admin.delete_topic`, in one request."""
         wanted = arguments.names(names, "names")
         request = DeleteTopicsRequest([DeleteTopicState(n) for n in wanted], wanted, TIMEOUT_MS)
-        response = self._cluster.request_controller(request, lambda a: a.responses)
+        response = self._request_controller(request, lambda a: a.responses)
         return self._together(wanted, response, lambda a: {t.name: t for t in a.responses}, _nothing)
 
     def create_partitions(self, counts: Mapping[str, int]) -> Futures[str, None]:
@@ -158,7 +169,7 @@ class Each:
             arguments.text(name, "a topic's name")
             arguments.whole_number(count, "a count", *arguments.INT32)
         request = CreatePartitionsRequest([CreatePartitionsTopic(n, c) for n, c in counts.items()], TIMEOUT_MS)
-        response = self._cluster.request_controller(request, lambda a: a.results)
+        response = self._request_controller(request, lambda a: a.results)
         return self._together(counts, response, lambda a: {t.name: t for t in a.results}, _nothing)
 
     def topic_configs(self, names: Iterable[str]) -> Futures[str, dict[str, ConfigEntry]]:
@@ -167,7 +178,7 @@ class Each:
         request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, n, None) for n in wanted])
         return self._together(
             wanted,
-            self._cluster.request(request),
+            self._request(request),
             lambda a: {r.resource_name: r for r in a.results},
             config_entries,
         )
@@ -179,6 +190,7 @@ class Each:
             checked, self._alter(checked), lambda a: {r.resource_name: r for r in a.responses}, _nothing
         )
 
+    @repeated
     async def _alter(self, changes: Mapping[str, Mapping[str, str | None]]) -> Any:
         if not (await self._cluster.any_connection()).serves(IncrementalAlterConfigsRequest):
             return await replace_topic_configs(self._cluster, changes)
@@ -210,9 +222,7 @@ class Each:
 
         async def ask() -> AlterPartitionReassignmentsResponse:
             request = AlterPartitionReassignmentsRequest(TIMEOUT_MS, topics=list(topics.values()))
-            response: AlterPartitionReassignmentsResponse = await self._cluster.request_controller(
-                request, lambda a: [a]
-            )
+            response: AlterPartitionReassignmentsResponse = await self._request_controller(request, lambda a: [a])
             check(response.error_code, response.error_message)
             return response
 

@@ -230,6 +230,11 @@ class Cluster:
     def is_closed(self) -> bool:
         return self._closed
 
+    @property
+    def has_connected(self) -> bool:
+        """Whether there was a connection to any broker."""
+        return bool(self._connections)
+
     def close(self) -> None:
         """Every later request raises RuntimeError."""
         self._closed = True

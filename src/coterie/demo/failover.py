@@ -97,7 +97,8 @@ class ClusterWatch:
 
 async def follow(address: str, watch: ClusterWatch) -> None:
     """Looks five times a second until it is cancelled. A cluster that cannot answer yet is looked at again the next time."""
-    async with Admin({"bootstrap.servers": address, "client.id": "demo-cluster-watcher"}) as admin:
+    settings = {"bootstrap.servers": address, "client.id": "demo-cluster-watcher", "default.api.timeout.ms": 0}
+    async with Admin(settings) as admin:
         while True:
             try:
                 topics, nodes = await admin.topics(), (await admin.describe_cluster()).nodes

@@ -1,0 +1,62 @@
+"""Groups listed and described, by the requests that the brokers have."""
+
+from __future__ import annotations
+
+from coterie.client import admin_older
+from coterie.client.admin_each import only
+from coterie.client.admin_results import consumer_group_description, group_description, group_listing
+from coterie.client.admin_types import ConsumerGroupDescription, GroupListing, GroupState, Node
+from coterie.client.cluster import Cluster
+from coterie.client.errors import KafkaError, check
+from coterie.client.group_explanation import GroupExplanation, group_explanation
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
+from coterie.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+STATES_FROM = 4  # the version of ListGroups that tells states (KIP-518)
+
+
+async def list_groups(cluster: Cluster, wanted: frozenset[str]) -> list[GroupListing]:
+    """Those in one of the states ``wanted``; empty for all. Raises KafkaError."""
+    listed: list[ListedGroup] = []
+    await cluster.refresh([])
+    for node in cluster.node_ids():
+        connection = await cluster.connection(node)
+        response: ListGroupsResponse = await cluster.request(ListGroupsRequest(sorted(wanted)), node)
+        check(response.error_code)
+        groups = response.groups
+        if connection.version_of(ListGroupsRequest) < STATES_FROM:
+            groups = await admin_older.with_states(cluster, node, groups)
+        listed += [g for g in groups if not wanted or g.group_state in wanted]
+    return [group_listing(g) for g in sorted(listed, key=lambda g: g.group_id)]
+
+
+async def describe_group(cluster: Cluster, group_id: str) -> ConsumerGroupDescription:
+    """Raises KafkaError."""
+    node = await cluster.find_coordinator(group_id)
+    host, port = cluster.address(node) or ("", -1)
+    coordinator = Node(node, host, port)
+    response: DescribeGroupsResponse = await cluster.request(DescribeGroupsRequest([group_id]), node)
+    group = only(response.groups, f"group {group_id}")
+    missing = group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == GroupState.DEAD
+    if missing and (await cluster.connection(node)).serves(ConsumerGroupDescribeRequest):
+        of_consumers = await cluster.request(ConsumerGroupDescribeRequest([group_id]), node)
+        described = only(of_consumers.groups, f"group {group_id}")
+        if not described.error_code:
+            return consumer_group_description(described, coordinator)
+    check(group.error_code, group.error_message)
+    return group_description(group, coordinator)
+
+
+async def explain_group(cluster: Cluster, group_id: str) -> GroupExplanation:
+    """Raises KafkaError."""
+    node = await cluster.find_coordinator(group_id)
+    response = await cluster.request_unadvertised(ExplainGroupRequest(group_id), ExplainGroupResponse, node)
+    check(response.error_code, subject=f"group {group_id}")
+    try:
+        return group_explanation(response.document)
+    except (ValueError, RecursionError) as error:
+        text = f"the broker's explanation of {group_id} cannot be read: {error}"
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text) from error
