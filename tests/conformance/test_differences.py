@@ -14,6 +14,7 @@ from coterie.conformance.recognisers import DifferingPart
 FAULT = {"error_code": "UNKNOWN_SERVER_ERROR"}
 FINE = {"error_code": "NONE"}
 SETTING = {"resources": [{"configs": [{"name": "segment.bytes", "value": "1024"}]}]}
+PATTERN = {"resources": [{"resource_type": 16, "configs": [{"name": "match", "value": ""}]}]}
 REFUSED = {"responses": [{"error_code": "INVALID_CONFIG"}]}
 TAKEN = {"responses": [{"error_code": "NONE"}]}
 EMPTY, JOINED = {"group_id": "$g", "protocol_type": ""}, {"group_id": "$g", "protocol_type": "consumer"}
@@ -71,6 +72,14 @@ NUMBERED = [
     for partitions in ([0, 1], [1, 0])
 ]
 OTHERS = {"transaction_states": [{"transactional_id": "$x", "topics": [{"topic": "$t", "partitions": [1, 2]}]}]}
+UNCOMPRESSED = [
+    {"responses": [{"partitions": [{"partition_index": 0, "error_code": error}]}]}
+    for error in ("UNSUPPORTED_COMPRESSION_TYPE", "NONE")
+]
+CREDENTIALS = [
+    {"results": [{"user": "$s", "credential_infos": [{"mechanism": m, "iterations": 4096 * m} for m in order]}]}
+    for order in ((1, 2), (2, 1))
+]
 TWO = [{"name": "$t"}, {"name": "$u"}]
 
 
@@ -115,6 +124,19 @@ CASES: dict[str, tuple[str, tuple[str, str], Any, Any, Any, tuple[int, ...], str
     "a pending id that we dropped": ("JoinGroup", ("", ""), {}, UNKNOWN, FINE, (3, 9, 1), ""),
     "an aborted transaction ahead": ("Fetch", ("", ""), {"max_bytes": 10}, *ABORTED, (4, 3, 0), "aborted ahead"),
     "one that is left out": ("Fetch", ("", ""), {"max_bytes": 10_000}, *ABORTED, (4, 3, 0), ""),
+    "zstd for an old client": ("Fetch", ("", ""), {}, *UNCOMPRESSED, (4, 3, 0), "4 zstd for old clients"),
+    "zstd that Kafka 3.9 refuses too": ("Fetch", ("", ""), {}, *UNCOMPRESSED, (3, 9, 1), ""),
+    "zstd that we send": ("Fetch", ("", ""), {}, *UNCOMPRESSED[::-1], (4, 3, 0), ""),
+    "credentials in the order of a map": (
+        "DescribeUserScramCredentials",
+        ("", ""),
+        {},
+        *CREDENTIALS,
+        (4, 3, 0),
+        "order",
+    ),
+    "an empty pattern": ("IncrementalAlterConfigs", ("", ""), PATTERN, TAKEN, REFUSED, (3, 9, 1), "no pattern"),
+    "an empty pattern in 4": ("IncrementalAlterConfigs", ("", ""), PATTERN, TAKEN, REFUSED, (4, 3, 0), ""),
     "a piece of old messages": ("Fetch", ("", ""), {}, *CONVERTED, (3, 9, 1), "converted together"),
     "more old messages": ("Fetch", ("", ""), {}, *CONVERTED[::-1], (3, 9, 1), ""),
     "more compressed old messages": ("Fetch", ("", ""), {}, *COMPRESSED[::-1], (3, 9, 1), "converted sizes"),

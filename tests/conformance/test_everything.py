@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from coterie.broker.handlers import HANDLERS
 from coterie.broker.services import Handler
 from coterie.broker.settings import BrokerSettings
 from coterie.conformance.differential import SETTINGS
-from coterie.conformance.everything.comparison import Comparison, Explained, codes_in
+from coterie.conformance.everything.comparison import Comparison, Explained, codes_in, keeps_state
 from coterie.conformance.everything.judge import Bench, JudgeResult
 from coterie.conformance.everything.moves import random_story
 from coterie.conformance.everything.question import API_BY_NAME, Question, Story, message_of
@@ -149,3 +150,23 @@ def test_every_field_of_a_generated_question_can_be_sent() -> None:
         side = StorySide("coterie", ("127.0.0.1", 9), "e-", base_ms=1_700_000_000_000)
         for question in story.questions:
             assert encode_request(1, "judge", message_of(question, side.resolve), question.version)
+
+
+def test_a_user_without_a_name_is_the_questions_own() -> None:
+    async def users(body: dict[str, Any]) -> list[Any]:
+        broker = Broker(BrokerSettings(SETTINGS))
+        side = StorySide("coterie", await broker.start("127.0.0.1", 0), "s-", 0)
+        try:
+            return (await side.ask(Question("q", "DescribeUserScramCredentials", 0, body)))["results"]  # type: ignore[no-any-return]
+        finally:
+            side.close()
+            await broker.stop()
+
+    assert [result["user"] for result in asyncio.run(users({"users": [{}]}))] == [""]
+
+
+def test_a_fetch_that_opens_a_session_on_one_side_alone_ends_the_story() -> None:
+    epochs = {epoch: keeps_state(Question("q", "Fetch", 7, {"session_epoch": epoch})) for epoch in (-1, 0)}
+    assert epochs == {-1: True, 0: False}
+    assert keeps_state(Question("q", "Metadata", 7, {}))
+    assert not keeps_state(Question("q", "Produce", 7, {}))

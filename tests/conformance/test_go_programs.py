@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from coterie.conformance import go_programs
 from coterie.conformance.go_programs import go_program
 from coterie.conformance.kafka import CannotRun
 
 GO = """#!/bin/sh
 echo "$@" >> "{calls}"
 if [ "$1" = get ] && [ "$2" = missing@v1 ]; then echo "missing: not found" >&2; exit 1; fi
+if [ "$1" = mod ] && [ -e go.mod ]; then echo "go.mod already exists" >&2; exit 1; fi
+if [ "$1" = mod ]; then echo > go.mod; fi
 if [ "$1" = build ]; then cp main.go "$3"; fi
 """
 
@@ -58,6 +61,20 @@ def test_what_go_reports_is_the_reason(calls: Path, tmp_path: Path) -> None:
     for _ in range(2):  # a build that failed is none
         with pytest.raises(CannotRun, match=r"go get missing@v1: missing: not found"):
             go_program(source, "missing@v1")
+
+
+def test_two_processes_build_it_at_once(calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, run, others = tmp_path / "member.go", go_programs._run, list[Path]()
+    source.write_text("package main")
+
+    def run_beside_another(command: list[str], folder: Path) -> None:
+        monkeypatch.setattr(go_programs, "_run", run)
+        others.append(go_program(source, "kgo@v1"))
+        run(command, folder)
+
+    monkeypatch.setattr(go_programs, "_run", run_beside_another)
+    assert [go_program(source, "kgo@v1")] == others
+    assert others[0].read_text() == "package main"
 
 
 def test_without_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ OF_THE_PROCESS = (
     "node.id", "broker.id", "listeners", "advertised.listeners", "controller.listener.names", "controller.quorum.voters",
     "process.roles", "log.dirs", "offsets.topic.replication.factor", "transaction.state.log.min.isr",
     "transaction.state.log.num.partitions", "transaction.state.log.replication.factor", "max.connections",
-    "group.coordinator.append.linger.ms", "log.cleaner.io.buffer.size",
+    "group.coordinator.append.linger.ms", "log.cleaner.io.buffer.size", "broker.session.timeout.ms",
 )  # fmt: skip
 
 ROWS: tuple[KnownDifference, ...] = (
@@ -51,7 +51,7 @@ ROWS: tuple[KnownDifference, ...] = (
         "ListGroups|(List|Describe)Transactions|ListConfigResources|(Alter|Describe)ClientQuotas|"
         "ConsumerGroupDescribe",
         r"(.*\.)?(topics|partitions|configs|results|active_producers|groups|transaction_states|config_resources|finalized_features|"
-        r"entries|entity|values|members|topic_partitions)\.order",
+        r"entries|entity|values|members|topic_partitions|credential_infos)\.order",
     ),
     KnownDifference(
         "not served",

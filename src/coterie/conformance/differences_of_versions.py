@@ -127,6 +127,10 @@ BEFORE_4 = (
         " their types", "DescribeConfigs", r"results\[\]\.configs\[\].*",
         lambda c: any(resource.get("resource_type") == 16 for resource in c.question.body["resources"]),
         since=THREE, before=FOUR),
+    KnownDifference("no pattern", "before 4 the pattern of clients whose metrics are collected may not be empty",
+        "IncrementalAlterConfigs", r"responses\[\]\.error_(code|message)",
+        lambda c: names_setting("match")(c) and recognisers.codes_of(c) == {"NONE", "INVALID_CONFIG"},
+        since=THREE, before=FOUR),
     KnownDifference("fails on settings", "before 4 a setting of client metrics that is no number is an exception, and what is"
         " appended to an unknown setting", "(Incremental)?AlterConfigs", r"responses\[\]\.error_(code|message)",
         fails_about(r"resources\.configs.*"), since=THREE, before=FOUR),
@@ -169,6 +173,8 @@ OF_4 = (
           r"results\[\]\.configs\[\].*", _NEW_IN_4),
     _of_4("has no such setting", "the setting went with Kafka 4; it has its effect here, for those who still set it", _CONFIGS,
           ".*", _GONE_IN_4),
+    _of_4("zstd for old clients", "Kafka 4 sends zstd to clients of before it; they have the error of KIP-110 here, as in"
+          " Kafka 3.9", "Fetch", r"responses\[\]\.partitions\[\]\..*", recognisers.zstd_refused),
     _of_4("small segments", "Kafka 4 refuses segments below a megabyte (KIP-1030)", _CONFIGS,
           r"topics\[\].*|responses\[\]\.error_(code|message)|results\[\]\.configs\[\].*",
           names_setting("segment.bytes", "log.segment.bytes")),

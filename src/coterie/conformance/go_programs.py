@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,18 +25,20 @@ def go_program(source: Path, *modules: str, beside: Sequence[Path] = ()) -> Path
     program = folder / source.stem
     if program.exists():
         return program
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    for name, text in texts.items():
-        (folder / name).write_bytes(text)
-    building = program.with_suffix(".building")
-    for command in (
-        ["go", "mod", "init", source.stem],
-        ["go", "get", *modules],
-        ["go", "build", "-o", str(building), "."],
-    ):
-        _run(command, folder)
-    building.rename(program)
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    # Another process may build it at the same time.
+    with tempfile.TemporaryDirectory(prefix=f"{folder.name}-", dir=cache_folder()) as own:
+        for name, text in texts.items():
+            (Path(own) / name).write_bytes(text)
+        for command in (
+            ["go", "mod", "init", source.stem],
+            ["go", "get", *modules],
+            ["go", "build", "-o", str(Path(own) / source.stem), "."],
+        ):
+            _run(command, Path(own))
+        folder.mkdir(exist_ok=True)
+        for name in (*texts, source.stem):
+            (Path(own) / name).replace(folder / name)
     return program
 
 

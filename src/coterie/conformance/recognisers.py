@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 ABSENT = "<absent>"
 BROKER = 4  # the type of its resource
 BATCHES_FROM = 4  # Fetch before has old message sets
+ZSTD_FROM = 10  # Fetch before is of clients that know no zstd
 SHORT_FETCH_BYTES = 1000  # less than a story writes
 
 
@@ -235,6 +236,14 @@ def aborted_without_records(case: DifferingPart) -> bool:
     partitions = [partition for topic in case.theirs["responses"] for partition in topic["partitions"]]
     written = [batch for partition in partitions for batch in partition["records"] or []]
     return any(b.get("control") and b["offset"] == case.part.theirs["first_offset"] for b in written)
+
+
+def zstd_refused(case: DifferingPart) -> bool:
+    """A Fetch of a client that knows no zstd, from a topic that is compressed by it, which only we refuse."""
+    refused = "UNSUPPORTED_COMPRESSION_TYPE" in repr(case.ours) and "UNSUPPORTED_COMPRESSION_TYPE" not in repr(
+        case.theirs
+    )
+    return refused and case.question.version < ZSTD_FROM
 
 
 def prefix_of_converted(case: DifferingPart) -> bool:

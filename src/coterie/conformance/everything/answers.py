@@ -52,6 +52,7 @@ _NUMBERS = (
     "node_id",
     "id",
     "producer_id",
+    "mechanism",
 )
 
 

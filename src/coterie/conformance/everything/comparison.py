@@ -26,6 +26,7 @@ AGREE_S = 4.0
 AGAIN_EVERY_S = 0.02
 STAYED = 2  # so often, then the next one of the kind waits for a part of ``agree_s`` only
 PART_OF_AGREE_S = 0.1
+OPENS_A_SESSION = 0  # the epoch of such a Fetch
 LATE_SETTING_FACTOR = 5  # 2.6's brokers learn a topic's settings from ZooKeeper, one change after the other
 READING = frozenset(
     {
@@ -56,6 +57,11 @@ NOT_YET = (
 def only_reads(question: Question) -> bool:
     """Whether the same response may be asked for again: not in a fetch session, whose epoch each request raises."""
     return question.api in READING and not question.body.get("session_id")
+
+
+def keeps_state(question: Question) -> bool:
+    """Whether both sides are as alike after the request as before, whatever each of them returned."""
+    return only_reads(question) and question.body.get("session_epoch") != OPENS_A_SESSION
 
 
 @dataclass(slots=True)
@@ -158,7 +164,7 @@ class Comparer:
                     answers[n] = await self._ask(side, question)
             left, explained = self._unexplained(question, answers)
         comparison.asked += 1
-        comparison.parted |= not only_reads(question) and any(_is_outcome(part) for part in differences(*answers))
+        comparison.parted |= not keeps_state(question) and any(_is_outcome(part) for part in differences(*answers))
         comparison.explained += explained
         comparison.covered.append((question.api, question.version, *question.covers))
         return Difference(story, question, answers[0], answers[1], left) if left else None

@@ -197,6 +197,8 @@ DOMAINS: dict[str, Domain] = {
     "InitProducerId.producer_epoch": _always(-1, zero=0, one=1, minus_two=-2, huge=2**15 - 1),
     "producer_epoch": _always(0, none=-1, next=1, huge=2**15 - 1, minus_two=-2),
     "transaction_timeout_ms": _always(60_000, none=0, negative=-1, high=2**31 - 1, small=30_000),
+    "committed": _always(True),
+    "transaction_result": _always(True),
     "coordinator_epoch": _always(0, other=5, negative=-1),
     "acks": _always(-1, leader=1, none=0, two=2, minus_two=-2),
     "timeout_ms": _TIMEOUT,

@@ -15,16 +15,16 @@ from coterie.conformance.everything.domains import UNKNOWN_UUID, Names
 from coterie.conformance.everything.pieces import Common, piece
 from coterie.conformance.everything.question import API_BY_NAME, Question, Story, Value, numbered
 from coterie.conformance.everything.systematic import cases, changed, right
+from coterie.conformance.everything.topic_moves import PRODUCED, PRODUCER, TOPIC_MOVES
 
 CHANGED = 0.2  # of the questions
 STEADY = 0.5  # of the moves: each api in one version
+NEWEST = 0.2  # of the moves: each api in its newest version, as clients ask
 # Version 0 of JoinGroup would wait for a whole session; of the others it is about offsets that no later version has.
 FROM_1 = frozenset({"JoinGroup", "OffsetCommit", "OffsetFetch"})
-PRODUCED = "topic_data.partition_data.records"
 TXN_BATCH = {"transactional": True, "epoch": 0}
 # A move: (api, what differs from the right request). {n} is the move's number, {s} a sequence number that goes up.
 Step = tuple[str, dict[str, Value]]
-PRODUCER = {"@": "id", "of": "producer@init{n}", "or": -1}
 
 
 def _records(**parts: Value) -> Value:
@@ -79,7 +79,7 @@ MOVES: dict[str, tuple[float, list[Step]]] = {
                     PRODUCED: _records(),
                 },
             ),
-            ("Fetch", {"topics.topic": "$n{n}"}),
+            ("Fetch", {"topics.topic": "$n{n}", "topics.topic_id": {"@": "topic id", "of": "$n{n}"}}),
         ],
     ),
     "idempotent": (
@@ -269,6 +269,7 @@ MOVES: dict[str, tuple[float, list[Step]]] = {
         ],
     ),
     **ADMINISTRATION_MOVES,
+    **TOPIC_MOVES,
 }
 
 
@@ -313,7 +314,10 @@ class _StoryMaker:
         names = list(MOVES)
         kind = self.random.choices(names, [MOVES[name][0] for name in names])[0]
         firsts = dict[str, int]()
-        self.steady = {} if self.random.random() < STEADY else None
+        chance = self.random.random()
+        self.steady = {} if chance < STEADY else None
+        if chance < NEWEST:
+            self.steady = {api: versions.last for api, versions in self.common.items()}
         for api, parts in MOVES[kind][1]:
             if api not in self.common:
                 continue
@@ -322,6 +326,9 @@ class _StoryMaker:
             count = firsts[stem] = firsts.get(stem, -1) + 1
             first = stem if api == "InitProducerId" else f"{stem}.0"
             yield _renamed(question, first if count == 0 else f"{stem}.{count}")
+            if api == "CreateTopics":  # an old version does not return the topic's id
+                body: dict[str, Value] = {"topics": [{"name": f"$n{n}"}], "allow_auto_topic_creation": False}
+                yield Question(f"ids{n}.{self.count}", "Metadata", self.common["Metadata"].last, body)
             if self.random.random() < 0.15:
                 other = self.random.choice([a for a in self.common if a in READING])
                 yield _renamed(self.question(other, {}, n), f"look{n}.{self.count}")

@@ -57,6 +57,7 @@ WHOLE_BROKER = frozenset(
         ("DescribeUserScramCredentials", "results"),
     }
 )
+UNNAMED = frozenset({"DescribeUserScramCredentials"})  # the name "" is a question's own, also where it leaves it out
 CHANGING_TOPICS = frozenset({"CreateTopics", "CreatePartitions", "DeleteTopics"})
 SUBSCRIBED = ("$t", "$u")  # the topics of which consumers get partitions
 NEAR_MS = 3_600_000
@@ -222,7 +223,8 @@ class StorySide:
                 parts = [self._part(question, spec.name, one, version, asked) for one in item]
                 if (question.api, spec.name) in WHOLE_BROKER:
                     names = [(answers.element_name(part), part) for part in parts]
-                    parts = [part for name, part in names if name.startswith("$") or name.partition(":")[0] in asked]
+                    own = asked | {""} if question.api in UNNAMED else asked
+                    parts = [part for name, part in names if name.startswith("$") or name.partition(":")[0] in own]
                 tree[spec.name] = parts
             else:
                 tree[spec.name] = self._part(question, spec.name, item, version, asked)
