@@ -15,6 +15,7 @@ from coterie.testing.local_broker import LocalBroker
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from coterie.wire.messages.api_versions import ApiVersionsRequest
 from coterie.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -77,6 +78,7 @@ def _produced(
     codec: int = 0,
     attributes: int = TRANSACTIONAL_BIT,
     producer: tuple[int, int] = (-1, -1),
+    sequence: int = 0,
 ) -> ProduceRequest:
     """One record."""
     batch = encode_batch(
@@ -85,7 +87,7 @@ def _produced(
         attributes=attributes,
         producer_id=producer[0],
         producer_epoch=producer[1],
-        base_sequence=0 if producer[0] >= 0 else -1,
+        base_sequence=sequence if producer[0] >= 0 else -1,
     )
     return ProduceRequest(
         transactional_id, acks, 1_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])]
@@ -403,6 +405,23 @@ def test_a_produce_adds_its_partition_to_the_transaction(connection: BrokerSocke
     assert _end_offset(connection, isolation_level=1, replica_id=5) == 1  # only a consumer waits for the end
     assert not connection.request(EndTxnRequest("x", *producer, committed=True), highest=4).error_code
     assert _end_offset(connection, isolation_level=1) == 2  # the record and the marker
+
+
+def test_no_batch_comes_ahead_of_one_that_waits_for_its_transaction(connection: BrokerSocket) -> None:
+    """The producer's first batch is refused, and sent again later; in between, Kafka refuses those behind it."""
+    taken = connection.request(InitProducerIdRequest("x", 60_000), highest=4)
+    producer = (taken.producer_id, taken.producer_epoch)
+
+    def produced(sequence: int) -> int:
+        request = _produced("x", producer=producer, sequence=sequence)
+        code: int = connection.request(request, highest=11).responses[0].partition_responses[0].error_code
+        return code
+
+    assert produced(0) == ErrorCode.TRANSACTION_ABORTABLE
+    partitions = [AddPartitionsToTxnTopic("t", [0])]
+    added = connection.request(AddPartitionsToTxnRequest("x", *producer, partitions), highest=3)
+    assert not added.results_by_topic[0].results_by_partition[0].partition_error_code
+    assert [produced(1), produced(0), produced(1)] == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0]
 
 
 def test_a_pending_id_that_claims_an_instance_gets_no_id(connection: BrokerSocket) -> None:

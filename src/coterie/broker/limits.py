@@ -12,6 +12,7 @@ from coterie.broker.server import CLOSE_GRACE_S, MAX_WAITING, SMALL_REQUEST_BYTE
 from coterie.broker.settings import BROKER_SETTINGS, format_value
 from coterie.broker.topic import MAX_PARTITIONS
 from coterie.broker.turns import MAX_TURN_S, REPEATED_AT_MOST
+from coterie.log.producers import UNVERIFIED_KEPT
 from coterie.records.walking import MAX_STORED_BYTES
 from coterie.wire.framing import MAX_HEADER_TAGS
 
@@ -136,6 +137,12 @@ LIMITS = (
         "bytes to which a compressed batch unfolds",
         fixed=f"{MAX_STORED_BYTES:,}",
         beyond="MESSAGE_TOO_LARGE",
+        kafka=_NONE,
+    ),
+    Limit(
+        "producers of transactions without records in a partition whose refused batches it remembers",
+        fixed=f"{UNVERIFIED_KEPT:,}",
+        beyond="the first of them is forgotten",
         kafka=_NONE,
     ),
     Limit(

@@ -19,6 +19,7 @@ from coterie.wire.messages.producer_snapshot import ProducerEntry, ProducerSnaps
 from coterie.wire.primitives import WireError
 
 BATCHES_KEPT = 5
+UNVERIFIED_KEPT = 1_000
 SNAPSHOT_VERSION = 1
 LAST_EPOCH = 2**15 - 1  # no epoch is after it, so that a marker may repeat it
 _MAX_SEQUENCE = 2**31 - 1
@@ -56,11 +57,35 @@ class ProducerStateEntry:
         return self.batches[-1].last_sequence if self.batches else -1
 
 
+@dataclass(frozen=True, slots=True)
+class LowestSequence:
+    """The lowest number of the batches of an epoch that came, of a producer of which none is in the log yet."""
+
+    epoch: int
+    sequence: int
+
+
 class Producers:
-    """The producers of one log, by producer id."""
+    """The producers of one log, by producer id. ``lowest``: of producers of transactions that are not known here, while the
+    coordinator is asked about the transaction and after it refused, `UNVERIFIED_KEPT` of them."""
 
     def __init__(self) -> None:
         self.by_id: dict[int, ProducerStateEntry] = {}
+        self.lowest: dict[int, LowestSequence] = {}
+
+    def note_unverified(self, header: BatchHeader) -> None:
+        """Before the coordinator is asked about the batch's transaction: where it fails for now, no later batch may come into
+        the log ahead of this one, which its producer sends again (Kafka's VerificationStateEntry)."""
+        if header.producer_id in self.by_id:
+            return  # the numbers go on from its last batch
+        known = self.lowest.pop(header.producer_id, None)
+        if known is None or header.producer_epoch > known.epoch:
+            known = LowestSequence(header.producer_epoch, header.base_sequence)
+        elif header.producer_epoch == known.epoch:
+            known = LowestSequence(known.epoch, min(known.sequence, header.base_sequence))
+        self.lowest[header.producer_id] = known
+        if len(self.lowest) > UNVERIFIED_KEPT:
+            del self.lowest[next(iter(self.lowest))]
 
     def check(self, header: BatchHeader, *, anew: bool = False) -> SeenBatch | None:
         """The earlier batch if this one is a duplicate, else None. ``anew``: a producer that is not known here has
@@ -72,6 +97,7 @@ class Producers:
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a producer that is not known begins with sequence 0"
                 )
             # The batches before may have been deleted by retention, so any sequence is accepted (KIP-360).
+            self._check_lowest(header)
             return None
         self.check_epoch(header)
         if header.producer_epoch > producer.epoch:
@@ -89,6 +115,14 @@ class Producers:
             )
         return None
 
+    def _check_lowest(self, header: BatchHeader) -> None:
+        lowest = self.lowest.get(header.producer_id)
+        if lowest is not None and lowest.epoch == header.producer_epoch and header.base_sequence > lowest.sequence:
+            raise Refusal(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"sequence {header.base_sequence} of producer {header.producer_id} came after {lowest.sequence}",
+            )
+
     def check_epoch(self, header: BatchHeader) -> None:
         """Raises Refusal for a producer that a newer one with its id has fenced."""
         producer = self.by_id.get(header.producer_id)
@@ -102,6 +136,7 @@ class Producers:
             coordinator_epoch = -1 if producer is None else producer.coordinator_epoch
             producer = ProducerStateEntry(header.producer_epoch, coordinator_epoch=coordinator_epoch)
             self.by_id[header.producer_id] = producer
+            self.lowest.pop(header.producer_id, None)
         producer.last_timestamp = header.max_timestamp
         producer.batches.append(
             SeenBatch(
@@ -126,6 +161,7 @@ class Producers:
         producer = self.by_id.get(header.producer_id)
         if producer is None or producer.epoch < header.producer_epoch:
             producer = self.by_id[header.producer_id] = ProducerStateEntry(header.producer_epoch)
+            self.lowest.pop(header.producer_id, None)
         producer.last_timestamp, producer.coordinator_epoch = header.max_timestamp, coordinator_epoch
         producer.markers += 1
 

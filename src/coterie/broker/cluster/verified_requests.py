@@ -119,6 +119,7 @@ class VerifiedRequests:
             return None
         abortable = version >= PRODUCE_ABORTABLE_FROM
         claim = Claim(header.producer_id, header.producer_epoch, returns_fenced=False, returns_abortable=abortable)
+        topic.partitions[data.index].log.producers.note_unverified(header)
         return _TransactionalBatch(topic.partitions[data.index], claim)
 
     # -- offsets --------------------------------------------------------------------------------------------------------

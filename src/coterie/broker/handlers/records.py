@@ -222,7 +222,7 @@ class _Produce:
         partition = topics.partition(name, data.index)
         produced = produced_batch(data.records or b"", self.call.api_version)
         if produced is not None and produced[1].is_of_a_transaction:
-            self._check_transaction(produced[1], (name, data.index))
+            self._check_transaction(produced[1], partition)
         if request.acks not in (-1, 0, 1):
             raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
         if name in INTERNAL_TOPICS and not self._is_journal(partition):
@@ -235,19 +235,21 @@ class _Produce:
         """Whether another broker of the cluster writes its groups' journal."""
         return partition.in_cluster and partition.topic == JOURNAL_TOPIC and self.call.client_id == JOURNAL_CLIENT_ID
 
-    def _check_transaction(self, header: BatchHeader, partition: tuple[str, int]) -> None:
+    def _check_transaction(self, header: BatchHeader, partition: Partition) -> None:
         """Transactional records need an open transaction that has their partition, which this adds for a producer of the
         newest versions (KIP-890). Raises Refusal."""
+        key = partition.topic, partition.index
         if self.broker.topics.in_cluster:
-            if partition not in self.checks:
+            if key not in self.checks:
                 raise Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self.checks[partition]()
+            self.checks[key]()
             return
         transactional_id, transactions = self.request.transactional_id, self.broker.transactions
         assert transactional_id is not None, "records of a transaction came without its id"
         abortable = self.call.api_version >= PRODUCE_ABORTABLE_FROM
         claim = Claim(header.producer_id, header.producer_epoch, returns_fenced=False, returns_abortable=abortable)
-        transactions.verify_records(transactional_id, claim, partition, adds=self.call.api_version >= PRODUCE_V2_FROM)
+        partition.log.producers.note_unverified(header)
+        transactions.verify_records(transactional_id, claim, key, adds=self.call.api_version >= PRODUCE_V2_FROM)
 
 
 def _refused(index: int, refusal: Refusal, log: PartitionLog | None) -> PartitionProduceResponse:
