@@ -113,6 +113,20 @@ def test_a_timeline_shows_every_owner_within_the_picture(
     assert len({(e.attrib["x"], e.attrib["y"]) for e in legend}) == len(owners), "no two over each other"
 
 
+def test_long_names_of_owners_do_not_overlap() -> None:
+    """Each ends before the next one's colour and within the picture; the whole name is in the tooltip."""
+    owners = [f"payments-service-eu-west-1-instance-{n}" for n in range(7)] + ["x" * 90 + "-1", "x" * 90 + "-2"]
+    picture = timeline(["t-0"], [Stretch(0, n, n + 1, owner) for n, owner in enumerate(owners)], [], 9.0, "t")
+    elements = list(_elements(picture))
+    squares = [(float(e.attrib["x"]), e.attrib["y"]) for e in elements if e.attrib.get("width") == "14"]
+    captions = [e.text or "" for e in elements if e.tag == f"{NS}text"][: len(owners)]
+    assert len(set(captions)) == len(squares) == len(owners)
+    for (x, y), text in zip(squares, captions, strict=True):
+        end = x + 20 + 7 * len(text)
+        assert end <= min([left for left, line in squares if line == y and left > x] + [WIDTH])
+    assert any(owners[-1] in text for text in _texts(picture))
+
+
 @given(names, st.lists(st.tuples(values, values), min_size=1, max_size=8))
 @example(["ordinary"] * 1 + [f"topic {n}" for n in range(7)], [(0.0, 0.0), (10.0, 7.0)])
 def test_a_line_chart_has_every_curve_and_its_name(lines: list[str], points: list[tuple[float, float]]) -> None:

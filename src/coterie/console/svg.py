@@ -24,7 +24,8 @@ PALETTE = (
 )
 WIDTH, LEFT, RIGHT = 960, 110, 20
 MARGIN = 12  # around each picture, which may be shown on any background
-OWNERS_PER_LINE, OWNER_WIDTH = 6, 140  # of a timeline's legend
+OWNER_WIDTH = 140  # the least of a timeline's legend
+LONGEST_OWNER_NAME = 40  # there; of longer names the tooltip has the rest
 CURVES_PER_LINE, CURVE_WIDTH = 4, 220  # of a line chart's
 LONGEST_BAR_NAME = 64  # characters; of longer names the tooltip has the rest
 LONGEST_ROW_NAME = 40  # of a timeline, where the end of a name says which partition it is
@@ -99,19 +100,28 @@ def colours(names: Sequence[str]) -> dict[str, str]:
     return {name: PALETTE[index % len(PALETTE)] for index, name in enumerate(dict.fromkeys(names))}
 
 
+def _shortened(owner: str) -> str:
+    """Without its middle: names of clients often differ at the end alone."""
+    half = LONGEST_OWNER_NAME // 2
+    return owner if len(owner) <= LONGEST_OWNER_NAME else f"{owner[: half - 1]}…{owner[-half:]}"
+
+
 def timeline(
     rows: Sequence[str], stretches: Sequence[Stretch], marks: Sequence[Mark], end_s: float, title: str
 ) -> Markup:
     """The owner of each row over time; light grey: unowned."""
     colour = colours([s.name for s in stretches])
     left = max(LEFT, 8 + 7 * min(max(map(len, rows), default=0), LONGEST_ROW_NAME))
-    row_height, top = 20, 44 + 20 * ((len(colour) - 1) // OWNERS_PER_LINE if colour else 0)
+    shown_names = {name: _shortened(name) for name in colour}
+    owner_width = max([OWNER_WIDTH, *(28 + 7 * len(name) for name in shown_names.values())])
+    per_line = (WIDTH - LEFT) // owner_width
+    row_height, top = 20, 44 + 20 * ((len(colour) - 1) // per_line if colour else 0)
     height = top + len(rows) * row_height + 30
     parts = []
     for index, name in enumerate(colour):
-        x, line_y = float(LEFT + index % OWNERS_PER_LINE * OWNER_WIDTH), 4 + 20 * (index // OWNERS_PER_LINE)
+        x, line_y = float(LEFT + index % per_line * owner_width), 4 + 20 * (index // per_line)
         parts.append(f'<rect x="{x}" y="{line_y}" width="14" height="14" fill="{colour[name]}"/>')
-        parts.append(caption(x + 20, line_y + 12, name))
+        parts.append(caption(x + 20, line_y + 12, shown_names[name]))
     for index, row in enumerate(rows):
         y = float(top + index * row_height)
         shown = row if len(row) <= LONGEST_ROW_NAME else "…" + row[1 - LONGEST_ROW_NAME :]
