@@ -15,7 +15,7 @@ from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.effects import LookUpTopics
 from coterie.member.consumer.events import ConsumerMemberEvent, EpochFenced, MemberStale
 from coterie.member.consumer.machine import ConsumerMemberMachine
-from coterie.member.consumer.stages import HEARTBEATS, ConsumerStage
+from coterie.member.consumer.stages import HEARTBEATS
 
 RAISES = 0.02  # the share of the listener's calls that raise
 
@@ -71,10 +71,6 @@ class ConsumerMemberActor(GroupMemberActor):
         if self.alive:
             self.machine.subscribe(topics, self.clock_ms())
             self._pump()
-
-    def has_everything(self) -> bool:
-        """Whether nothing is left to revoke or to take."""
-        return self.machine.stage == ConsumerStage.STABLE
 
     def _make_machine(self) -> None:
         """A new process has a new member id."""

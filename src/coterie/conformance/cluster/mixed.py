@@ -120,10 +120,6 @@ class MixedCluster(ZooKeeperView):
         """The addresses of all brokers: some may be down."""
         return ",".join(format_address(*broker.process.address) for broker in self.brokers.values())
 
-    def of_kind(self, kind: BrokerKind) -> list[int]:
-        """Their ids."""
-        return [broker.broker_id for broker in self.brokers.values() if broker.kind is kind]
-
     def running(self) -> list[int]:
         """The ids of the brokers whose processes run."""
         return [broker.broker_id for broker in self.brokers.values() if broker.is_running]
