@@ -77,8 +77,10 @@ class FuzzedClusters(TypedDict):
     appended; ``crashes_of_all`` brokers at once, ``power_cuts_of_all`` machines, which sync each append then;
     ``zookeeper_outages`` that come twice; ``deletions`` of topics that were requested, ``reassignments`` of partitions that
     were accepted, ``record_deletions`` of a partition's records; ``slow_disks``, whose fsync takes seconds;
-    ``cut_reassignments``: power cuts while a partition of the broker moved; ``commits`` and ``aborts`` of the seeds with
-    transactions, ``torn`` those of version 1 that are neither whole nor not there at all."""
+    ``cut_reassignments``: power cuts while a partition of the broker moved; ``alterations`` of topics' settings;
+    ``retentions``: of a log that began later by retention.bytes; ``unclean_losses``: acknowledged records that unclean
+    elections lost; ``commits`` and ``aborts`` of the seeds with transactions, ``torn`` those of version 1 that are neither
+    whole nor not there at all."""
 
     seeds: int
     failed: int
@@ -94,6 +96,9 @@ class FuzzedClusters(TypedDict):
     full_disks: int
     slow_disks: int
     cut_reassignments: int
+    alterations: int
+    retentions: int
+    unclean_losses: int
     topics: int
     deletions: int
     reassignments: int

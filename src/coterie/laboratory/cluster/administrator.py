@@ -5,7 +5,7 @@ By the controller's API where a tool of Kafka 2.6 has it, by ZooKeeper's nodes w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -16,11 +16,22 @@ from coterie.controller.commands import AlterReassignments, ElectionType, ElectL
 from coterie.laboratory.cluster.broker import ClusterBroker
 from coterie.laboratory.cluster.process import Network, Process
 from coterie.laboratory.cluster.record_deletions import RecordDeletions
+from coterie.laboratory.cluster.topic_settings import UNCLEAN
 from coterie.laboratory.zookeeper_server import ZooKeeperServer
 from coterie.replication.states import TopicPartition
 from coterie.wire.errors import ErrorCode
 from coterie.zookeeper import paths
-from coterie.zookeeper.operations import BadVersion, Create, List, NodeExists, Operation, Read, Write, Znode
+from coterie.zookeeper.operations import (
+    ANY_VERSION,
+    BadVersion,
+    Create,
+    List,
+    NodeExists,
+    Operation,
+    Read,
+    Write,
+    Znode,
+)
 
 FOREVER_MS = 10**9
 EXTRA_TOPICS = ("extra-1", "extra-2", "extra-3")  # names are used again after a deletion
@@ -31,7 +42,7 @@ class Administrator(Process):
     """``made`` is called with each new partition, ``deleted`` with each topic whose deletion was requested. ``targets``: what a
     reassignment may have left of a partition's replicas; None where that is not known, after a cancellation."""
 
-    def __init__(self, network: Network, brokers: dict[int, ClusterBroker], server: ZooKeeperServer) -> None:
+    def __init__(self, network: Network, brokers: Mapping[int, ClusterBroker], server: ZooKeeperServer) -> None:
         super().__init__(network, "administrator")
         self.brokers, self._server = brokers, server
         self._session = server.connect(FOREVER_MS, lambda _: None)
@@ -42,7 +53,8 @@ class Administrator(Process):
         self.deleted: Callable[[str], None] = lambda _: None
         self.more_acts: tuple[Callable[[], None], ...] = ()
         self.record_deletions = RecordDeletions()
-        self.topics = self.deletions = self.reassignments = 0
+        self.unclean: set[str] = set()  # topics that may have had unclean elections since they were created
+        self.topics = self.deletions = self.reassignments = self.alterations = 0
 
     # -- ZooKeeper ------------------------------------------------------------------------------------------------------
 
@@ -83,6 +95,7 @@ class Administrator(Process):
         data = nodes.topic(replicas)
         self.apply(Create(paths.topic(topic), data, ephemeral=False))
         self.topics += 1
+        self.unclean.discard(topic)
         for number in replicas:
             self.targets.pop((topic, number), None)
             self.made((topic, number))
@@ -162,6 +175,21 @@ class Administrator(Process):
             self.targets[partition] = None
             answered = partial(self._altered, None, self._wish(partition))
             self._request(partial(AlterReassignments, targets={partition: None}), answered)
+
+    def alter(self, topic: str, altered: Mapping[str, str]) -> None:
+        """IncrementalAlterConfigs of a topic."""
+        settings = {**self.settings(topic), **altered}
+        if settings.get(UNCLEAN) == "true":
+            self.unclean.add(topic)
+        self.alterations += 1
+        self.apply(Write(nodes.topic_config(topic), nodes.settings(settings), ANY_VERSION))
+        notice = nodes.config_change(nodes.TOPICS_KIND, topic)
+        self.apply(Create(f"{nodes.CONFIG_CHANGES}/config_change_", notice, ephemeral=False, sequential=True))
+
+    def settings(self, topic: str) -> dict[str, str]:
+        """That the topic has of its own."""
+        node = self.apply(Read(nodes.topic_config(topic)))
+        return nodes.config_of(node.data) if isinstance(node, Znode) else {}
 
     def delete_records(self) -> None:
         """Of a partition at its leader, or at a broker that takes itself for it."""

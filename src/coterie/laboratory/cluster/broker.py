@@ -67,7 +67,7 @@ class ClusterBroker(ReplicatingBroker):
     ) -> None:
         super().__init__(network, f"broker-{number}")
         self.number, self.server, self.config, self.session_timeout_ms = number, server, config, session_timeout_ms
-        self.peers: dict[int, ClusterBroker] = {}
+        self.peers: Mapping[int, ClusterBroker] = {}
         self.logs: dict[TopicPartition, MemoryReplicaLog | DiskReplicaLog] = {}
         self.has_disk, self.disk = False, BrokerDisk()
         self.checkpointed: dict[TopicPartition, int] = {}
@@ -169,9 +169,13 @@ class ClusterBroker(ReplicatingBroker):
 
         def event(path: str) -> None:
             if self.life == life:
-                self.guarded(lambda: self.controller.changed(path))()
+                self.guarded(lambda: self._changed(path))()
 
         return self.server.connect(self.session_timeout_ms, event)
+
+    def _changed(self, path: str) -> None:
+        """A watch of that path fired."""
+        self.controller.changed(path)
 
     def lose_zookeeper(self) -> None:
         """No way to ZooKeeper; the network has the cut."""

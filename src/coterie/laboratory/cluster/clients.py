@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from coterie.laboratory.cluster.broker import ClusterBroker
@@ -17,7 +18,7 @@ class _Client(Process):
     """Knows one partition's leader from any broker's metadata."""
 
     def __init__(
-        self, network: Network, name: str, brokers: dict[int, ClusterBroker], partition: TopicPartition
+        self, network: Network, name: str, brokers: Mapping[int, ClusterBroker], partition: TopicPartition
     ) -> None:
         super().__init__(network, name)
         self.brokers, self.partition = brokers, partition
@@ -66,7 +67,7 @@ class ClusterProducer(_Client):
     it may be there twice."""
 
     def __init__(
-        self, network: Network, name: str, brokers: dict[int, ClusterBroker], partition: TopicPartition
+        self, network: Network, name: str, brokers: Mapping[int, ClusterBroker], partition: TopicPartition
     ) -> None:
         super().__init__(network, name, brokers, partition)
         self.acknowledged: list[str] = []
@@ -91,7 +92,7 @@ class ClusterConsumer(_Client):
     ``rereads``: now and then it reads everything again, perhaps from another leader."""
 
     def __init__(
-        self, network: Network, name: str, brokers: dict[int, ClusterBroker], partition: TopicPartition
+        self, network: Network, name: str, brokers: Mapping[int, ClusterBroker], partition: TopicPartition
     ) -> None:
         super().__init__(network, name, brokers, partition)
         self.read: dict[int, str] = {}

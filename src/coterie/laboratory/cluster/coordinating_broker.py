@@ -25,7 +25,7 @@ from coterie.coordinator.transactions.replicated import (
 from coterie.coordinator.transactions.state import BUMPS_FROM, TopicPartition, Transaction
 from coterie.coordinator.transactions.state_log import load_by_chunks
 from coterie.coordinator.transactions.steps import Claim
-from coterie.laboratory.cluster.broker import ClusterBroker
+from coterie.laboratory.cluster.configured_broker import TopicConfiguredBroker
 from coterie.laboratory.cluster.disk_replica_log import DiskReplicaLog
 from coterie.laboratory.cluster.process import ZOOKEEPER, Answer
 from coterie.laboratory.cluster.replica_log import MemoryReplicaLog
@@ -66,7 +66,7 @@ class LedOffsets:
         self.log.load(self.shard)
 
 
-class CoordinatingBroker(ClusterBroker):
+class CoordinatingBroker(TopicConfiguredBroker):
     """``new_producer_id`` and ``transaction_version`` are the cluster's."""
 
     new_producer_id: Callable[[], int] = count(1_000).__next__

@@ -22,8 +22,8 @@ from coterie.replication.states import NO_BYTE_LIMIT
 from coterie.replication.stored_log import LeaderAppend, StoredReplicaLog
 
 _DIRECTORY = "orders-0"
-_BATCH_BYTES = 90
-_CONFIG = LogConfig(segment_bytes=30 * _BATCH_BYTES, index_interval_bytes=5 * _BATCH_BYTES)
+BATCH_BYTES = 90
+_CONFIG = LogConfig(segment_bytes=30 * BATCH_BYTES, index_interval_bytes=5 * BATCH_BYTES)
 
 
 @dataclass(slots=True)
@@ -62,11 +62,11 @@ class _FillingFileSystem(FaultyFileSystem):
 class DiskReplicaLog(StoredReplicaLog):
     """As `MemoryReplicaLog`; each life of the broker opens the files anew."""
 
-    fetched_bytes = FETCHED_AT_MOST * _BATCH_BYTES
+    fetched_bytes = FETCHED_AT_MOST * BATCH_BYTES
 
     def __init__(self, world: World, disk: BrokerDisk) -> None:
         self._world, self._disk, self._fs = world, disk, _FillingFileSystem(disk)
-        self._config = replace(_CONFIG, flush_messages=1) if disk.syncs else _CONFIG
+        self._first_config = self._config = replace(_CONFIG, flush_messages=1) if disk.syncs else _CONFIG
         self._closed: ClosedLog | None = None
         self.open(0)
 
@@ -82,6 +82,15 @@ class DiskReplicaLog(StoredReplicaLog):
             )
         super().__init__(log, high_watermark, lambda: self._world.now_ms)
 
+    def configure(self, segment_bytes: int | None, retention_bytes: int | None) -> None:
+        """segment.bytes and retention.bytes, None where the topic has none of its own."""
+        first = self._first_config
+        self._config = self.log.config = replace(
+            first,
+            segment_bytes=first.segment_bytes if segment_bytes is None else segment_bytes,
+            retention_bytes=first.retention_bytes if retention_bytes is None else retention_bytes,
+        )
+
     def close(self) -> None:
         """The process ends in order."""
         with suppress(OSError):
@@ -93,7 +102,7 @@ class DiskReplicaLog(StoredReplicaLog):
 
     def power_cut(self) -> None:
         """What was not synced is lost, but for a piece of each file."""
-        self._fs.crash(self._world.random.choice((0, 0, _BATCH_BYTES // 2, 3 * _BATCH_BYTES)))
+        self._fs.crash(self._world.random.choice((0, 0, BATCH_BYTES // 2, 3 * BATCH_BYTES)))
 
     @property
     def batches(self) -> list[Batch]:

@@ -6,9 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from coterie.laboratory.cluster.administrator import Administrator
+from coterie.laboratory.cluster.administrator import EXTRA_TOPICS, Administrator
 from coterie.laboratory.cluster.broker import ClusterBroker
+from coterie.laboratory.cluster.disk_replica_log import BATCH_BYTES
 from coterie.laboratory.cluster.report import ClusterReport
+from coterie.laboratory.cluster.topic_settings import MIN_ISR, RETENTION_BYTES, SEGMENT_BYTES, UNCLEAN
+from coterie.replication.states import TopicPartition
 
 LATER_FAULTS_FROM = 70_000
 EVERY_MS = 8_000  # at most
@@ -24,7 +27,7 @@ class LaterFaults:
     ) -> None:
         self._administrator, self._report, self._cut_power = administrator, report, cut_power
         self._world, self._brokers = administrator.world, administrator.brokers
-        self._faults = (self.cut_power_in_reassignment, self.slow_disk)
+        self._faults = (self.cut_power_in_reassignment, self.slow_disk, self.alter_settings, self.elect_uncleanly)
 
     def strike_until(self, end_ms: int) -> None:
         """The last one begins before then."""
@@ -55,3 +58,53 @@ class LaterFaults:
             self._report.slow_disks += 1
             disk.fsync_ms = self._world.random.choice(FSYNC_MS)
             self._world.after(self._world.random.choice(SLOW_FOR_MS), partial(setattr, disk, "fsync_ms", 0))
+
+    def alter_settings(self) -> None:
+        """Of a topic, perhaps while the leaders of its partitions move."""
+        administrator, world = self._administrator, self._world
+        topics = sorted({topic for topic, _ in administrator.partitions() if topic not in administrator.of_fixed_size})
+        altered = {
+            MIN_ISR: world.between(1, 3),
+            SEGMENT_BYTES: world.between(5, 60) * BATCH_BYTES,
+            RETENTION_BYTES: world.between(20, 60) * BATCH_BYTES,
+        }
+        keys = world.random.sample(sorted(altered), world.between(1, len(altered)))
+        administrator.alter(world.random.choice(topics), {key: str(altered[key]) for key in keys})
+
+    def elect_uncleanly(self) -> None:
+        """One replica leaves the ISR in order, the others die, and it comes back alone: it may lead."""
+        administrator, world = self._administrator, self._world
+        extra = sorted(p for p in administrator.partitions() if p[0] in EXTRA_TOPICS)
+        if not extra:
+            return
+        partition = world.random.choice(extra)
+        administrator.alter(partition[0], {MIN_ISR: "1", UNCLEAN: "true"})
+        replicas = administrator.partitions()[partition].replicas
+        followers = [b for b in self._running() if b.number in replicas and b.leader_of(partition) is None]
+        if followers:
+            follower = world.random.choice(followers)
+            world.after(1_000, lambda: self._shut_down(partition, follower))
+
+    def _shut_down(self, partition: TopicPartition, follower: ClusterBroker) -> None:
+        if not follower.alive or follower.paused:
+            return
+
+        def stopped() -> None:
+            world, others = self._world, [b for b in self._running() if partition in b.with_role()]
+            for other in others:
+                world.after(2_000, partial(self._crash, other))
+            world.after(4_000, partial(start_if_dead, follower))
+
+        follower.shut_down(stopped)
+
+    def _crash(self, broker: ClusterBroker) -> None:
+        if broker.alive:
+            self._report.broker_crashes += 1
+            broker.crash()
+            self._world.after(12_000, partial(start_if_dead, broker))
+
+
+def start_if_dead(broker: ClusterBroker) -> None:
+    """Something else may have started it meanwhile."""
+    if not broker.alive:
+        broker.start()

@@ -11,7 +11,9 @@ class ClusterReport:
     epoch; ``crashes_of_all`` brokers at once, ``power_cuts_of_all`` machines; ``zookeeper_outages`` that come twice;
     ``full_disks``; ``topics`` created; ``deletions`` of topics that were requested; ``reassignments`` that were accepted;
     ``record_deletions``: DeleteRecords that were done; ``cut_reassignments``: power cuts while a partition of the broker moved;
-    ``slow_disks``; ``commits``, ``aborts`` and ``torn`` of a story with transactions."""
+    ``slow_disks``; ``alterations`` of topic settings, ``retentions``: of a log that began later by retention.bytes;
+    ``unclean_losses``: acknowledged records of topics with unclean elections that are lost;
+    ``commits``, ``aborts`` and ``torn`` of a story with transactions."""
 
     seed: int
     events: int = 0
@@ -31,6 +33,9 @@ class ClusterReport:
     full_disks: int = 0
     slow_disks: int = 0
     cut_reassignments: int = 0
+    alterations: int = 0
+    retentions: int = 0
+    unclean_losses: int = 0
     commits: int = 0
     aborts: int = 0
     torn: int = 0

@@ -10,9 +10,12 @@ from coterie.controller.assignment import ReplicaAssignment
 from coterie.laboratory.cluster.administrator import Administrator
 from coterie.laboratory.cluster.broker import ClusterBroker
 from coterie.laboratory.cluster.clients import ClusterConsumer, ClusterProducer
+from coterie.laboratory.cluster.configured_broker import TopicConfiguredBroker
+from coterie.laboratory.cluster.disk_replica_log import DiskReplicaLog
 from coterie.laboratory.cluster.later_faults import LATER_FAULTS_FROM, LaterFaults
 from coterie.laboratory.cluster.process import ZOOKEEPER, Network
 from coterie.laboratory.cluster.report import ClusterReport
+from coterie.laboratory.cluster.settings_checker import unapplied_settings
 from coterie.laboratory.fuzz import naming_seed
 from coterie.laboratory.world import World
 from coterie.laboratory.zookeeper_server import ZooKeeperServer
@@ -40,7 +43,7 @@ class ClusterStory:
         self.network, self.server = Network(world), ZooKeeperServer(world)
         config = ReplicationConfig(min_insync_replicas=2, replica_lag_time_max_ms=LAG_MS, replica_fetch_backoff_ms=300)
         numbers = range(1, world.between(3, 5) + 1)
-        self.brokers = {n: self._new_broker(n, config) for n in numbers}
+        self.brokers: dict[int, TopicConfiguredBroker] = {n: self._new_broker(n, config) for n in numbers}
         self.report, self.failures = ClusterReport(seed), list[str]()
         self._uncertain: set[int] = set()  # their machine lost power, until they are in all their ISRs again
         self._leaders: dict[tuple[TopicPartition, int], set[int]] = {}
@@ -55,11 +58,14 @@ class ClusterStory:
         self.consumers: dict[TopicPartition, ClusterConsumer] = {}
         self.administrator = Administrator(self.network, self.brokers, self.server)
         self.administrator.made, self.administrator.deleted = self._made, self._deleted
+        if seed >= LATER_FAULTS_FROM:
+            for broker in self.brokers.values():
+                broker.reads_settings, broker.retain = True, self._retain
         if has_disk:
             self.administrator.more_acts = (self.administrator.delete_records,)
 
-    def _new_broker(self, number: int, config: ReplicationConfig) -> ClusterBroker:
-        return ClusterBroker(self.network, number, self.server, config, SESSION_TIMEOUT_MS)
+    def _new_broker(self, number: int, config: ReplicationConfig) -> TopicConfiguredBroker:
+        return TopicConfiguredBroker(self.network, number, self.server, config, SESSION_TIMEOUT_MS)
 
     def _made(self, partition: TopicPartition) -> None:
         """A new partition gets a producer, and one of a topic that stays a consumer."""
@@ -78,6 +84,9 @@ class ClusterStory:
             producer.stopped = True
             self.producers.remove(producer)
             self.former_producers.append(producer)
+
+    def _retain(self, partition: TopicPartition, log: DiskReplicaLog) -> None:
+        self.administrator.record_deletions.retain(self.world.now_ms, partition, log)
 
     def _appended(self, partition: TopicPartition, leader_epoch: int, broker: int) -> None:
         self._leaders.setdefault((partition, leader_epoch), set()).add(broker)
@@ -290,6 +299,8 @@ class ClusterStory:
                 self._check_assignment(producer.partition, assignment)
                 self._check_partition(producer, assignment.replicas)
         self._check_deletions(partitions)
+        for broker in self.brokers.values():
+            failures += unapplied_settings(self.administrator, broker)
         for partition, consumer in self.consumers.items():
             failures += [f"{partition}: {change}" for change in consumer.changed]
         assert not failures, "; ".join(failures)
@@ -338,7 +349,9 @@ class ClusterStory:
             failures.append(f"{partition}: the replicas' logs differ")
         kept = {batch.value for batch in self.brokers[leader.broker_id].logs[partition].batches}
         lost = set(producer.acknowledged) - kept - deletions.values.get(partition, set())
-        if lost:
+        if partition[0] in self.administrator.unclean:
+            self.report.unclean_losses += len(lost)
+        elif lost:
             failures.append(f"{partition} lost {len(lost)} acknowledged records, {min(lost)} among them")
         consumer = self.consumers.get(partition)
         if consumer is not None and any(consumer.read.get(batch.offset) != batch.value for batch in logs[0]):
@@ -353,6 +366,7 @@ class ClusterStory:
         report.topics, report.deletions = administrator.topics, administrator.deletions
         report.reassignments = administrator.reassignments
         report.record_deletions = administrator.record_deletions.count
+        report.alterations, report.retentions = administrator.alterations, administrator.record_deletions.retained
         report.elections = len(self._leaders)
         report.controllers = max(b.replicas.controller_epoch for b in self.brokers.values())
         return report
