@@ -118,7 +118,7 @@ def asked(broker: LocalBroker, line: str, stdin: str = "") -> Ended:
     return Ended(result.exit_code, result.output)
 
 
-NO_GROUP = "Error: GROUP_ID_NOT_FOUND: .*; `coterie groups list` prints the groups"
+NO_GROUP = "Error: GROUP_ID_NOT_FOUND: .*[^.]; `coterie groups list` prints the groups"
 NO_TOPIC = "Error: UNKNOWN_TOPIC_OR_PARTITION: topic none: this broker has no such topic or partition"
 
 

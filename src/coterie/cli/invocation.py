@@ -187,7 +187,7 @@ def sentences(work: Callable[..., Any], *args: Any) -> Any:
         if error.code == ErrorCode.NETWORK_EXCEPTION and NO_BROKER in text:
             text += "; start a broker there, or name another with --bootstrap-server"
         elif error.code == ErrorCode.GROUP_ID_NOT_FOUND:
-            text += "; `coterie groups list` prints the groups"
+            text = text.removesuffix(".") + "; `coterie groups list` prints the groups"
         raise click.ClickException(text) from error
 
 
