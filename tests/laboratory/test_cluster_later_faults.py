@@ -18,6 +18,7 @@ from tests.laboratory.test_cluster_fuzz import (
     a_reassignment_ends_before_its_target_has_caught_up,
     leader_epochs_are_not_checked,
     logs_are_not_truncated,
+    the_isr_is_written_whatever_the_version,
 )
 
 Patch = pytest.MonkeyPatch
@@ -45,6 +46,7 @@ DEFECTS: dict[tuple[str, Callable[[Patch], None]], int] = {
     ("cut_power_in_reassignment", a_broker_that_lost_power_stays_in_its_isrs): 70_004,
     ("cut_power_in_reassignment", a_reassignment_ends_before_its_target_has_caught_up): 70_000,
     ("slow_disk", leader_epochs_are_not_checked): 70_017,
+    ("slow_disk", the_isr_is_written_whatever_the_version): 70_007,
     ("alter_settings", altered_settings_are_not_applied_to_replicas): 70_000,
     ("alter_settings", the_controller_reads_settings_once): 70_000,
     ("elect_uncleanly", logs_are_not_truncated): 70_001,
