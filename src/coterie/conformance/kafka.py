@@ -190,6 +190,11 @@ class KafkaBroker:
         return process
 
     @property
+    def zookeeper_address(self) -> str:
+        """HOST:PORT of the ZooKeeper that an older version registers in."""
+        return self._lines["zookeeper.connect"]
+
+    @property
     def pid(self) -> int:
         """The broker's process, once it is started."""
         return self._broker[0].pid

@@ -18,7 +18,7 @@ from typing import Any
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.conformance.high_level_consumer import KAFKA, java, local_zookeeper
-from coterie.conformance.kafka import free_port, running
+from coterie.conformance.kafka import KafkaBroker
 from coterie.records import compression
 from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch
@@ -62,15 +62,16 @@ class RegisteredBroker:
 @contextlib.contextmanager
 def sides(folder: Path) -> Iterator[list[RegisteredBroker]]:
     """Apache Kafka and coterie, with the same records. Raises CannotRun."""
-    port = free_port()
-    kafka_settings = {"zookeeper.connect": f"127.0.0.1:{port}", "zookeeper.session.timeout.ms": SESSION_MS}
+    theirs = KafkaBroker(BESIDE, folder / f"kafka-{BESIDE}", {"zookeeper.session.timeout.ms": SESSION_MS})
     with (
         local_zookeeper(folder / "zookeeper") as zookeeper,
         LocalBroker({"zookeeper.connect": zookeeper}) as ours,
-        running(BESIDE, folder / f"kafka-{BESIDE}", kafka_settings) as theirs,
+        contextlib.ExitStack() as stack,
     ):
+        stack.callback(theirs.stop)
+        theirs.start()
         both = [
-            RegisteredBroker(f"kafka {BESIDE}", theirs, f"127.0.0.1:{port}"),
+            RegisteredBroker(f"kafka {BESIDE}", theirs.address, theirs.zookeeper_address),
             RegisteredBroker("coterie", (ours.host, ours.port), zookeeper),
         ]
         for side in both:
