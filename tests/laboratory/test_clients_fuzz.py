@@ -34,6 +34,11 @@ def test_a_seed_that_once_failed() -> None:
     run_clients_seed(4204, minutes=0.5)
 
 
+def test_a_process_that_ends_while_a_checker_looks() -> None:
+    """The look at a group wrote what was decided: the laboratory ended with ProcessEnded."""
+    run_clients_seed(203_711, minutes=0.5)
+
+
 def test_the_same_seed_is_the_same_story() -> None:
     assert run_clients_seed(3, minutes=0.5) == run_clients_seed(3, minutes=0.5)
 

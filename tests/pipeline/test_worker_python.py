@@ -98,6 +98,29 @@ assert gc.get_freeze_count() > frozen + 5000
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_the_collections_of_a_planner_leave_out_what_is_imported() -> None:
+    """In a worker of PySpark's daemon alone."""
+    code = """
+import gc, sys
+from types import SimpleNamespace
+from coterie.pipeline.worker_daemon import adapt_planner
+def planner(name):
+    sys.modules["__main__"] = SimpleNamespace(__spec__=SimpleNamespace(name=name), gc=gc)
+    adapt_planner()
+    return sys.modules["__main__"].gc
+assert planner("my.application") is gc
+collector = planner("pyspark.daemon")
+assert gc.get_freeze_count() == 0
+collector.collect()
+assert gc.get_freeze_count() > 5000, gc.get_freeze_count()
+cycle = []
+cycle.append(cycle)
+del cycle
+assert collector.collect() == 1
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.spark
 def test_a_worker_of_spark(spark: Any) -> None:
     def origin(_: Iterator[int]) -> Iterator[str]:

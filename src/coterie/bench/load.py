@@ -224,6 +224,25 @@ def fill(address: tuple[str, int], batches: int) -> int:
     return batches * records
 
 
+def fill_topic(address: str, topic: str, partitions: int, records: int) -> None:
+    """A topic of 100-byte values with keys, and headers on every third record of a small one."""
+    import asyncio
+
+    from coterie.client import Admin, Producer
+
+    async def go() -> None:
+        async with Admin({"bootstrap.servers": address}) as admin:
+            await admin.create_topic(topic, partitions)
+        async with Producer({"bootstrap.servers": address, "batch.size": 500_000}) as producer:
+            small = records < 100_000
+            for n in range(records):
+                key = b"%08d" % n if n % 7 else None
+                headers = [("h", b"x"), ("n", None)] if small and n % 3 == 0 else ()
+                await producer.send(topic, b"v" * 100, key, partition=n % partitions, headers=headers)
+
+    asyncio.run(go())
+
+
 def _append(broker: BrokerSocket, topic: str, partitions: Iterable[int], batch: bytes) -> None:
     """Raises KafkaError for the first partition that refuses the batch."""
     data = TopicProduceData(topic, partition_data=[PartitionProduceData(n, batch) for n in partitions])

@@ -99,25 +99,6 @@ def spark_rows(folder: Path) -> Iterable[Measurement]:
     ]
 
 
-def fill_topic(address: str, topic: str, partitions: int, records: int) -> None:
-    """A topic of 100-byte values with keys, and headers on every third record of a small one."""
-    import asyncio
-
-    from coterie.client import Admin, Producer
-
-    async def go() -> None:
-        async with Admin({"bootstrap.servers": address}) as admin:
-            await admin.create_topic(topic, partitions)
-        async with Producer({"bootstrap.servers": address, "batch.size": 500_000}) as producer:
-            small = records < 100_000
-            for n in range(records):
-                key = b"%08d" % n if n % 7 else None
-                headers = [("h", b"x"), ("n", None)] if small and n % 3 == 0 else ()
-                await producer.send(topic, b"v" * 100, key, partition=n % partitions, headers=headers)
-
-    asyncio.run(go())
-
-
 def columnar(_: Path) -> Iterable[Measurement]:
     """Record batches of 100-byte values into Arrow columns, on one core, out of a buffer as it was fetched: all alike, and of
     varied sizes and times; by the compiled decoder where there is one, and by numpy."""
@@ -181,6 +162,7 @@ PARTS: dict[str, Callable[[Path], Iterable[Measurement]]] = {
     "churn": lambda folder: _churn(folder),
     "kafka": lambda folder: _beside("kafka", folder),
     "consumer-groups": lambda folder: _beside("consumer-groups", folder),
+    "spark-connector": lambda folder: _spark_connector(folder),
     "cluster": lambda folder: _cluster(folder),
 }
 
@@ -219,6 +201,12 @@ def _cluster(folder: Path) -> Iterable[Measurement]:
     from coterie.bench.cluster import cluster
 
     return cluster(folder)
+
+
+def _spark_connector(folder: Path) -> Iterable[Measurement]:
+    from coterie.bench.spark_connector import spark_connector
+
+    return spark_connector(folder)
 
 
 def _beside(part: str, folder: Path) -> Iterable[Measurement]:

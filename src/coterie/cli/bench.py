@@ -29,12 +29,13 @@ PART_NAMES = (
     "churn",
     "kafka",
     "consumer-groups",
+    "spark-connector",
     "cluster",
 )
-# The others take minutes; clients wants the peers (`./run setup`), the last three java and mvn.
-BY_DEFAULT = PART_NAMES[:-7]
+# The others take minutes; clients wants the peers (`./run setup`), the last four java and mvn.
+BY_DEFAULT = PART_NAMES[:-8]
 
-ON_SPARK = frozenset({"columnar", "spark", "history", "cluster"})  # the parts that need the extra
+ON_SPARK = frozenset({"columnar", "spark", "history", "spark-connector", "cluster"})  # the parts that need the extra
 
 
 @click.command(
@@ -50,6 +51,7 @@ Examples:
   coterie bench --part churn                   five minutes of clients that come and go: what is left open
   coterie bench --part kafka                   beside Apache Kafka, one core each
   coterie bench --part consumer-groups         the same for groups of the consumer protocol
+  coterie bench --part spark-connector         our Spark source and sink beside Spark's own Kafka connector
   coterie bench --part cluster                 three brokers beside three of Apache Kafka 2.6.3
   coterie bench --report                       cost as it grows, with pictures
   coterie bench --report --quick --out my-report
@@ -117,7 +119,7 @@ def bench(
         else:
             rows = run_parts(list(parts) or list(BY_DEFAULT), write_result)
     except CannotRun as reason:
-        write_line(f"SKIPPED the comparison with Apache Kafka: {reason}", color="red", bold=True, err=True)
+        write_line(f"SKIPPED the comparison: {reason}", color="red", bold=True, err=True)
         raise SystemExit(3) from reason
     if as_json:
         chosen = "".join(f"--part {part} " for part in parts)

@@ -240,7 +240,7 @@ def _tools_sentences(figures: Figures) -> list[str]:
 
 def _spark(options: PartOptions, results: list[Figures]) -> int:
     """Spark's own connector on coterie; the exit code that this part calls for."""
-    from coterie.bench.measure import fill_topic
+    from coterie.bench.load import fill_topic
     from coterie.bench.measurement import broker
     from coterie.conformance.spark import run_spark
 

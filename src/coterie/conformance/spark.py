@@ -78,20 +78,25 @@ def _connector_results(python: Path, address: str, folder: Path, jars: str) -> l
     """The connector's result for each case of `spark_cases`, in their order. Raises CannotRun."""
     make_topics(address, (OURS, THEIRS))
     (folder / "cases.txt").write_text(repr([as_dict(case) for case in CASES]))
-    _run_peer(python, "spark_case_runner.py", address, str(folder), jars)
+    run_on(python, _script("spark_case_runner.py"), address, str(folder), jars)
     results: list[dict[str, Any]] = json.loads((folder / "connector.json").read_text())
     return results
 
 
 def _connector(python: Path, address: str, folder: Path, jars: str) -> dict[str, float]:
-    output = _run_peer(python, "spark_connector.py", address, str(folder), jars, str(RECORDS))
+    output = run_on(python, _script("spark_connector.py"), address, str(folder), jars, str(RECORDS))
     rates: dict[str, float] = json.loads(output.strip().splitlines()[-1])
     return rates
 
 
-def _run_peer(python: Path, name: str, *arguments: str) -> str:
-    """A script of this folder under the other Spark; returns its output. Raises CannotRun."""
-    command = [str(python), str(Path(__file__).with_name(name)), *arguments]
+def _script(name: str) -> Path:
+    """One of this folder."""
+    return Path(__file__).with_name(name)
+
+
+def run_on(python: Path, script: Path, *arguments: str) -> str:
+    """Runs a script under that Python's Spark; returns its output. Raises CannotRun."""
+    command = [str(python), str(script), *arguments]
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK", "SPARK"))}
     environment |= {"PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
     try:

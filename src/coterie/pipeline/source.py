@@ -15,13 +15,13 @@ from pyspark.sql.types import StructType
 from coterie.pipeline import sentences
 from coterie.pipeline.columns import COLUMNS, HEADERS, check_columns
 from coterie.pipeline.option_types import OptionError, flag
-from coterie.pipeline.worker_daemon import quiet_planner
+from coterie.pipeline.worker_daemon import adapt_planner
 
 if TYPE_CHECKING:
     from coterie.pipeline.sink import CoterieStreamWriter, CoterieWriter
 
 # Spark starts several processes for one read, which all import this module: each imports what it uses where it is used.
-quiet_planner()
+adapt_planner()
 
 
 class CoterieDataSource(DataSource):

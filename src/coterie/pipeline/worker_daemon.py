@@ -4,7 +4,7 @@ cheaper collections of garbage.
 A query that ends early closes its workers' sockets; PySpark 4.3 prints a BrokenPipeError of each on the terminal. The worker
 ends here as it does there, since it cannot be used again. Spark starts the workers of tasks with this module. The workers
 that plan a query run PySpark's own daemon, whatever is set; Spark closes their sockets once it has the plan, at times before
-the worker's last word. They import the source, which calls `quiet_planner`."""
+the worker's last word. They import the source, which calls `adapt_planner`."""
 
 from __future__ import annotations
 
@@ -42,12 +42,20 @@ def freeze_imported() -> None:
         _frozen_modules = len(sys.modules)
 
 
-def quiet_planner() -> None:
-    """In a worker of PySpark's own daemon, suppresses the traceback of a BrokenPipeError that ends it; elsewhere, nothing."""
+def adapt_planner() -> None:
+    """In a worker of PySpark's own daemon: no traceback of a BrokenPipeError that ends it, and cheap collections of garbage, of
+    which a sink's micro-batch has two. Elsewhere nothing."""
     running = sys.modules["__main__"]
     if getattr(running.__spec__, "name", "") == daemon.__name__:
         quiet = SimpleNamespace(print_exc=_print_exception, format_exc=traceback.format_exc)
         vars(running)["traceback"] = quiet
+        vars(running)["gc"] = SimpleNamespace(collect=_collect)
+
+
+def _collect() -> int:
+    """The number of unreachable objects, as gc.collect."""
+    freeze_imported()
+    return gc.collect()
 
 
 def _print_exception() -> None:

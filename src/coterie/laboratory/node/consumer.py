@@ -10,6 +10,7 @@ from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
 from coterie.consuming.fetching import Fetching
 from coterie.consuming.record import Record, TopicPartition
+from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.state import Group
 from coterie.laboratory.broker_actor import BrokerActor, Durability
 from coterie.laboratory.member_actor import SYNC_COMMIT_MS, MemberActor
@@ -74,8 +75,11 @@ class CoordinatorView:
 
     @property
     def groups(self) -> dict[str, Group]:
-        """Of the classic protocol, in the partitions that are loaded."""
-        loaded = self._broker.node.groups.loaded_groups()
+        """Of the classic protocol, in the partitions that are loaded; none of a process that has ended. To see them writes what
+        was decided, of which the process may end."""
+        broker = self._broker
+        loaded: list[AnyGroup] = []
+        broker.scheduler.run(lambda: loaded.extend(broker.node.groups.loaded_groups()))
         return {group.group_id: group for group in loaded if isinstance(group, Group)}
 
     def group(self, group_id: str) -> Group | None:
