@@ -44,6 +44,7 @@ SPARK_FILES = (
     "tests/pipeline/test_option_cases.py",
     "tests/pipeline/test_sentences.py",
     "tests/pipeline/test_spark.py",
+    "tests/pipeline/test_spark_load.py",
     "tests/pipeline/test_spark_modes.py",
     "tests/pipeline/test_what_if.py",
     "tests/pipeline/test_worker_python.py",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Protocol, TypeVar, cast
 
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError
@@ -17,22 +17,20 @@ class _WithCluster(Protocol):
     _cluster: Cluster
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
-S = TypeVar("S", bound=_WithCluster)
+Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
 
 
-def repeated(method: Callable[Concatenate[S, P], Awaitable[R]]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
+def repeated(method: Method) -> Method:
     """A method that begins again after a lost connection, or where no broker can be reached, until default.api.timeout.ms.
     Before the client has reached any broker it fails at once: the address may be wrong. Where only the response was lost, a
     repeated call meets what the first one did, such as TOPIC_ALREADY_EXISTS, as in Kafka."""
 
     @functools.wraps(method)
-    async def call(self: S, /, *args: P.args, **by_name: P.kwargs) -> R:
+    async def call(self: _WithCluster, /, *args: Any, **by_name: Any) -> Any:
         cluster = self._cluster
         timeout_s, retrying = cluster.settings.default_api_timeout_ms / 1000, Retrying(cluster.settings)
-        values: Any = [list(value) if isinstance(value, Iterator) else value for value in args]
-        named: Any = {name: list(value) if isinstance(value, Iterator) else value for name, value in by_name.items()}
+        values = [list(value) if isinstance(value, Iterator) else value for value in args]
+        named = {name: list(value) if isinstance(value, Iterator) else value for name, value in by_name.items()}
         while True:
             try:
                 return await method(self, *values, **named)
@@ -45,4 +43,4 @@ def repeated(method: Callable[Concatenate[S, P], Awaitable[R]]) -> Callable[Conc
                     raise
             await asyncio.sleep(pause_s)
 
-    return call
+    return cast(Method, call)
