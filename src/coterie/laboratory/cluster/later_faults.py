@@ -20,12 +20,17 @@ FSYNC_MS = (200, 1_000, 4_000, 9_000)  # the last one outlives the session
 
 
 class LaterFaults:
-    """``cut_power`` of a broker returns whether it was done."""
+    """``cut_power`` of a broker returns whether it was done, ``may_shut_down`` whether what was acknowledged remains."""
 
     def __init__(
-        self, administrator: Administrator, report: ClusterReport, cut_power: Callable[[ClusterBroker], bool]
+        self,
+        administrator: Administrator,
+        report: ClusterReport,
+        cut_power: Callable[[ClusterBroker], bool],
+        may_shut_down: Callable[[ClusterBroker], bool],
     ) -> None:
-        self._administrator, self._report, self._cut_power = administrator, report, cut_power
+        self._administrator, self._report = administrator, report
+        self._cut_power, self._may_shut_down = cut_power, may_shut_down
         self._world, self._brokers = administrator.world, administrator.brokers
         self._faults = (self.cut_power_in_reassignment, self.slow_disk, self.alter_settings, self.elect_uncleanly)
 
@@ -64,7 +69,7 @@ class LaterFaults:
         administrator, world = self._administrator, self._world
         topics = sorted({topic for topic, _ in administrator.partitions() if topic not in administrator.of_fixed_size})
         altered = {
-            MIN_ISR: world.between(1, 3),
+            MIN_ISR: world.between(2, 3),  # with 1 a single copy is acknowledged, which a power cut may take
             SEGMENT_BYTES: world.between(5, 60) * BATCH_BYTES,
             RETENTION_BYTES: world.between(20, 60) * BATCH_BYTES,
         }
@@ -86,7 +91,7 @@ class LaterFaults:
             world.after(1_000, lambda: self._shut_down(partition, follower))
 
     def _shut_down(self, partition: TopicPartition, follower: ClusterBroker) -> None:
-        if not follower.alive or follower.paused:
+        if not follower.alive or follower.paused or not self._may_shut_down(follower):
             return
 
         def stopped() -> None:

@@ -83,7 +83,8 @@ class ReplicaFetcher:
             return
         self._ended.append(replica)
         if isinstance(result, ReplicaError):
-            if result is ReplicaError.OFFSET_OUT_OF_RANGE and isinstance(request, ReplicaFetch):
+            is_out_of_range = result is ReplicaError.OFFSET_OUT_OF_RANGE and role.leader in self.broker.peers
+            if is_out_of_range and isinstance(request, ReplicaFetch):
                 self._find_ends(replica, role, request)
                 return
             role.refused(request, result, self.broker.world.now_ms)

@@ -26,6 +26,7 @@ from coterie.zookeeper.operations import Create, Read, Znode
 
 SESSION_TIMEOUT_MS = 6_000
 LAG_MS = 4_000
+MIN_INSYNC_REPLICAS = 2
 LENGTHS_MS = (500, 3_000, 9_000, 18_000)  # of faults
 ORDERS = "orders"  # the topic that stays
 PARTITIONS = 3
@@ -41,7 +42,9 @@ class ClusterStory:
     def __init__(self, seed: int) -> None:
         world = self.world = World(seed)
         self.network, self.server = Network(world), ZooKeeperServer(world)
-        config = ReplicationConfig(min_insync_replicas=2, replica_lag_time_max_ms=LAG_MS, replica_fetch_backoff_ms=300)
+        config = ReplicationConfig(
+            min_insync_replicas=MIN_INSYNC_REPLICAS, replica_lag_time_max_ms=LAG_MS, replica_fetch_backoff_ms=300
+        )
         numbers = range(1, world.between(3, 5) + 1)
         self.brokers: dict[int, TopicConfiguredBroker] = {n: self._new_broker(n, config) for n in numbers}
         self.report, self.failures = ClusterReport(seed), list[str]()
@@ -104,7 +107,7 @@ class ClusterStory:
         world.strike_until(end_ms, 15_000, self._strike)
         world.strike_until(end_ms, 6_000, self.administrator.act)
         if self.report.seed >= LATER_FAULTS_FROM:
-            LaterFaults(self.administrator, self.report, self._cut_power).strike_until(end_ms)
+            LaterFaults(self.administrator, self.report, self._cut_power, self._may_shut_down).strike_until(end_ms)
         world.run_until(end_ms + 20_000)  # the longest fault is over
         self._mend()
         world.run_until(world.now_ms + AT_REST_MS)
@@ -204,11 +207,23 @@ class ClusterStory:
             return True
         return any(r != victim.number and not self._may_lack(r) for r in isr)
 
+    def _may_shut_down(self, victim: ClusterBroker) -> bool:
+        """Not where its partitions would go to machines that lost power and whose sessions live: the controller cannot know."""
+        return all(
+            self._others_are_whole(victim, p) or self._registered_beside(victim, p) < MIN_INSYNC_REPLICAS
+            for p in self.administrator.partitions()
+        )
+
+    def _registered_beside(self, victim: ClusterBroker, partition: TopicPartition) -> int:
+        nodes_of_isr = (Read(paths.broker(r)) for r in self._isr(partition) if r != victim.number)
+        return sum(isinstance(self.administrator.apply(read), Znode) for read in nodes_of_isr)
+
     def _may_lack(self, number: int) -> bool:
         broker = self.brokers[number]
         if (
             number in self._uncertain
             and broker.alive
+            and not broker.lost_power  # it left its ISRs and registered
             and all(number in self._isr(p) for p in self._replicated_by(number))
         ):
             self._uncertain.discard(number)
@@ -268,7 +283,8 @@ class ClusterStory:
         self.world.after(self.world.random.choice(lengths_ms), heal)
 
     def _shut_down(self) -> None:
-        if (victim := self._victim()) is not None:
+        victim = self._victim()
+        if victim is not None and (self.report.seed < LATER_FAULTS_FROM or self._may_shut_down(victim)):
             length_ms = self._length_ms()
             victim.shut_down(lambda: self.world.after(length_ms, lambda: None if victim.alive else victim.start()))
 
