@@ -172,7 +172,7 @@ class ClusterStory:
 
     def _cut_power(self, victim: ClusterBroker) -> bool:
         """Whether it was done."""
-        if not (self.syncs or self._leaves_whole_replicas(victim)):
+        if not (self.syncs or self._may_lose_power(victim)):
             return False
         self.report.power_cuts += 1
         self._uncertain.add(victim.number)
@@ -196,6 +196,12 @@ class ClusterStory:
                 broker.power_cut()
                 self.world.after(self._length_ms(), broker.start)
 
+    def _may_lose_power(self, victim: ClusterBroker) -> bool:
+        """From LATER_FAULTS_FROM on one at a time: what two have lost within a session the controller cannot know."""
+        if self.report.seed >= LATER_FAULTS_FROM and any(self._may_lack(n) for n in self.brokers if n != victim.number):
+            return False
+        return self._leaves_whole_replicas(victim)
+
     def _leaves_whole_replicas(self, victim: ClusterBroker) -> bool:
         return all(self._others_are_whole(victim, p) for p in self.administrator.partitions())
 
@@ -208,7 +214,7 @@ class ClusterStory:
         return any(r != victim.number and not self._may_lack(r) for r in isr)
 
     def _may_shut_down(self, victim: ClusterBroker) -> bool:
-        """Not where its partitions would go to machines that lost power and whose sessions live: the controller cannot know."""
+        """Not where its partitions would go to machines without power whose sessions live: the controller cannot know."""
         return all(
             self._others_are_whole(victim, p) or self._registered_beside(victim, p) < MIN_INSYNC_REPLICAS
             for p in self.administrator.partitions()
