@@ -12,7 +12,7 @@ from coterie.broker.cluster.kazoo_session import KazooSession
 from coterie.broker.cluster.zookeeper_session import ClusterSession, SessionEvents
 from coterie.pipeline.session import JavaMissing
 from coterie.testing.local_zookeeper import LocalZooKeeper
-from coterie.zookeeper.operations import Operation
+from coterie.zookeeper.operations import ConnectionLost, Operation
 from coterie.zookeeper_session import ZooKeeperSession, connect
 from tests.awaiting import until
 from tests.broker.cluster.harness import CONFIG, Cluster, RunningBroker, running
@@ -34,14 +34,22 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalZooKeeper]
 
 
 class OfTheTest:
-    """The test's own session."""
+    """The test's own session; another one where it expired while the server was away."""
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self.session = ZooKeeperSession(connect(address, SESSION_MS, CONNECT_MS), lambda _: None, lambda _: None)
+        self.session = self._opened()
+
+    def _opened(self) -> ZooKeeperSession:
+        return ZooKeeperSession(connect(self.address, SESSION_MS, CONNECT_MS), lambda _: None, lambda _: None)
 
     def apply(self, operation: Operation) -> object:
-        return self.session.apply(operation)
+        try:
+            return self.session.apply(operation)
+        except ConnectionLost:
+            self.session.close()
+            self.session = self._opened()
+            return self.session.apply(operation)
 
 
 class OnKazoo(RunningBroker):
