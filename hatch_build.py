@@ -1,6 +1,6 @@
-"""Builds the compiled parts where there is a C compiler (CC, else the one that built Python): `records/_unfold.pyx` and
-`records/_rows.pyx` in every build, and with COTERIE_COMPILED=1 the compiled edition (`compiled_edition.py`) in a wheel. Without
-a compiler, or with COTERIE_PURE=1, the package is pure Python and does the same more slowly."""
+"""Builds the compiled parts where there is a C compiler (CC, else the one that built Python): `records/_unfold.pyx`,
+`_rows.pyx` and `_encoding.pyx` in every build, and with COTERIE_COMPILED=1 the compiled edition (`compiled_edition.py`) in a
+wheel. Without a compiler, or with COTERIE_PURE=1, the package is pure Python and does the same more slowly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-SOURCES = ("src/coterie/records/_unfold.pyx", "src/coterie/records/_rows.pyx")
+SOURCES = tuple(f"src/coterie/records/{name}.pyx" for name in ("_unfold", "_rows", "_encoding"))
 EDITION = "build/compiled"
 EDITION_REQUIRES = ["mypy>=2.4,<3", "setuptools>=65"]
 

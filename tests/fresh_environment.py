@@ -87,10 +87,10 @@ class FreshEnvironment:
 
     def is_compiled(self) -> bool:
         """Whether the compiled parts were installed and can be imported."""
-        flags = "COMPILED, ROWS_COMPILED"
+        flags = "COMPILED, ROWS_COMPILED, ENCODING_COMPILED"
         printed = self.run(self.python, "-c", f"from coterie.records.compiled import {flags}; print({flags})")
-        assert printed in ("True True\n", "False False\n"), printed
-        return printed == "True True\n"
+        assert printed in ("True True True\n", "False False False\n"), printed
+        return printed == "True True True\n"
 
     def produce_and_consume(self) -> list[str]:
         """The values consumed from a broker of the environment, to which its own client has produced "one" and "two"."""

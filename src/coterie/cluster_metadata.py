@@ -233,7 +233,7 @@ class ClusterMetadata:
         self._coordinators.pop((kind, key), None)
 
     def forget_leaders(self) -> None:
-        """Of all topics, and every coordinator: a connection was lost, and nobody knows what else has moved. The addresses
+        """Of all topics, and every coordinator: a connection was lost, and what else has moved is unknown. The addresses
         stay."""
         self._topics.clear()
         self._coordinators.clear()

@@ -1,4 +1,4 @@
-"""What one step of a group says, as one line of JSON: read by broker, laboratory, console and pipeline.
+"""One step of a group as one line of JSON: read by broker, laboratory, console and pipeline.
 
 A line is the value of a record in the topic `__coterie_journal` (its key is the group id). A field that has nothing to say
 is left out; FIELDS gives the meaning of each.
@@ -44,16 +44,16 @@ FIELDS = {
 
 EVENTS = {
     "id_reserved": "a newcomer was given a member id and asked to join again with it",
-    "id_dropped": "a reserved member id was given up",
+    "id_dropped": "a reserved member id was dropped",
     "member_joined": "a new member joined",
     "member_rejoined": "a member joined again",
     "member_replaced": "a static member came back under a new member id",
     "member_removed": "a member left or was removed",
     "rebalance_wanted": "something calls for a rebalance",
-    "rebalance_started": "the members are being gathered",
-    "join_extended": "the gathering goes on",
-    "generation_formed": "everyone is there; the leader assigns",
-    "stable": "the assignment is stored and handed out",
+    "rebalance_started": "the coordinator waits for the members to join",
+    "join_extended": "the wait for further members is extended",
+    "generation_formed": "all members have joined; the leader assigns",
+    "stable": "the assignment is stored and sent to the members",
     "empty": "no members are left",
     "group_removed": "the group is gone",
     "coordinator_moved": "another broker of the cluster has loaded the group and coordinates it",
@@ -65,12 +65,12 @@ EVENTS = {
 
 CAUSES = {
     "member_joined": "joined",
-    "leader_rejoined": "the leader asked for a rebalance",
+    "leader_rejoined": "the leader requested a rebalance",
     "subscription_changed": "changed its subscription",
     "static_member_returned": "a static member returned",
     "member_left": "left",
     "session_timeout": "was silent for its session timeout",
-    "join_timeout": "was not let in within five minutes",
+    "join_timeout": "received no JoinGroup response within five minutes",
     "rebalance_timeout": "did not rejoin in time",
     "sync_timeout": "did not sync in time",
     "group_max_size": "the group is larger than group.max.size",

@@ -145,6 +145,18 @@ CASES: dict[str, tuple[Message, int, Callable[[Any], Any], Any]] = {
         lambda r: [(t.error_code, t.name) for t in r.topics],
         [(INVALID_REQUEST, "")],
     ),
+    "metadata by id, and of a topic by its name": (
+        MetadataRequest([MetadataRequestTopic(name="t"), MetadataRequestTopic(ID, None)]),
+        12,
+        lambda r: [(t.error_code, t.name) for t in r.topics],
+        [(ErrorCode.UNKNOWN_TOPIC_ID, None)],
+    ),
+    "settings of a topic, and of what has none": (
+        DescribeConfigsRequest([DescribeConfigsResource(2, "t"), DescribeConfigsResource(1, "x")]),
+        4,
+        lambda r: [(c.resource_name, c.error_code, c.configs) for c in r.results],
+        [("t", INVALID_REQUEST, []), ("x", INVALID_REQUEST, [])],
+    ),
     "who coordinates, before several keys": (FindCoordinatorRequest("g"), 3, lambda r: r.error_message, "NONE"),
     "assignments beside a number of partitions": (
         _assigned(1, 1),
@@ -356,6 +368,13 @@ def test_nothing_is_an_element_of_a_list_too(connection: BrokerSocket) -> None:
         assert [response.error_code for response in errors] == [0, error]
         described = connection.request(DescribeConfigsRequest([DescribeConfigsResource(2, "t", [name])]))
         assert described.results[0].configs[0].value == after
+
+
+def test_groups_are_deleted_in_the_order_of_the_request(connection: BrokerSocket) -> None:
+    """Also where one answer waits for the disk, and the next is known at once."""
+    connection.request(_committed(), highest=2)
+    deleted = connection.request(DeleteGroupsRequest(["g", "x"]), highest=2).results
+    assert [(r.group_id, r.error_code) for r in deleted] == [("g", 0), ("x", ErrorCode.GROUP_ID_NOT_FOUND)]
 
 
 def test_transactional_records_without_a_producer_hold_nobody_up(connection: BrokerSocket) -> None:

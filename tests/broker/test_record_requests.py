@@ -54,14 +54,14 @@ def test_a_fetch_with_a_leader_epoch(epoch: int, code: int) -> None:
 
 
 def test_what_a_refused_partition_holds() -> None:
-    """Nothing but -1, and no records where they are there but cannot be read by the client."""
+    """Nothing but -1, and no records where they are there but cannot be read by the client (Fetch 3 has no transactions)."""
 
     async def story() -> None:
         async with broker() as connect:
             client = await connect()
             await create(client, "t", compression_type="zstd")
             await append(client, batch(b"a"))
-            beyond, unreadable = await fetch(client, 11, 9), await fetch(client, 9)
+            beyond, unreadable = await fetch(client, 11, 9), await fetch(client, 3)
             for data in (beyond, unreadable):
                 assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (-1, -1, -1)
             assert (beyond.error_code, beyond.records, beyond.aborted_transactions) == (1, b"", None)

@@ -49,7 +49,7 @@ def test_a_log_waits_until_its_partition_is_announced() -> None:
     with_records(fs).close()
     topics = opened(fs)
     assert not topics.by_name
-    assert topics.was_clean
+    assert topics._store.was_clean
     topics.save_high_watermarks()  # before the controller has sent anything
     topics.announce("t", 3, ID, {})
     partition = topics.partition("t", 1)
@@ -66,7 +66,7 @@ def test_a_checkpoint_keeps_what_was_not_announced() -> None:
     topics.save_high_watermarks()
     assert fs.read_file("replication-offset-checkpoint") == b"0\n2\nother 0 0\nt 1 2\n"
     topics.close()
-    assert opened(fs).was_clean
+    assert opened(fs)._store.was_clean
 
 
 def test_a_replica_that_is_elsewhere_now_leaves_nothing() -> None:

@@ -23,6 +23,7 @@ from coterie.log.retention import delete_records
 from coterie.records.encoding import encode_batch
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest
 from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from coterie.wire.messages.offset_commit import (
@@ -238,6 +239,44 @@ def test_metadata_of_a_topic_that_another_request_is_creating(coterie_broker: Lo
     finish(creating)
     assert len(socket.request(request).topics[0].partitions) == 2
     socket.close()
+
+
+@pytest.mark.parametrize(("first", "second"), [("a.b", "a_b"), ("a_b", "a.b"), ("a.b_c", "a_b.c")])
+def test_topics_whose_names_differ_in_dots_and_underscores_alone_collide(
+    coterie_broker: LocalBroker, first: str, second: str
+) -> None:
+    """Kafka's Topic.hasCollision: they would have the same metrics. The name is looked at before anything else."""
+    socket = BrokerSocket(coterie_broker.host, coterie_broker.port)
+
+    def created(name: str, partitions: int = 1, *, validate_only: bool = False) -> tuple[int, str | None]:
+        request = CreateTopicsRequest([CreatableTopic(name, partitions, 1)], validate_only=validate_only)
+        (result,) = socket.request(request, highest=5).topics
+        return result.error_code, result.error_message
+
+    assert created(first) == (0, None)
+    refused = (ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{second}' collides with existing topic: {first}")
+    assert created(second) == created(second, validate_only=True) == created(second, -2) == refused
+    assert created(first)[0] == ErrorCode.TOPIC_ALREADY_EXISTS
+    assert created(f"{second}x") == created("a-b") == (0, None)
+    metadata = MetadataRequest([MetadataRequestTopic(name=second)], allow_auto_topic_creation=True)
+    assert socket.request(metadata).topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    socket.request(DeleteTopicsRequest(topic_names=[first]), highest=5)
+    assert created(second) == (0, None)
+    socket.close()
+
+
+def test_a_folder_with_names_that_collide_is_opened() -> None:
+    """Such as one of Kafka's, which compares a new name with those of topics that are there already alone."""
+    fs = MemoryFileSystem()
+    topics = Topics(fs, BrokerSettings())
+    topics.create("a.b", 1)
+    topics.create("a-b", 1)
+    topics.close()
+    fs.remove("topics.json")
+    fs.rename("a-b-0", "a_b-0")
+    topics = Topics(fs, BrokerSettings())
+    topics.load()
+    assert sorted(topics.by_name) == ["a.b", "a_b"]
 
 
 def test_partitions_that_are_being_added_get_the_settings_that_are_altered_meanwhile() -> None:

@@ -152,6 +152,14 @@ def test_a_port_in_use(folder: Path) -> None:
     )
 
 
+def test_more_brokers_than_ports(folder: Path) -> None:
+    end = coterie("cluster", "start", "--data", str(folder), "--port", "65534")
+    assert (end.exit_code, end.output) == (
+        1,
+        "Error: there is no port 65536, only up to 65535; choose a lower --port\n",
+    )
+
+
 def test_any_free_ports() -> None:
     assert len(set(free_ports([0, 0, 0, 0]))) == 4
 

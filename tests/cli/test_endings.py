@@ -161,7 +161,7 @@ def test_the_workers_end_with_their_command(number: signal.Signals, whole_group:
         os.killpg(process.pid, number)
     else:
         process.send_signal(number)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
     assert b"Traceback" not in errors
     with pytest.raises(ProcessLookupError):
@@ -178,7 +178,7 @@ def test_a_worker_that_is_killed_is_a_sentence() -> None:
     while len(children := _children(process.pid)) < 2:
         assert process.poll() is None
     os.kill(children[0], signal.SIGKILL)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 1
     assert b"Traceback" not in errors
     assert b"Error: a worker process was killed before it was done" in errors

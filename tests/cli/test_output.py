@@ -259,6 +259,6 @@ def test_an_ipv6_address_is_printed_in_brackets_and_reached() -> None:
 
 
 def test_a_local_broker_on_ipv6_gives_an_address_with_brackets() -> None:
-    broker = LocalBroker()
-    broker.host, broker.port = "::1", 9092
-    assert broker.bootstrap_servers == "[::1]:9092"
+    with LocalBroker() as broker:
+        broker.host, broker.port = "::1", 9092
+        assert broker.bootstrap_servers == "[::1]:9092"

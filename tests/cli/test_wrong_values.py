@@ -17,12 +17,14 @@ from tests.cli.test_every_command import Ended, ended
 
 WRONG = [
     ("consume orders --streams 2", "--streams goes with --zookeeper."),
+    ("consume orders --instance-id one", "--instance-id goes with --group."),
     ("consume orders --group g --zookeeper nowhere", "must be HOST:PORT[,HOST:PORT...][/PATH], not 'nowhere'."),
     ("groups migrate g --zookeeper :2181", "must be HOST:PORT[,HOST:PORT...][/PATH], not ':2181'."),
     ("topics list -b :9092", "must be HOST:PORT[,HOST:PORT...], not ':9092'."),
     ("groups list --state stabel", "There is no state 'stabel'; there are Unknown, PreparingRebalance,"),
     ("broker --memory --data x", "Give either --data or --memory"),
     ("broker --memory --set num.partitions", "--set takes KEY=VALUE, not 'num.partitions'."),
+    ("broker --memory --set =3", "--set takes KEY=VALUE, not '=3'."),
     ("broker --memory --http-name proxy", "--http-name goes with --http."),
     ("broker --memory --set num.partition=3", "did you mean num.partitions?"),
     ("broker --memory --set num.partitions=many", "num.partitions must be"),
@@ -36,6 +38,7 @@ WRONG = [
     ),
     ("produce orders --set acks", "--set takes KEY=VALUE, not 'acks'."),
     ("produce orders --set acks=7", "acks must be"),
+    ("produce orders --key-separator=", "--key-separator must not be empty; leave it out for records without keys."),
     ("produce orders --set linger.ms=soon", "linger.ms must be"),
     ("consume orders --set session.timeout=1", "did you mean session.timeout.ms?"),
     ("consume orders --group g --set session.timeout.ms=10", "heartbeat.interval.ms (3000) must be lower than"),
@@ -51,7 +54,11 @@ WRONG = [
     ("fuzz --target nothing", "No target has nothing in its name; --list prints them."),
     ("lab fuzz --seeds 1 --results {config}", "has no results of lab fuzz; name another file."),
     ("pipeline table orders --group g --out x --master foo", "must be local[*], yarn, spark://HOST:PORT,"),
+    ("lab study --real --seeds 3", "--real measures points of its own: it goes with --out alone."),
+    ("lab study --out x --spark local[*] --processes 2", "--processes is of this machine's cores; leave it out with"),
     ("lab fuzz --spark foo", "must be local[*], yarn, spark://HOST:PORT,"),
+    ("conformance --part cli --kafka 4.3.0 --strikes 2", "--strikes goes with --part cluster."),
+    ("conformance --replay {config}", "--replay goes with --part everything alone."),
 ]
 READS_A_HISTORY = [
     "pipeline as-of crew",
@@ -127,6 +134,9 @@ NO_TOPIC = "Error: UNKNOWN_TOPIC_OR_PARTITION: topic none: this broker has no su
     [
         *((f"groups {command} none", NO_GROUP) for command in ("describe", "why", "watch", "lint", "delete")),
         ("topics describe none", NO_TOPIC),
+        ("topics delete none", NO_TOPIC),
+        ("topics grow none --partitions 3", NO_TOPIC),
+        ("topics create ..", "Error: INVALID_TOPIC_EXCEPTION: '..' is not a topic name: .+, other than '.' and '..'"),
         ("topics elect none", NO_TOPIC),
         ("groups reset crew --to earliest --topic none --topic orders", NO_TOPIC),
         ("groups reset crew --to earliest", "Error: crew has no committed offsets; name the topics with --topic"),

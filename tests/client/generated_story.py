@@ -19,8 +19,8 @@ NOTED_LINES = 60
 
 
 class GeneratedStory:
-    """``refusals``: requests that may be refused, with the error; ``lost``: those that may stay without a response; ``lines``:
-    what happened, whose end an error carries."""
+    """``refusals``: APIs whose requests are refused, each with an error code; ``lost``: APIs whose responses are lost;
+    ``lines``: the calls and disturbances so far, of which an error has the last ones as a note."""
 
     broker_settings: ClassVar[Mapping[str, str]] = {}
     cancelled_share: ClassVar[float]

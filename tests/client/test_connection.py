@@ -55,7 +55,7 @@ def test_a_task_that_is_cancelled_as_its_answer_arrives_stays_cancelled() -> Non
 def test_an_answer_is_awaited_no_longer_than_asked() -> None:
     async def story() -> None:
         _, task = asking(0.01)
-        with pytest.raises(KafkaError, match="no answer within"):
+        with pytest.raises(KafkaError, match="no response within"):
             await task
 
     asyncio.run(story())
@@ -69,7 +69,7 @@ def test_the_request_that_is_overdue_first_ends_the_connection_for_all() -> None
         heartbeat = HeartbeatRequest("g")
         sooner = asyncio.create_task(connection.request_version(heartbeat, HeartbeatResponse, 0, 0.01))
         later = asyncio.create_task(connection.request_version(heartbeat, HeartbeatResponse, 0, 20))
-        with pytest.raises(KafkaError, match=r"REQUEST_TIMED_OUT.*no answer within 0\.01 s"):
+        with pytest.raises(KafkaError, match=r"REQUEST_TIMED_OUT.*no response within 0\.01 s"):
             await sooner
         for other in (first, later):
             with pytest.raises(KafkaError, match=r"NETWORK_EXCEPTION.*another request"):
@@ -85,7 +85,7 @@ def test_what_is_answered_is_never_overdue() -> None:
         waiting = asyncio.create_task(connection.request_version(HeartbeatRequest("g"), HeartbeatResponse, 0, 0.03))
         await asyncio.sleep(0)
         connection.data_received(ANSWER)
-        with pytest.raises(KafkaError, match=r"no answer within 0\.03 s"):
+        with pytest.raises(KafkaError, match=r"no response within 0\.03 s"):
             await waiting
         assert (await answered).error_code == 0
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from coterie.client.partitioner import murmur2, partition_for_key
 from coterie.client.types import TopicPartition
 from coterie.consuming.position import Position
+from coterie.records import compiled
 from coterie.records.batch import BatchError, stamp
 from coterie.records.encoding import encode_batch
 from coterie.wire.messages.fetch import PartitionData
@@ -41,6 +42,7 @@ def murmur2_by_words(data: bytes) -> int:
 @given(st.binary(max_size=70))
 def test_murmur2_is_that_of_words_and_tail_bytes(data: bytes) -> None:
     assert murmur2(data) == murmur2_by_words(data)
+    assert not compiled.ENCODING_COMPILED or compiled.murmur2(data) == murmur2(data)
 
 
 @given(st.binary(max_size=20), st.integers(1, 5000))

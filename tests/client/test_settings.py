@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,6 +82,10 @@ def test_settings_that_kafka_lacks_are_few() -> None:
     ("given", "sentence"),
     [
         ({"session.timeout": 1}, "there is no client setting session.timeout; did you mean session.timeout.ms?"),
+        (
+            {"client_id": "a", "client.id": "b"},
+            "client.id is given twice, with dots and with underscores",
+        ),
         ({"session_timeout_ms": "45s"}, "session.timeout.ms must be a whole number of 32 bits, not '45s'"),
         ({"session.timeout.ms": 45_000.5}, "session.timeout.ms must be a whole number of 32 bits, not 45000.5"),
         ({"max.poll.records": 0}, "max.poll.records must be at least 1, not 0"),
@@ -101,6 +106,12 @@ def test_a_mistake_is_refused_with_a_sentence(given: dict[str, object], sentence
     with pytest.raises(ConfigError) as error:
         client_settings(given)
     assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize("given", [None, "localhost:9092", [("client.id", "a")]])
+def test_settings_that_are_no_mapping_are_refused(given: Any) -> None:
+    with pytest.raises(ConfigError, match="settings must be a mapping from names to values, not "):
+        client_settings(given)
 
 
 def test_values_are_taken_in_their_python_forms() -> None:

@@ -42,7 +42,7 @@ class OldDefect:
     questions: int = 500
 
 
-def _after(api_key: int, change: Change) -> dict[int, Handler]:
+def after(api_key: int, change: Change) -> dict[int, Handler]:
     """The broker's own answer, changed."""
 
     def handle(broker: Broker, request: Any, call: Call) -> Any:
@@ -121,7 +121,7 @@ def _of_configs(change: Callable[[Any], None]) -> dict[int, Handler]:
             for config in result.configs:
                 change(config)
 
-    return _after(32, every)
+    return after(32, every)
 
 
 def _read_only(config: Any) -> None:
@@ -159,24 +159,24 @@ def _not_advertised(api: str) -> dict[int, Handler]:
     def without(_: Any, answer: Any) -> None:
         answer.api_keys = [a for a in answer.api_keys if a.api_key != key]
 
-    return _after(18, without)
+    return after(18, without)
 
 
 OLD_DEFECTS = (
     OldDefect(
         "1: a producer id that was sent is answered with the next epoch", {22: _epoch_bumped}, ("InitProducerId",)
     ),
-    OldDefect("2: offsets of a transaction are not checked against it", _after(28, _unchecked), ("TxnOffsetCommit",)),
-    OldDefect("3: a topic's setting is refused", _after(19, _setting_refused), ("settings",), 4000),
+    OldDefect("2: offsets of a transaction are not checked against it", after(28, _unchecked), ("TxnOffsetCommit",)),
+    OldDefect("3: a topic's setting is refused", after(19, _setting_refused), ("settings",), 4000),
     OldDefect("4: a fetch with a session id is refused, whatever its epoch", {1: _session_refused}, ("Fetch",), 1000),
     OldDefect("6: a subscription cut short counts as one of every topic", {47: _subscribed_to_all}, ("none",), 1500),
-    OldDefect("7: a topic's operations are not named", _after(3, _topic_operations), ("Metadata",)),
-    OldDefect("7: the cluster's operations are not named", _after(60, _cluster_operations), ("DescribeCluster",)),
-    OldDefect("7: a group's operations are not named", _after(15, _group_operations), ("DescribeGroups",)),
+    OldDefect("7: a topic's operations are not named", after(3, _topic_operations), ("Metadata",)),
+    OldDefect("7: the cluster's operations are not named", after(60, _cluster_operations), ("DescribeCluster",)),
+    OldDefect("7: a group's operations are not named", after(15, _group_operations), ("DescribeGroups",)),
     OldDefect("8: every setting is read-only", _of_configs(_read_only), ("DescribeConfigs",)),
     OldDefect("8: every setting is a string", _of_configs(_strings), ("DescribeConfigs",)),
-    OldDefect("8: no keys mean no settings", _after(32, _no_keys), ("DescribeConfigs",)),
-    OldDefect("9: a refused batch does not name its records", _after(0, _no_record_errors), ("none",), 1500),
+    OldDefect("8: no keys mean no settings", after(32, _no_keys), ("DescribeConfigs",)),
+    OldDefect("9: a refused batch does not name its records", after(0, _no_record_errors), ("none",), 1500),
     OldDefect("10: records of format 0 get a time", {0: _stamped}, ("Produce",), 1500),
     OldDefect("12: an API is not served", _not_advertised("DescribeLogDirs"), ("ApiVersions",)),
 )

@@ -17,6 +17,7 @@ SETTING = {"resources": [{"configs": [{"name": "segment.bytes", "value": "1024"}
 PATTERN = {"resources": [{"resource_type": 16, "configs": [{"name": "match", "value": ""}]}]}
 REFUSED = {"responses": [{"error_code": "INVALID_CONFIG"}]}
 TAKEN = {"responses": [{"error_code": "NONE"}]}
+MIXED = {"group_id": "$c1", "protocol_type": "consumer"}
 EMPTY, JOINED = {"group_id": "$g", "protocol_type": ""}, {"group_id": "$g", "protocol_type": "consumer"}
 UNKNOWN, FENCED = {"error_code": "UNKNOWN_MEMBER_ID"}, {"error_code": "PRODUCER_FENCED"}
 ABORTED = [
@@ -80,6 +81,31 @@ CREDENTIALS = [
     {"results": [{"user": "$s", "credential_infos": [{"mechanism": m, "iterations": 4096 * m} for m in order]}]}
     for order in ((1, 2), (2, 1))
 ]
+EMPTIED, STILL_THERE, FORGOTTEN = (
+    {"groups": [{"group_id": "$g", "error_code": error, "group_state": state}]}
+    for error, state in (("NONE", "Empty"), ("NONE", "Stable"), ("GROUP_ID_NOT_FOUND", ""))
+)
+BY_IDS, BY_NAME = (
+    [
+        {
+            "groups": [
+                {
+                    "group_id": "$c",
+                    "group_state": "Stable",
+                    "members": [
+                        {
+                            "member_id": member,
+                            "assignment": {"topic_partitions": [{"topic_name": "$t", "partitions": [partition]}]},
+                        }
+                        for member, partition in zip(members, partitions, strict=True)
+                    ],
+                }
+            ]
+        }
+        for partitions in ([0, 1], [1, 0])
+    ]
+    for members in (("member@joingroup0.0", "member@joingroup0.1"), ("~$m", "member@joingroup0.0"))
+)
 TWO = [{"name": "$t"}, {"name": "$u"}]
 
 
@@ -124,9 +150,9 @@ CASES: dict[str, tuple[str, tuple[str, str], Any, Any, Any, tuple[int, ...], str
     "a pending id that we dropped": ("JoinGroup", ("", ""), {}, UNKNOWN, FINE, (3, 9, 1), ""),
     "an aborted transaction ahead": ("Fetch", ("", ""), {"max_bytes": 10}, *ABORTED, (4, 3, 0), "aborted ahead"),
     "one that is left out": ("Fetch", ("", ""), {"max_bytes": 10_000}, *ABORTED, (4, 3, 0), ""),
-    "zstd for an old client": ("Fetch", ("", ""), {}, *UNCOMPRESSED, (4, 3, 0), "4 zstd for old clients"),
-    "zstd that Kafka 3.9 refuses too": ("Fetch", ("", ""), {}, *UNCOMPRESSED, (3, 9, 1), ""),
-    "zstd that we send": ("Fetch", ("", ""), {}, *UNCOMPRESSED[::-1], (4, 3, 0), ""),
+    "zstd for an old client": ("Fetch", ("", ""), {}, *UNCOMPRESSED[::-1], (3, 9, 1), "zstd for old clients"),
+    "zstd that Kafka 4 refuses": ("Fetch", ("", ""), {}, *UNCOMPRESSED[::-1], (4, 3, 0), ""),
+    "zstd that we refuse": ("Fetch", ("", ""), {}, *UNCOMPRESSED, (3, 9, 1), ""),
     "credentials in the order of a map": (
         "DescribeUserScramCredentials",
         ("", ""),
@@ -227,6 +253,22 @@ CASES: dict[str, tuple[str, tuple[str, str], Any, Any, Any, tuple[int, ...], str
         "times below none",
     ),
     "an old Fetch of nothing": ("Fetch", ("", ""), {}, NOTHING, "connection closed", (3, 9, 1), ""),
+    "a group that Kafka forgot": ("ConsumerGroupDescribe", ("", ""), {}, EMPTIED, FORGOTTEN, (4, 3, 0), "forgotten"),
+    "a group that we forgot": ("ConsumerGroupDescribe", ("", ""), {}, FORGOTTEN, EMPTIED, (4, 3, 0), ""),
+    "a list without it": ("ListGroups", ("", ""), {}, {"groups": [MIXED]}, {"groups": []}, (4, 3, 0), "forgotten"),
+    "a list without another": ("ListGroups", ("", ""), {}, {"groups": [JOINED]}, {"groups": []}, (4, 3, 0), ""),
+    "a group with members forgotten": ("ConsumerGroupDescribe", ("", ""), {}, STILL_THERE, FORGOTTEN, (4, 3, 0), ""),
+    "partitions by ids": ("ConsumerGroupDescribe", ("", ""), {}, *BY_IDS, (4, 3, 0), "ids"),
+    "partitions of a member alone": ("ConsumerGroupDescribe", ("", ""), {}, *BY_NAME, (4, 3, 0), ""),
+    "a page behind the largest partition": (
+        "DescribeTopicPartitions",
+        ("", ""),
+        {},
+        {"topics": TWO, "next_cursor": {"topic_name": "$u", "partition_index": 1}},
+        {"topics": [], "next_cursor": {"topic_name": "$t", "partition_index": -2147483646}},
+        (4, 3, 0),
+        "cursor overflow",
+    ),
     "an order that matters": ("Fetch", ("", ""), {}, {"responses": TWO}, {"responses": TWO[::-1]}, (4, 3, 0), ""),
     "an epoch of a topic of Kafka's": (
         "Metadata",

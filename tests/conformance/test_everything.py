@@ -15,16 +15,19 @@ from coterie.broker.handlers import HANDLERS
 from coterie.broker.services import Handler
 from coterie.broker.settings import BrokerSettings
 from coterie.conformance.differential import SETTINGS
+from coterie.conformance.everything.beside import stories_beside
 from coterie.conformance.everything.comparison import Comparison, Explained, codes_in, keeps_state
 from coterie.conformance.everything.judge import Bench, JudgeResult
 from coterie.conformance.everything.moves import random_story
-from coterie.conformance.everything.question import API_BY_NAME, Question, Story, message_of
+from coterie.conformance.everything.question import API_BY_NAME, Question, Story, message_of, values_in
 from coterie.conformance.everything.report import figures
 from coterie.conformance.everything.run import Wanted, ask_everything
 from coterie.conformance.everything.side import StorySide
 from coterie.conformance.everything.systematic import systematic
+from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import encode_request
-from tests.conformance.old_defects import OLD_DEFECTS, OldDefect
+from coterie.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from tests.conformance.old_defects import OLD_DEFECTS, OldDefect, after
 
 VERSION = (4, 3, 0)
 
@@ -51,6 +54,31 @@ def test_equal_brokers_agree() -> None:
 def test_an_old_defect_is_found(defect: OldDefect) -> None:
     wanted = Wanted(defect.questions, seed=1, apis=defect.apis, first_only=True)
     verdict = asyncio.run(_judge(wanted, defect.handlers))
+    assert verdict.kinds, f"{verdict.asked} questions did not find it"
+
+
+def _first_of_topic(_: Any, answer: Any) -> None:
+    """Every partition of a topic has the first one's error."""
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            partition.error_code = topic.partitions[0].error_code
+
+
+def _no_fence(_: Any, answer: Any) -> None:
+    if answer.error_code == ErrorCode.FENCED_INSTANCE_ID:
+        answer.error_code = ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize(
+    ("wanted", "changed"),
+    [
+        (Wanted(1000, seed=1, apis=("OffsetCommit",), first_only=True), after(8, _first_of_topic)),
+        (Wanted(3000, seed=1, apis=("none",), first_only=True), after(12, _no_fence)),
+    ],
+    ids=["an element answers for another", "a member that came back"],
+)
+def test_a_defect_that_many_elements_or_a_long_life_show_is_found(wanted: Wanted, changed: dict[int, Handler]) -> None:
+    verdict = asyncio.run(_judge(wanted, changed))
     assert verdict.kinds, f"{verdict.asked} questions did not find it"
 
 
@@ -82,6 +110,54 @@ def test_the_report_counts_what_was_asked() -> None:
     assert report["questions"] == verdict.asked == sum(c["questions"] for c in report["coverage"].values())
     assert "order" in report["unused_rows"]
     assert report["not_asked"]["UnregisterBroker, one"] == "the broker itself"
+
+
+def test_the_report_names_what_was_always_refused_and_what_never_varied() -> None:
+    verdict = JudgeResult("4.3.0")
+    beats = [Question("q", "Heartbeat", 4, {"group_id": "$g", "generation_id": n, "member_id": "m"}) for n in (1, 2)]
+    covered = [("Heartbeat", 3, "", "right"), ("Heartbeat", 4, "", "right"), ("UnregisterBroker", 0, "", "right")]
+    verdict.add(Comparison(Story("s"), covered=covered, accepted=beats))
+    report = figures(verdict)["coverage"]
+    assert report["Heartbeat"]["refused"] == [3]
+    assert report["Heartbeat"]["one_value"] == ["group_id", "member_id", "group_instance_id"]
+    assert (report["UnregisterBroker"]["refused"], report["UnregisterBroker"]["one_value"]) == ([0], [])
+
+
+def test_what_only_one_side_refused_was_not_accepted() -> None:
+    refusing = asyncio.run(_judge(Wanted(60, seed=1, apis=("UpdateFeatures",)), after(57, _refused)))
+    assert "UpdateFeatures" not in refusing.accepted
+    assert "UpdateFeatures" in asyncio.run(_judge(Wanted(60, seed=1, apis=("UpdateFeatures",)), {})).accepted
+
+
+def _refused(_: Any, answer: Any) -> None:
+    answer.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_values_are_named_by_their_path() -> None:
+    body = {"a": [{"b": 1}, {"b": {"@": "hex", "of": "00"}}], "c": [], "d": {"e": None}, "f": ["x", "y"]}
+    expected = [
+        ("a.b", "1"),
+        ("a.b", "{'@': 'hex', 'of': '00'}"),
+        ("c", "[]"),
+        ("d.e", "None"),
+        ("f", "'x'"),
+        ("f", "'y'"),
+    ]
+    assert list(values_in(body)) == expected
+
+
+def test_each_other_element_has_another_name() -> None:
+    served = {name: api.advertised for name, api in API_BY_NAME.items()}
+    bodies = {(q.api, *q.covers): q.body for story in stories_beside(served) for q in story.questions if q.covers[0]}
+    partitions = bodies["Produce", "topic_data.partition_data.records", "crc, beside"]["topic_data"][0][
+        "partition_data"
+    ]
+    assert [partition["index"] for partition in partitions] == [0, 1]
+    assert partitions[1]["records"]["batches"][0]["damage"] == "crc"
+    assert ("Produce", "topic_data.partition_data.index", "zero, beside") not in bodies  # the same partition twice
+    groups = bodies["DescribeGroups", "groups", "unknown, beside"]["groups"]
+    assert groups == ["$g", "$nogroup"]
+    assert len({api for api, *_ in bodies}) == 42
 
 
 def test_the_report_shows_what_each_row_explained() -> None:
@@ -141,6 +217,15 @@ async def _refusals(stories: list[Story]) -> dict[str, set[str]]:
     finally:
         await broker.stop()
     return refusals
+
+
+def test_the_member_that_joined_is_named_and_not_the_last_of_all() -> None:
+    """A leader's answer lists its members in an order of the broker's own, and a story goes on with its own id."""
+    side = StorySide("coterie", ("127.0.0.1", 9), "e-", base_ms=0)
+    members = [JoinGroupResponseMember(member_id=member, metadata=b"") for member in ("b", "a")]
+    response = JoinGroupResponse(member_id="b", leader="b", members=members)
+    side._learn(Question("join", "JoinGroup", 1, {}), response, 1, set())
+    assert side.resolve(JoinGroupResponse.fields[0].kind, {"@": "id", "of": "member@join"}) == "b"
 
 
 def test_every_field_of_a_generated_question_can_be_sent() -> None:

@@ -111,7 +111,9 @@ def test_an_unacknowledged_produce_that_was_refused_is_asked_again() -> None:
     assert (asyncio.run(_differences_of_produce(handle, 0, agree_s=2.0)), refused) == ([], [1])
 
 
-@pytest.mark.parametrize(("code", "waited_for"), [(ErrorCode.INVALID_RECORD, True), (ErrorCode.NOT_COORDINATOR, False)])
+@pytest.mark.parametrize(
+    ("code", "waited_for"), [(ErrorCode.INVALID_RECORD, True), (ErrorCode.MESSAGE_TOO_LARGE, False)]
+)
 def test_a_setting_that_comes_late_is_waited_for_longer(code: ErrorCode, waited_for: bool) -> None:
     """Kafka 2.6 reads changes of settings from ZooKeeper, one after the other: seconds, on a machine with other work."""
     until_s: list[float] = []

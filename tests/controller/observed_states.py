@@ -34,6 +34,7 @@ class ObservedReplicas:
         self.transitions: list[tuple[Replica, Transition]] = []
         self.live: set[int] = set()
         self._deleted: set[str] = set()  # topics
+        self._lost: set[Replica] = set()  # in a log directory that has failed
 
     def line(self, line: str) -> None:
         if not line.startswith((" ", "#")):
@@ -87,6 +88,7 @@ class ObservedReplicas:
 
     def _take_office(self) -> None:
         """A new controller reads the replicas; it has no states of before."""
+        self._lost = set()
         for replica in [replica for replica, state in self.states.items() if state != NEW]:
             offline = INELIGIBLE if self._is_deleted(replica) else OFFLINE
             self.states[replica] = ONLINE if replica[1] in self.live else offline
@@ -100,17 +102,28 @@ class ObservedReplicas:
                 self.live |= brokers
             case "kill" | "bounce":
                 self.live -= brokers
+                self._lost = {replica for replica in self._lost if replica[1] not in brokers}
                 self._fail([replica for replica in self.states if replica[1] in brokers])
                 self.live |= brokers if words[0] == "bounce" else set()
+            case "roles" if "former" not in words:
+                self._respond(brokers, dict(word.split("=") for word in words[2:]))
             case "topic":
                 self._add(words[1], words[2:])
             case "delete":
                 topic = words[1]
                 self._deleted |= {topic} if self._of_topic(topic) else set()
-                self._fail([replica for replica in self._of_topic(topic) if replica[1] not in self.live])
+                self._fail([r for r in self._of_topic(topic) if r[1] not in self.live or r in self._lost])
             case "answer" if "kept" not in words:
                 stopped = [r for r, state in self.states.items() if r[1] in brokers and state == STARTED]
                 self._move(stopped, SUCCESSFUL if len(words) == 2 else INELIGIBLE)
+
+    def _respond(self, brokers: set[int], errors: dict[str, str]) -> None:
+        """To LeaderAndIsr; ``errors`` of partitions."""
+        replicas = [replica for replica in self.states if replica[1] in brokers]
+        lost = [replica for replica in replicas if errors.get(replica[0]) == "KAFKA_STORAGE_ERROR"]
+        self._lost -= {replica for replica in replicas if replica[0] not in errors}
+        self._fail([replica for replica in lost if replica not in self._lost])
+        self._lost.update(lost)
 
     def _add(self, topic: str, words: list[str]) -> None:
         known = {replica[0] for replica in self._of_topic(topic)}
@@ -120,7 +133,7 @@ class ObservedReplicas:
                 self._move([(f"{topic}-{number}", int(r)) for r in replicas.split(",")], NEW)
 
     def _fail(self, replicas: list[Replica]) -> None:
-        """Their brokers are down."""
+        """Their brokers, or the log directories, are down."""
         for replica in replicas:
             if self.states[replica] in (NEW, ONLINE):
                 self._move([replica], OFFLINE)

@@ -23,6 +23,7 @@ class Reader:
         self.machine = ConfigChanges(self.world.now_ms)
         self.session = self.server.connect(FOREVER_MS, lambda _: self.machine.changed())
         self.loses: type[ZooKeeperError] | None = None
+        self.clock_offset_ms = 0  # of the broker's clock from ZooKeeper's
 
     def alter(self, kind: str, name: str, **settings: str) -> None:
         self.apply(Write(nodes.config(kind, name), nodes.settings(settings)))
@@ -40,7 +41,7 @@ class Reader:
         """What the broker is to apply now."""
         self.world.run_until(self.world.now_ms + 10)
         changes: list[SettingsChanged] = []
-        while (effect := self.machine.next(self.world.now_ms)) is not None:
+        while (effect := self.machine.next(self.world.now_ms + self.clock_offset_ms)) is not None:
             if isinstance(effect, SettingsChanged):
                 changes.append(effect)
                 self.machine.answer()
@@ -123,6 +124,15 @@ def test_a_request_survives_a_lost_connection_and_a_lost_session() -> None:
         reader.loses = loses
         reader.machine.connected()
         assert reader.seen() == [_topic("t")]
+
+
+def test_a_clock_that_is_ahead_deletes_nothing_that_is_new() -> None:
+    """Others may not have read it. With ZooKeeper's time of the node it was gone at once."""
+    reader = Reader()
+    reader.clock_offset_ms = 5 * 3_600_000
+    reader.alter("topics", "t", a="1")
+    assert reader.seen() == [_topic("t", a="1")]
+    assert reader.apply(List(nodes.CONFIG_CHANGES)) == ["config_change_0000000000"]
 
 
 def test_old_notifications_are_deleted() -> None:  # KAFKA: purgeObsoleteNotifications

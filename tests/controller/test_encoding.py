@@ -46,17 +46,15 @@ def test_leader_and_isr() -> None:
 
 
 def test_update_metadata() -> None:
-    message, _, version = encoding.message_of(UpdateMetadata(3, 40, 1, 7, REGISTRATIONS, STATES))
+    offline = {("a", 0): (3,), ("b", 1): (2, 4)}
+    message, _, version = encoding.message_of(UpdateMetadata(3, 40, 1, 7, REGISTRATIONS, STATES, offline))
     received = sent(message, version)
     assert isinstance(received, UpdateMetadataRequest)
     assert (received.controller_id, received.controller_epoch, received.broker_epoch) == (1, 7, 40)
     without_reassignment = {p: replace(s, adding_replicas=(), removing_replicas=()) for p, s in STATES.items()}
     assert encoding.partition_states(received) == without_reassignment
     assert encoding.live_brokers(received) == {b: registration_of(text) for b, text in REGISTRATIONS.items()}
-    offline = {
-        (t.topic_name, p.partition_index): p.offline_replicas for t in received.topic_states for p in t.partition_states
-    }
-    assert offline == {("a", 0): [3], ("b", 0): [], ("b", 1): [4]}
+    assert encoding.offline_replicas(received) == offline
 
 
 def test_stop_replica() -> None:

@@ -17,18 +17,25 @@ from tests.controller.observed_states import NONEXISTENT, PREVIOUS, ObservedRepl
 
 REPLICA: Replica = ("t-0", 2)
 START = ("broker 1 2 3", "controller 1")
+LOST = "roles 2 t-0=KAFKA_STORAGE_ERROR"
 ONLINE_STEPS = (*START, "topic t 0=2,3")
 # what brings the replica into each state
 STEPS: dict[str, list[tuple[str, ...]]] = {
     "NonexistentReplica": [START],
     "NewReplica": [("broker 1 3", "controller 1", "topic t 0=2")],
     "OnlineReplica": [ONLINE_STEPS],
-    "OfflineReplica": [(*ONLINE_STEPS, "kill 2"), (*ONLINE_STEPS, "isr t-0 3", "shutdown 2")],
+    "OfflineReplica": [
+        (*ONLINE_STEPS, "kill 2"),
+        (*ONLINE_STEPS, "isr t-0 3", "shutdown 2"),
+        (*ONLINE_STEPS, LOST),
+    ],
     "ReplicaDeletionStarted": [(*ONLINE_STEPS, "delete t")],
     "ReplicaDeletionSuccessful": [(*ONLINE_STEPS, "delete t", "answer 2")],
     "ReplicaDeletionIneligible": [
         (*ONLINE_STEPS, "delete t", "answer 2 KAFKA_STORAGE_ERROR"),
         (*ONLINE_STEPS, "kill 2", "delete t"),
+        (*ONLINE_STEPS, LOST, "delete t"),
+        (*ONLINE_STEPS, "delete t", LOST),
     ],
 }
 STIMULI = (
@@ -50,6 +57,9 @@ STIMULI = (
     "cancel t-0",
     "isr t-0 1,2,3",
     "isr t-0 3",
+    "roles 2",
+    LOST,
+    "log-dir-event 2",
 )
 NAMES = re.findall(
     r"\w+",

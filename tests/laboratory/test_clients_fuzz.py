@@ -34,6 +34,17 @@ def test_a_seed_that_once_failed() -> None:
     run_clients_seed(4204, minutes=0.5)
 
 
+@pytest.mark.parametrize("seed", [203_869, 206_647])
+def test_a_power_cut_leaves_no_gap(seed: int) -> None:
+    """An fsync failed and the power was cut: batches behind the hole stayed in the log."""
+    run_clients_seed(seed, minutes=0.5)
+
+
+def test_a_group_is_at_rest_with_all_its_consumers() -> None:
+    """A member whose process had ended was still one of the stable group, and the new one of that consumer was not yet."""
+    run_clients_seed(301_837, minutes=0.5)
+
+
 def test_a_process_that_ends_while_a_checker_looks() -> None:
     """The look at a group wrote what was decided: the laboratory ended with ProcessEnded."""
     run_clients_seed(203_711, minutes=0.5)

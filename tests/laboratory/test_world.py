@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coterie.laboratory.earliest_timer import EarliestTimer
 from coterie.laboratory.world import REST_MS, WHOLE_EVERY, World
 
 MOST_MS = 60_000
@@ -33,3 +34,22 @@ def test_a_story_without_rest_goes_through_the_whole_time() -> None:
 
 def test_every_eighth_seed_goes_through_the_whole_time() -> None:
     assert [waited_ms(seed, rests_from_ms=0) == MOST_MS for seed in range(2 * WHOLE_EVERY)].count(True) == 2
+
+
+def test_the_earliest_time_of_a_life_counts() -> None:
+    world = World(1)
+    start_ms, fired = world.now_ms, list[int]()
+    timer = EarliestTimer(world, lambda: fired.append(world.now_ms - start_ms))
+    timer.set(start_ms + 50)
+    timer.set(start_ms + 90)  # the earlier one stays
+    timer.set(start_ms + 20)
+    world.run_until(start_ms + 100)
+    assert fired == [20], "what was set before is no longer due"
+    timer.set(start_ms + 120)
+    timer.forget()
+    timer.set(start_ms + 150)
+    world.run_until(start_ms + 200)
+    assert fired == [20, 150], "a time of the former life"
+    timer.set(start_ms)
+    world.run_until(start_ms + 200)
+    assert fired == [20, 150, 200], "a time that is over"

@@ -112,6 +112,9 @@ def test_each_bit_of_a_leader_epoch_is_put_right(number: int, orderly: bool) -> 
         (None, [3, 3, 3, 5, 5], {4: 2**30 + 3}, {}),
         (None, [3, 3, 3, 5, 5], {4: -3}, {4: 5}),
         ([5], [5], {0: 7}, {0: 5}),
+        ([5], [2, 3, 5], {}, {}),  # what was before the log's start is in its first segment, and not in the file
+        ([5, 6], [2, 2, 5, 6], {1: 7}, {1: 2}),
+        ([5, 6], [5, 5, 5, 6], {2: 3}, {2: 5}),
         ([], [0], {0: 7}, {0: 0}),
     ],
 )

@@ -16,8 +16,9 @@ from pyspark.sql.types import StructType
 from coterie.client import Admin, Consumer, KafkaError
 from coterie.client.offsets import list_offsets
 from coterie.client.settings import client_settings
+from coterie.pipeline.option_types import OptionError
 from coterie.pipeline.options import sink_options
-from coterie.pipeline.sink import SinkTarget, TaskId, WriteAborted, _cells, abort_write, write_rows, write_transaction
+from coterie.pipeline.sink import SinkTarget, TaskId, WriteAborted, abort_write, write_rows, write_transaction
 from coterie.pipeline.sink import target as sink_target
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
@@ -146,20 +147,50 @@ def test_a_batch_that_the_broker_refuses_fails_the_write(coterie_broker: LocalBr
     assert failed.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-HEADERS = pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())]))
+def test_rows_are_sent_while_spark_makes_the_next_ones(coterie_broker: LocalBroker) -> None:
+    """Which may take longer than delivery.timeout.ms."""
+    coterie_broker.create_topic("out", 1)
+    to = SinkTarget(
+        {"bootstrap.servers": coterie_broker.bootstrap_servers}, "out", ("value",), exactly_once=False, write_id="w"
+    )
+
+    def batches() -> Iterator[Any]:
+        yield rows(b"one")
+        coterie_broker.until_asked("Produce", 1)
+        yield rows(b"two")
+
+    assert asyncio.run(write_rows(to, batches())).records == 2
 
 
-@pytest.mark.parametrize("kind", [pyarrow.string(), pyarrow.large_string(), pyarrow.binary(), pyarrow.large_binary()])
-def test_the_cells_of_a_key(kind: Any) -> None:
-    column = pyarrow.array(["\u00e9".encode(), None, b""], pyarrow.binary()).cast(kind)
-    assert _cells("key", column) == ["\u00e9".encode(), None, b""]
-    assert _cells("value", column.slice(2)) == [b""]
+def test_rows_name_their_topics(coterie_broker: LocalBroker) -> None:
+    """Those of a topic stay in order."""
+    for topic in ("a", "b"):
+        coterie_broker.create_topic(topic, 1)
+    server = {"bootstrap.servers": coterie_broker.bootstrap_servers}
+    to = SinkTarget(server, None, ("value", "topic"), exactly_once=False, write_id="w")
+    batch = pyarrow.record_batch({"topic": ["b", "a", "b"], "value": [b"1", b"2", b"3"]})
+    assert asyncio.run(write_rows(to, iter([batch, rows(topic="a"), rows(b"4", topic="a")]))).records == 4
+
+    async def values(topic: str, count: int) -> list[bytes | None]:
+        async with Consumer(server | {"auto.offset.reset": "earliest"}) as consumer:
+            await consumer.assign([(topic, 0)])
+            records: list[Any] = []
+            while len(records) < count:
+                records += (await consumer.poll(1_000)).get((topic, 0), [])
+        return [record.value for record in records]
+
+    assert asyncio.run(values("a", 2)) == [b"2", b"4"]
+    assert asyncio.run(values("b", 2)) == [b"1", b"3"]
 
 
-def test_the_cells_of_headers() -> None:
-    given = [[{"key": "a", "value": b"1"}, {"key": "b", "value": None}], None, [], [{"key": "c", "value": b""}]]
-    wanted = [[("a", b"1"), ("b", None)], None, [], [("c", b"")]]
-    column = pyarrow.array(given, HEADERS)
-    assert _cells("headers", column) == wanted
-    assert _cells("headers", column.slice(1, 3)) == wanted[1:]
-    assert _cells("headers", column.slice(0, 0)) == []
+def test_a_row_without_a_topic(coterie_broker: LocalBroker) -> None:
+    to = SinkTarget(
+        {"bootstrap.servers": coterie_broker.bootstrap_servers},
+        None,
+        ("value", "topic"),
+        exactly_once=False,
+        write_id="w",
+    )
+    batch = pyarrow.record_batch({"topic": pyarrow.array(["a", None]), "value": [b"1", b"2"]})
+    with pytest.raises(OptionError, match="a row has no topic"):
+        asyncio.run(write_rows(to, iter([batch])))

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -63,3 +65,31 @@ def test_the_stream_may_not_be_there_yet() -> None:
     made: Any = CoterieStreamReader({}, None)
     made.stop()
     assert made.stopping
+
+
+# As PySpark's python_streaming_source_runner: the socket is closed by Spark, and the report of that goes to the same socket.
+RUNNER = """
+import sys
+from types import SimpleNamespace
+from coterie.pipeline.stream_reader import CoterieStreamReader
+sys.modules["__main__"].__spec__ = SimpleNamespace(name="pyspark.sql.streaming.python_streaming_source_runner")
+reader = CoterieStreamReader(dict(), None)
+try:
+    try:
+        raise EOFError
+    finally:
+        reader.stop()
+except BaseException:
+    raise {error}
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "printed"), [("BrokenPipeError(32, 'Broken pipe')", ""), ("KeyError('k')", "KeyError: 'k'")]
+)
+def test_a_stopped_query_prints_no_traceback_of_its_reader(error: str, printed: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", RUNNER.format(error=error)], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.strip().splitlines()[-1:] == ([printed] if printed else [])

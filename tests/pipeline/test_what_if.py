@@ -81,7 +81,9 @@ def test_a_history_is_a_trace_and_a_page(spark: Any, tmp_path: Path) -> None:
     [
         ([], "give a trace with --churn"),
         (["--history", "HISTORY"], "--history needs --group"),
+        (["--churn", "TRACE", "--group", "crew"], "--group goes with --history; a trace has one group"),
         (["--churn", "TRACE", "--set", "static"], "--set takes NAME=VALUE,VALUE"),
+        (["--churn", "TRACE", "--set", "members="], "--set members needs at least one value"),
         (["--churn", "BAD"], "line 1: time,add or remove,member is wanted"),
     ],
 )

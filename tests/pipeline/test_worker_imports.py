@@ -88,6 +88,16 @@ from pathlib import Path
 _, reader, ranges = pickle.loads((Path(sys.argv[1]) / "pickled").read_bytes())
 result = sum(batch.num_rows for one in ranges for batch in reader.read(one))
 """
+WRITE = (
+    TASK
+    + """
+import asyncio
+from coterie.pipeline.sink import SinkTarget, write_rows
+columns = ("key", "value", "topic", "partition", "headers")
+to = SinkTarget({"bootstrap.servers": sys.argv[2]}, None, columns, exactly_once=False, write_id="w")
+result = asyncio.run(write_rows(to, (batch for one in ranges for batch in reader.read(one)))).records
+"""
+)
 PRINT = "print(json.dumps([result, sorted(sys.modules)]))"
 TYPES: dict[str, object] = {
     "key": "binary",
@@ -121,6 +131,7 @@ def test_a_process_imports_what_it_uses(plan: str, coterie_broker: LocalBroker, 
         (SCHEMA, IN_NONE + ONLY_WHERE_IT_IS_PLANNED + NOT_WITH_THE_SCHEMA, COLUMNS),
         (plan, IN_NONE, 1),
         (TASK, IN_NONE + ONLY_WHERE_IT_IS_PLANNED, 3),
+        (WRITE, ["pandas", "pyarrow.compute"], 3),
     ):
         arguments = [str(tmp_path), coterie_broker.bootstrap_servers, schema]
         command = [sys.executable, "-c", code + PRINT, *arguments]

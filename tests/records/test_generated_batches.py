@@ -211,6 +211,17 @@ def test_columns_of_many_batches(sets: list[tuple[list[Item], int, int]], cut: i
         assert list(rows) == expected
 
 
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(item_lists)
+def test_both_encoders_write_the_same_bytes(given_items: list[Item]) -> None:
+    written = set()
+    for is_compiled in {False, compiled.ENCODING_COMPILED}:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(compiled, "ENCODING_COMPILED", is_compiled)
+            written.add(encode_batch(given_items))
+    assert len(written) == 1
+
+
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(item_lists, st.sampled_from((0, 1)), st.sampled_from(OLD_CODECS), st.integers(0, 2**40), st.booleans())
 def test_old_formats_there_and_back(

@@ -250,6 +250,23 @@ def test_a_write_of_an_earlier_epoch_changes_nothing() -> None:
     assert (made.state.isr, made.state.version) == ((1, 3), 9)
 
 
+@pytest.mark.parametrize(
+    "current", [None, state(epoch=6, isr=(1, 2, 3), version=9)], ids=["unknown", "in the next epoch"]
+)
+def test_a_replica_that_may_have_joined_is_waited_for(current: PartitionState | None) -> None:
+    """The write was done and its response lost, then the controller wrote: the repeated write is refused."""
+    made = leader(log_of([0] * 4), state(isr=(1, 2)))
+    made.fetch(fetch(2, 4), NOW)
+    write, late = write_of(made.fetch(fetch(3, 4), NOW)[1]), NOW + LAG_MS + 1
+    assert write.state.isr == (1, 2, 3)
+    made.isr_refused(write.state, current, NOW)
+    made.append("a", "a", late, acks_all=True)
+    made.fetch(fetch(2, 5), late)
+    assert made.high_watermark == 4
+    made.resumed(state(epoch=6, isr=(1, 2)), late)
+    assert made.high_watermark == 5
+
+
 def test_a_replica_that_left_by_itself_is_gone() -> None:
     """The node names this leader in this epoch: its ISR holds. Of another epoch it does not."""
     made = leader(log_of([0] * 4))

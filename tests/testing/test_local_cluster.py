@@ -127,6 +127,29 @@ def test_a_leader_is_moved(cluster: LocalBroker) -> None:
     cluster.produce(TOPIC, b"there")
 
 
+def test_a_coordinator_is_moved(cluster: LocalBroker) -> None:
+    cluster.create_topic(TOPIC, 1)
+    cluster.produce(TOPIC, b"one")
+    values: list[bytes | None] = []
+    group = {"group.id": GROUP, "auto.offset.reset": "earliest", "enable.auto.commit": "false"}
+    with BlockingConsumer({"bootstrap.servers": cluster.bootstrap_servers} | group) as consumer:
+        consumer.subscribe([TOPIC])
+        _consumed(consumer, values, 1)
+        former = cluster.coordinator_of(GROUP)
+        cluster.move_coordinator(GROUP)
+        assert cluster.coordinator_of(GROUP) != former
+        consumer.commit()
+        assert cluster.committed(GROUP) == {(TOPIC, 0): 1}
+
+
+def test_a_partition_that_is_not_there_is_reported_at_once(cluster: LocalBroker) -> None:
+    cluster.create_topic(TOPIC, 1)
+    with pytest.raises(KafkaError, match="there is no topic none"):
+        cluster.produce("none", b"x", partition=0)
+    with pytest.raises(KafkaError, match=f"{TOPIC} has partitions 0 to 0"):
+        cluster.produce(TOPIC, b"x", partition=1)
+
+
 def test_a_topic_is_enlarged_and_deleted(cluster: LocalBroker) -> None:
     confluent = pytest.importorskip("confluent_kafka.admin")
     cluster.create_topic(TOPIC, 1)

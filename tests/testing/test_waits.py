@@ -1,4 +1,5 @@
-"""LocalBroker's waits: each returns once it is so, and where it never is raises TimeoutError that says what is missing."""
+"""LocalBroker's waits: each returns once it is so, and where it never is raises TimeoutError that says what is missing. Wrong
+arguments of its methods."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from coterie.client import KafkaError
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.testing.faults import FAILABLE, FaultRule
@@ -94,3 +96,24 @@ def test_an_api_that_cannot_be_failed_is_refused_with_those_that_can(broker: Loc
 def test_a_member_that_is_not_there_cannot_be_expired(broker: LocalBroker) -> None:
     with pytest.raises(LookupError, match="group g has no member ghost; it has none"):
         broker.expire("g", "ghost")
+
+
+WRONG: list[tuple[Callable[[LocalBroker], object], type[Exception], str]] = [
+    (lambda b: b.produce("none", b"x"), KafkaError, "there is no topic none; create_topic makes it"),
+    (lambda b: b.produce("none", b"x", key=b"k"), KafkaError, "there is no topic none; create_topic makes it"),
+    (lambda b: b.produce("none", b"x", partition=0), KafkaError, "there is no topic none; create_topic makes it"),
+    (lambda b: b.produce("t", b"x", partition=9), KafkaError, "t has partitions 0 to 0"),
+    (lambda b: b.produce("t"), ValueError, "produce needs at least one value"),
+    (lambda b: b.produce("t", "x"), TypeError, r"value must be bytes or None, not .*; encode it: value.encode\(\)"),  # type: ignore[arg-type]
+    (lambda _: LocalBroker(brokers=0), ValueError, "brokers must be at least 1, not 0"),
+    (lambda _: LocalBroker().create_topic("t"), RuntimeError, "does not run: use it in a with-block, or call start"),
+    (lambda _: LocalBroker().bootstrap_servers, RuntimeError, "does not run: use it in a with-block, or call start"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "sentence"), WRONG, ids=[str(n) for n in range(len(WRONG))])
+def test_a_wrong_argument_is_one_sentence(
+    broker: LocalBroker, call: Callable[[LocalBroker], object], error: type[Exception], sentence: str
+) -> None:
+    with pytest.raises(error, match=sentence):
+        call(broker)

@@ -16,7 +16,6 @@ from coterie.assignors.subscription import AssignableTopics, Subscriber
 from coterie.assignors.unequal_shares import share_unequally
 
 TargetPartitions = frozenset[tuple[bytes, int]]  # (topic id, partition)
-_NO_PARTITIONS: TargetPartitions = frozenset()
 
 
 class TargetMember(Protocol):

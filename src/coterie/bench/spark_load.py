@@ -12,6 +12,7 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,23 +44,23 @@ def _written(spark: Any, source: str, address: str) -> dict[str, float]:
         options = {"kafka.bootstrap.servers": address, "topic": topic}
         if source == "kafka":
             options["includeHeaders"] = "true"
-        seconds = []
-        for _ in range(ROUNDS):
-            began_s = time.perf_counter()
-            frame.write.format(source).mode("append").options(**options).save()
-            seconds.append(time.perf_counter() - began_s)
-        rates[name] = ROWS / statistics.median(seconds[2:])
+        rates[name] = ROWS / _median_s(frame.write.format(source).mode("append").options(**options).save)
     return rates
 
 
 def _read(spark: Any, source: str, address: str) -> float:
     frame = spark.read.format(source).options(**{"kafka.bootstrap.servers": address, "subscribe": MEASURED}).load()
-    rows, seconds = frame.count(), []
+    return float(frame.count() / _median_s(frame.write.format("noop").mode("overwrite").save))
+
+
+def _median_s(save: Callable[[], object]) -> float:
+    """Over the rounds behind the first two."""
+    seconds = []
     for _ in range(ROUNDS):
         began_s = time.perf_counter()
-        frame.write.format("noop").mode("overwrite").save()
+        save()
         seconds.append(time.perf_counter() - began_s)
-    return float(rows / statistics.median(seconds[2:]))
+    return statistics.median(seconds[2:])
 
 
 def _micro_batch_ms(spark: Any, source: str, address: str, to: str, folder: Path) -> float:

@@ -150,13 +150,12 @@ class Broker(BrokerNode):
 
     async def _join(self, address: tuple[str, int]) -> None:
         """Joins the cluster of zookeeper.connect. Raises Unreachable, OSError."""
-        from coterie.broker.cluster import machine_reset
         from coterie.broker.cluster.ensemble import join_ensemble
 
         try:
-            lost_power = machine_reset.may_have_lost_records(self._fs, was_clean=self.topics.was_clean)
+            lost_power = self.topics.lost_power
             await join_ensemble(self, self._advertised or address, lost_power=lost_power, failed=self._left_alone)
-            machine_reset.write_boot(self._fs)
+            self.topics.boot_file.write()
         except BaseException:
             member, self.member = self.member, None
             if member is not None:
@@ -208,11 +207,8 @@ class Broker(BrokerNode):
 
     def _disk_failed(self, error: OSError) -> None:
         logger.critical("fsync failed: %s; stopping, because what is on disk is now unknown", error)
-        if not self.cluster.is_alone:
-            from coterie.broker.cluster.machine_reset import forget_boot
-
-            with suppress(OSError):
-                forget_boot(self._fs)
+        with suppress(OSError):
+            self.topics.boot_file.forget()
         self._fail(error)
 
     def _fail(self, error: Exception) -> None:

@@ -44,8 +44,9 @@ class PartitionDescription:
 
 
 class ClusterView:
-    """``live``: the registered brokers by id, ``states``: what the controller has announced of each partition; both are empty
-    for a broker alone. ``on_update`` and ``on_forget`` are called after these."""
+    """``live``: the registered brokers by id, ``states``: what the controller has announced of each partition, ``offline``: the
+    replicas that it called offline, of the partitions that have some; all are empty for a broker alone. ``on_update`` and
+    ``on_forget`` are called after these."""
 
     def __init__(self, node_id: int, *, is_alone: bool = True) -> None:
         self.node_id, self.is_alone = node_id, is_alone
@@ -53,21 +54,28 @@ class ClusterView:
         self.live: dict[int, LiveBroker] = {}
         self._own = _of_one_broker(node_id, 0)  # of the partition that was described last
         self.states: dict[TopicPartition, PartitionState] = {}
+        self.offline: dict[TopicPartition, tuple[int, ...]] = {}
         self._former: dict[TopicPartition, int] = {}  # the leaders before those in ``states``
         self.on_update: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
         self.on_forget: Callable[[Iterable[TopicPartition]], None] = lambda partitions: None
 
     def update(
-        self, controller_id: int, live: Iterable[LiveBroker], states: Mapping[TopicPartition, PartitionState]
+        self,
+        controller_id: int,
+        live: Iterable[LiveBroker],
+        states: Mapping[TopicPartition, PartitionState],
+        offline: Mapping[TopicPartition, tuple[int, ...]] | None = None,
     ) -> None:
-        """UpdateMetadata: all live brokers, and the partitions whose state has changed."""
+        """UpdateMetadata: all live brokers, and the partitions whose state has changed, with their offline replicas."""
         self.controller_id = controller_id
         self.live = {broker.broker_id: broker for broker in live}
         for partition, state in states.items():
             before = self.states.get(partition, _UNKNOWN).leader
             if before not in (NO_LEADER, state.leader):
                 self._former[partition] = before
+            self.offline.pop(partition, None)
         self.states.update(states)
+        self.offline.update(offline or {})
         self.on_update(states)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
@@ -76,6 +84,7 @@ class ClusterView:
         for partition in gone:
             self.states.pop(partition, None)
             self._former.pop(partition, None)
+            self.offline.pop(partition, None)
         self.on_forget(gone)
 
     def leader_address(self, partition: TopicPartition) -> tuple[str, int] | None:
@@ -104,7 +113,8 @@ class ClusterView:
             if leader_epoch != self._own.leader_epoch:
                 self._own = _of_one_broker(self.node_id, leader_epoch)
             return self._own
-        state = self.states.get((partition.topic, partition.index), _UNKNOWN)
+        key = (partition.topic, partition.index)
+        state, offline = self.states.get(key, _UNKNOWN), self.offline.get(key, ())
         error = self._error_of(state, metadata_version)
         is_led = self._is_reachable(state.leader)
         replica_ids, isr_ids = list(state.replicas), list(state.isr)
@@ -116,7 +126,7 @@ class ClusterView:
             state.leader_epoch,
             replica_ids,
             isr_ids,
-            [replica for replica in state.replicas if replica not in self.live],
+            [replica for replica in state.replicas if replica in offline or replica not in self.live],
         )
 
     def _error_of(self, state: PartitionState, metadata_version: int) -> ErrorCode:

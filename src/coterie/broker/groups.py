@@ -125,6 +125,7 @@ class GroupCoordinator:
 
     def _shard_loaded(self, hosted: HostedShard) -> None:
         """Starts its members' sessions."""
+        hosted.assignments.written()
         if hosted.election is not None:
             self.journal.add(moved_lines(hosted.shard, hosted.election, self._clock.now_ms()))
         for group in hosted.shard.every_group():
@@ -160,6 +161,7 @@ class GroupCoordinator:
         hosted.queue.write()
         hosted.epoch, hosted.resigned, hosted.loaded = epoch, True, False
         answer(hosted.shard.unload())
+        hosted.assignments.resign()
         return True
 
     def elect(self, index: int, epoch: int, former: int | None = None) -> bool:
@@ -263,7 +265,8 @@ class GroupCoordinator:
         if outcome.resolve:
             self._resolve(decision.group.group_id, outcome.resolve)
         if not decision.records:
-            answer(outcome.replies)
+            is_replicated = hosted.partition.replica is not None
+            answer(hosted.assignments.answerable(outcome.replies) if is_replicated else outcome.replies)
         elif hosted.unreplicated is not None:
             hosted.unreplicated.add(decision)
         elif hosted.partition.sync_due():
@@ -392,4 +395,5 @@ class GroupCoordinator:
         self._write()
         for hosted in self._hosted:
             answer(hosted.shard.unload())
+            hosted.assignments.resign()
         self.journal.write()

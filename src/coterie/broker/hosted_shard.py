@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from coterie.broker.coordinator_moves import CoordinatorElection
@@ -11,7 +11,9 @@ from coterie.broker.pending import Pending
 from coterie.broker.replica_effects import AppendToken, ReplicaEffects
 from coterie.broker.scheduling import Scheduler, Timer
 from coterie.broker.topic import OFFSETS_TOPIC, Partition
+from coterie.broker.unreplicated_assignments import UnreplicatedAssignments
 from coterie.broker.unreplicated_offsets import UnreplicatedOffsets
+from coterie.coordinator.dispatch import OFFSET_EVENTS
 from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import Reply
 from coterie.coordinator.shard import Decision, Shard, Step
@@ -31,7 +33,7 @@ _STORE_ERRORS = {
 }
 
 
-def answer(replies: list[Reply]) -> None:
+def answer(replies: Sequence[Reply]) -> None:
     """Sends the responses of requests that wait."""
     for reply in replies:
         if isinstance(reply.token, Pending):
@@ -117,6 +119,10 @@ class HostedShard:
         """Takes the shard in, in the place of the one before."""
         self.shard, self.log = shard, OffsetsLog(self.partition.log)
         self.unreplicated_offsets = UnreplicatedOffsets()
+        replication = self._replication
+        self.assignments = UnreplicatedAssignments(
+            self.partition, replication.scheduler, replication.timeout_ms, answer
+        )
         self.loaded = self.resigned = False
         self.queue = WriteQueue(shard, self._append, partial(self._kept, self), self.log.batch_bytes)
 
@@ -145,5 +151,7 @@ class HostedShard:
         except Refusal as refusal:
             raise Refusal(_STORE_ERRORS.get(refusal.code, refusal.code), refusal.message) from refusal
         self.unreplicated = waiting
+        if any(not isinstance(event, OFFSET_EVENTS) for d in decisions for event in d.outcome.events):
+            self.assignments.written()
         self.unreplicated_offsets.began(waiting, decisions)
         self._replication.effects.appended(self.partition, effects)

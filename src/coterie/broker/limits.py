@@ -50,13 +50,13 @@ LIMITS = (
         kafka="the same; small ones count",
     ),
     Limit(
-        "bytes of answers that were not read, of one connection",
-        fixed="one answer",
+        "bytes of responses that were not read, of one connection",
+        fixed="one response",
         beyond="its requests wait in the buffer, then in the socket",
-        kafka="one answer",
+        kafka="one response",
     ),
     Limit(
-        "bytes of answers that were not read, of all connections",
+        "bytes of responses that were not read, of all connections",
         "coterie.queued.max.response.bytes",
         beyond="fetches return what there is room for, or wait",
         kafka="no limit; records are sent from the page cache",
@@ -68,7 +68,7 @@ LIMITS = (
         kafka=_NONE,
     ),
     Limit(
-        "requests of one connection that wait for their answers",
+        "requests of one connection that wait for their responses",
         fixed=f"{MAX_WAITING}; one of them a fetch",
         beyond="its requests wait in the buffer, then in the socket",
         kafka="1",
@@ -79,7 +79,7 @@ LIMITS = (
         beyond="it goes on in its next turn",
         kafka="threads",
     ),
-    Limit("bytes of the answer to a fetch", "fetch.max.bytes", beyond="it holds less, but one batch at least"),
+    Limit("bytes of the response to a fetch", "fetch.max.bytes", beyond="it holds less, but one batch at least"),
     Limit(
         "time for which a fetch waits",
         "connections.max.idle.ms",
@@ -88,10 +88,10 @@ LIMITS = (
     Limit("time without a request", "connections.max.idle.ms", beyond="the connection is aborted"),
     Limit("connections", "max.connections", beyond="a further one is closed", kafka="2,147,483,647"),
     Limit(
-        "time in which the last answers of a closed connection are read",
+        "time in which the last responses of a closed connection are read",
         fixed=f"{CLOSE_GRACE_S:.0f} s; {STOP_GRACE_S:.0f} s while the broker stops",
         beyond="the connection is aborted",
-        kafka="the answers are dropped",
+        kafka="the responses are dropped",
     ),
     Limit(
         "file descriptors",
@@ -113,9 +113,9 @@ LIMITS = (
         kafka="no limit; Metadata: 1",
     ),
     Limit(
-        "topics in an answer to DescribeTopicPartitions, in partitions",
+        "topics in a response to DescribeTopicPartitions, in partitions",
         "max.request.partition.size.limit",
-        beyond="a cursor says where to go on",
+        beyond="a cursor names where the next request continues",
     ),
     Limit(
         "topics of a member's subscription that the coordinator reads",

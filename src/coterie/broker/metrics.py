@@ -1,4 +1,4 @@
-"""Prometheus metrics of every group, made when they are asked for; needs the extra coterie[http].
+"""Prometheus metrics of every group, made for each request; needs the extra coterie[http].
 
 | metric | labels | meaning |
 |---|---|---|
@@ -44,7 +44,7 @@ class MetricSources(GroupSources, Protocol):
 
 
 class GroupMetrics(Collector):
-    """Collects from a broker; rebalances are counted as the journal tells of them."""
+    """Collects from a broker; rebalances are counted by the lines of the journal."""
 
     def __init__(self, broker: MetricSources) -> None:
         self._broker = broker

@@ -88,15 +88,21 @@ class BrokerNode:
         self.progress = Progress()
 
     def open(
-        self, fs: FileSystem, scheduler: Scheduler, sync: SyncFiles, disk_failed: Callable[[OSError], None]
+        self,
+        fs: FileSystem,
+        scheduler: Scheduler,
+        sync: SyncFiles,
+        disk_failed: Callable[[OSError], None],
+        boot_id: str | None = None,
     ) -> None:
         """Reads the data folder and begins to load the groups. ``disk_failed``: called after a sync that failed; the broker
-        must stop then. In a cluster ``cluster_id`` is set before, unless the folder is to take any. Raises OSError,
-        UnreadableFile, FolderOfAnother, or SettingError for a bad setting among those kept in the folder."""
+        must stop then. ``boot_id``: of the machine's present boot, None for this machine's. In a cluster ``cluster_id`` is set
+        before, unless the folder is to take any. Raises OSError, UnreadableFile, FolderOfAnother, or SettingError for a bad
+        setting among those kept in the folder."""
         self.scheduler: Scheduler = scheduler
         self.turns = Turns(scheduler)
         self.log_lines = LogLines(logger, scheduler)
-        self._open_folder(fs)
+        self._open_folder(fs, boot_id)
         self.telemetry = Telemetry(
             self.settings.current.telemetry_max_bytes, self._client_metrics_configs, lambda: self._uuid().bytes
         )
@@ -118,11 +124,12 @@ class BrokerNode:
             self.settings, self.topics, self.groups, self.clock, self._producer_ids, self.features, self.replica_effects
         )
 
-    def _open_folder(self, fs: FileSystem) -> None:
+    def _open_folder(self, fs: FileSystem, boot_id: str | None) -> None:
         self._identify(fs)
         self.kept_configs = KeptConfigs(fs)
         self.settings.alter(*self._altered_settings())
-        self.topics = Topics(fs, self.settings, lambda: self._uuid().bytes, in_cluster=not self.cluster.is_alone)
+        in_cluster = not self.cluster.is_alone
+        self.topics = Topics(fs, self.settings, lambda: self._uuid().bytes, in_cluster=in_cluster, boot_id=boot_id)
         self.topics.load()
         self.replica_effects = ReplicaEffects()
         self.quotas = ClientQuotas(fs)

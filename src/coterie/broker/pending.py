@@ -9,7 +9,8 @@ from coterie.wire.declaration import Message
 
 class Pending:
     """Answered exactly once. Compared by identity, so it serves as the core's token. ``cancel`` ends the work for a
-    response after its client has disconnected."""
+    response after its client has disconnected. Once it is over it refers to neither: what they belong to refers to it, and a
+    cycle keeps the records of a request until Python looks for cycles."""
 
     # One is made for each request: defaults of the class cost half of what an __init__ does.
     response: Message | None = None
@@ -21,20 +22,24 @@ class Pending:
         """To be called once; calls ``notify``."""
         assert self.response is None, "a request was answered twice"
         self.response = response
+        if self.cancel is not None:
+            self.cancel = None
         if self.notify is not None:
-            self.notify()
+            notify, self.notify = self.notify, None
+            notify()
 
     def fail(self) -> None:
         """There will be no response: the connection is closed."""
         self.failed = True
-        if self.notify is not None:
-            self.notify()
+        notify, self.notify, self.cancel = self.notify, None, None
+        if notify is not None:
+            notify()
 
     def abandon(self) -> None:
         """The client has disconnected."""
-        self.notify = None
-        if self.cancel is not None and self.response is None:
-            self.cancel()
+        cancel, self.notify, self.cancel = self.cancel, None, None
+        if cancel is not None:
+            cancel()
 
     def answer_with(self, result: Message | Pending | None) -> None:
         """Answers with what a handler returned, now or once that is answered; None closes the connection."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import field
 
 from coterie.broker.settings import BrokerSettings
@@ -51,8 +51,20 @@ def check_name(name: str) -> None:
     if not is_legal_name(name):
         raise Refusal(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"{name!r} is not a topic name: 1 to 249 letters, digits, '.', '_' or '-'",
+            f"{name!r} is not a topic name: 1 to 249 letters, digits, '.', '_' or '-', other than '.' and '..'",
         )
+
+
+def check_collision(name: str, others: Iterable[str]) -> None:
+    """Raises Refusal INVALID_TOPIC_EXCEPTION where one of these differs from it in '.' and '_' alone: names in Kafka's metrics
+    have '_' for both (Kafka's Topic.hasCollision)."""
+    unified = name.replace(".", "_")
+    if "_" not in unified:
+        return
+    for other in others:
+        if len(other) == len(name) and other.replace(".", "_") == unified:
+            text = f"Topic '{name}' collides with existing topic: {other}"
+            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
 
 
 def internal_configs(name: str, settings: BrokerSettings) -> dict[str, str]:

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from coterie.broker.checkpoints import LogCheckpoints
+from coterie.broker.machine_reset import BootFile
 from coterie.broker.partition_metadata import read_topic_id, write_topic_id
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import Partition, Topic, internal_configs
@@ -40,12 +41,20 @@ class TopicStore:
     """Loads and saves all topics of a data folder; what does not fit in the folder is reported."""
 
     def __init__(
-        self, fs: FileSystem, settings: BrokerSettings, report: Report, sync_failed: SyncFailed, *, in_cluster: bool
+        self,
+        fs: FileSystem,
+        settings: BrokerSettings,
+        report: Report,
+        sync_failed: SyncFailed,
+        boot_file: BootFile,
+        *,
+        in_cluster: bool,
     ) -> None:
-        self._in_cluster = in_cluster
+        self._in_cluster, self._boot_file = in_cluster, boot_file
         self._fs, self._settings, self._report, self._sync_failed = fs, settings, report, sync_failed
         self._checkpoints = LogCheckpoints(fs, report)
         self.was_clean = False  # the end before the load
+        self.lost_power = False  # before the load, perhaps
 
     def load(self) -> list[Topic]:
         """Every topic of a broker alone, with its logs open. After a crash each log's last segment is read and its torn tail
@@ -70,9 +79,13 @@ class TopicStore:
 
     def _load_checkpoints(self) -> None:
         self.was_clean = self._checkpoints.load(clean=self._fs.exists(_CLEAN))
+        self.lost_power = self._boot_file.may_have_lost_records(was_clean=self.was_clean)
 
     def _begin(self) -> None:
-        """From here on an end is unclean, unless `close` was called."""
+        """From here on an end is unclean, unless `close` was called. A broker of a cluster names the boot once it has
+        registered."""
+        if not self._in_cluster:
+            self._boot_file.write()
         if self._fs.exists(_CLEAN):
             self._fs.remove(_CLEAN)
 
@@ -148,6 +161,7 @@ class TopicStore:
             directory,
             config or self._settings.log_config(internal_configs(topic, self._settings)),
             clean=self.was_clean,
+            lost_power=self.lost_power,
             start_offset=self._checkpoints.starts.get(directory, 0),
             high_watermark=self._checkpoints.high_watermarks.get(directory, 0) if self._in_cluster else None,
             leader_epoch=leader_epoch,

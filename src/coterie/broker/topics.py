@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping
 
+from coterie.broker.machine_reset import BootFile
 from coterie.broker.replica_logs import ReplicaLogs
 from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.broker.topic import (
+    INTERNAL_TOPICS,
     MAX_PARTITIONS,
     OFFSETS_TOPIC,
     TRANSACTIONS_TOPIC,
     Partition,
     Topic,
+    check_collision,
     check_name,
     internal_configs,
 )
@@ -40,7 +44,9 @@ class Topics:
         new_topic_id: Callable[[], bytes] = lambda: uuid.uuid4().bytes,
         *,
         in_cluster: bool = False,
+        boot_id: str | None = None,
     ) -> None:
+        """``boot_id``: of the machine's present boot, None for this machine's."""
         self._fs, self._settings, self._new_topic_id = fs, settings, new_topic_id
         self.in_cluster = in_cluster
         self.by_name: dict[str, Topic] = {}
@@ -48,7 +54,8 @@ class Topics:
         self.findings: list[Finding] = []
         self.on_finding: Report = unreported
         self.on_sync_failed: SyncFailed = lambda error: None
-        self._store = TopicStore(fs, settings, self.report, self.sync_failed, in_cluster=in_cluster)
+        self.boot_file = BootFile(fs, boot_id)
+        self._store = TopicStore(fs, settings, self.report, self.sync_failed, self.boot_file, in_cluster=in_cluster)
         self.replica_logs = ReplicaLogs(self._store)  # of a broker in a cluster
         self.on_change: Callable[[], None] = lambda: None
         self.on_deleted: Callable[[Topic], None] = lambda topic: None
@@ -71,9 +78,9 @@ class Topics:
         self.on_finding = lambda finding: logger.warning("%s", finding)
 
     @property
-    def was_clean(self) -> bool:
-        """Whether the process before had closed every log in order."""
-        return self._store.was_clean
+    def lost_power(self) -> bool:
+        """Whether the machine may have gone down before the load, and the logs have lost their end."""
+        return self._store.lost_power
 
     def report(self, finding: Finding) -> None:
         """Keeps a finding; a finding after the start is logged at once."""
@@ -111,11 +118,17 @@ class Topics:
         self.changes += 1
         self.on_change()
 
-    def check_new(self, name: str, partitions: int, configs: Mapping[str, str | None]) -> dict[str, str]:
-        """The settings of a new topic, checked. Raises Refusal for an invalid name, number of partitions or setting."""
+    def check_new_name(self, name: str) -> None:
+        """Raises Refusal INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS."""
         check_name(name)
         if name in self.by_name or name in self._creating:
             raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if name not in INTERNAL_TOPICS:  # without those no group and no transaction would work
+            check_collision(name, itertools.chain(self.by_name, self._creating))
+
+    def check_new(self, name: str, partitions: int, configs: Mapping[str, str | None]) -> dict[str, str]:
+        """The settings of a new topic, checked. Raises Refusal for an invalid name, number of partitions or setting."""
+        self.check_new_name(name)
         if not 0 < partitions <= MAX_PARTITIONS:
             raise Refusal(
                 ErrorCode.INVALID_PARTITIONS, f"a topic has 1 to {MAX_PARTITIONS} partitions, not {partitions}"

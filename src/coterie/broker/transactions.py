@@ -31,7 +31,7 @@ from coterie.coordinator.transactions.state import (
     transactional_id_of,
 )
 from coterie.coordinator.transactions.state_log import load_by_chunks, store_error, tombstone_batches
-from coterie.coordinator.transactions.steps import TXN_OFFSET_COMMIT_V2_FROM, Claim, offsets_claim
+from coterie.coordinator.transactions.steps import TXN_OFFSET_COMMIT_V2_FROM, Claim, offsets_claim, restart_timeouts
 from coterie.coordinator.transactions.verification import for_offsets, for_produce
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, UnreadableFile
@@ -102,6 +102,7 @@ class TransactionCoordinator:
         for partition in [] if topic is None else topic.partitions:
             for _ in load_by_chunks(partition.log, self._load):
                 pass
+        restart_timeouts(self.by_id, self._clock.now_ms())
         self.machine.complete_prepared(self._clock.now_ms())
         self._groups.abort_orphans(self)
         self.machine.loaded = True

@@ -50,7 +50,9 @@ Examples:
     help="Folder for logs and groups.  [default: log.dirs of the settings]",
 )
 @click.option("--memory", is_flag=True, help="Keep everything in memory instead.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting, by Kafka's name.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting, by Kafka's name; may be given again."
+)
 @click.option(
     "--properties", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Kafka's server.properties."
 )

@@ -66,7 +66,11 @@ def cluster() -> None:
     "--zookeeper-port", type=IntegerRange(0, 65_535), default=0, help="ZooKeeper's port.  [default: any free one]"
 )
 @click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of each broker, by Kafka's name."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of each broker, by Kafka's name; may be given again.",
 )
 @click.option("--detach", is_flag=True, help="Return once the cluster is up; it runs until `coterie cluster stop`.")
 def start(
@@ -151,7 +155,7 @@ def _defaults(brokers: int) -> dict[str, str]:
         "default.replication.factor": replicas,
         "offsets.topic.replication.factor": replicas,
         "transaction.state.log.replication.factor": replicas,
-        # The last broker of a cluster that stops has nobody to lead in its stead.
+        # The last broker of a cluster that stops has no other broker to lead in its stead.
         "controlled.shutdown.retry.backoff.ms": "500",
     }
 

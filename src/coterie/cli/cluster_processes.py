@@ -29,6 +29,7 @@ from coterie.testing.local_zookeeper import LocalZooKeeper
 HOST = "127.0.0.1"
 READY = "listening on"
 ANY_PORTS = range(20_000, 30_000)
+LAST_PORT = 65_535
 START_S, STOP_S, LOOK_S = 120.0, 120.0, 0.05  # fsyncs may take long on a busy disk
 TICK_MS = 1_000  # sessions of 2 to 20 s
 _STATE = "cluster.json"
@@ -218,9 +219,12 @@ class LocalCluster:
 
 
 def free_ports(wanted: Iterable[int]) -> list[int]:
-    """The ports, each 0 replaced by a free one. Raises ClusterTrouble where one is in use."""
+    """The ports, each 0 replaced by a free one. Raises ClusterTrouble where one is in use, or is no port."""
+    ports = list(wanted)
+    if ports and max(ports) > LAST_PORT:
+        raise ClusterTrouble(f"there is no port {max(ports)}, only up to {LAST_PORT}; choose a lower --port")
     with contextlib.ExitStack() as held:
-        return [held.enter_context(_bound(port)).getsockname()[1] for port in wanted]
+        return [held.enter_context(_bound(port)).getsockname()[1] for port in ports]
 
 
 def _bound(port: int) -> socket.socket:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,24 @@ import click
 from coterie.cli.conformance_cluster_clients import CLIENT_NAMES
 from coterie.cli.conformance_options import PartOptions
 from coterie.cli.conformance_parts import KAFKA_PARTS, NIGHTLY_QUESTIONS, OTHER_PARTS
-from coterie.cli.invocation import json_option
+from coterie.cli.invocation import json_option, was_given
 from coterie.cli.ranges import IntegerRange, NumberRange
 from coterie.conformance.kafka import EVERY_VERSION, CannotRun
 from coterie.console.terminal import write_json, write_line, write_lines
 from coterie.quantity import quantity
 
 PARTS = (*KAFKA_PARTS, *OTHER_PARTS)
+PART_OF_OPTION = {
+    "steps": "requests",
+    "questions": "everything",
+    "nightly": "everything",
+    "replay": "everything",
+    "record": "certify",
+    "strikes": "cluster",
+    "minutes": "cluster-clients",
+    "clients": "cluster-clients",
+    "is_alone": "cluster-clients",
+}
 CANNOT_RUN_EXIT = 3
 
 
@@ -49,7 +60,9 @@ Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. 
     help="Only this version; may be given again.",
 )
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this part; may be given again.")
-@click.option("--steps", type=IntegerRange(1), default=20_000, show_default=True, help="Requests per version.")
+@click.option(
+    "--steps", type=IntegerRange(1), default=20_000, show_default=True, help="Of the part requests, per version."
+)
 @click.option(
     "--questions",
     type=IntegerRange(1),
@@ -78,7 +91,7 @@ Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. 
     type=NumberRange(0, 60, min_open=True),
     default=5.0,
     show_default=True,
-    help="Of the part cluster-clients: how long a broker is killed every 20 s, on each side.",
+    help="Of the part cluster-clients: for how long a broker is killed every 20 s, on each side.",
 )
 @click.option(
     "--client",
@@ -99,6 +112,7 @@ def conformance(
     if nightly:
         asked_for["questions"] = NIGHTLY_QUESTIONS
     _check_runs_something(wanted, versions)
+    _check_options_have_an_effect(wanted)
     with tempfile.TemporaryDirectory(prefix="coterie-conformance-") as folder:
         for version in versions or EVERY_VERSION:
             names = [name for name in KAFKA_PARTS if name in wanted and version in KAFKA_PARTS[name].versions]
@@ -120,6 +134,16 @@ def _check_runs_something(wanted: Iterable[str], versions: tuple[str, ...]) -> N
     if versions and [*ranges] == [*wanted] and not any({*versions} & {*range_} for range_ in ranges.values()):
         served = "; ".join(f"{name} runs on {', '.join(range_)}" for name, range_ in ranges.items())
         raise click.UsageError(f"nothing to run with --kafka {' '.join(versions)}: {served}")
+
+
+def _check_options_have_an_effect(wanted: Sequence[str]) -> None:
+    """Raises UsageError for an option of a part that does not run, and for a --replay beside which other parts would."""
+    for param in click.get_current_context().command.params:
+        part = PART_OF_OPTION.get(param.name or "", "")
+        if part and part not in wanted and was_given(param.name or ""):
+            raise click.UsageError(f"{param.opts[0]} goes with --part {part}.")
+    if was_given("replay") and [*wanted] != ["everything"]:
+        raise click.UsageError("--replay goes with --part everything alone.")
 
 
 def _one_version(names: list[str], options: PartOptions, results: list[dict[str, Any]]) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from coterie.addresses import format_address
+from coterie.cli.conformance_applications import applications_part, applications_sentences
 from coterie.cli.conformance_cluster import CLUSTER_VERSION, cluster_part, cluster_sentences
 from coterie.cli.conformance_cluster_clients import cluster_clients_part, cluster_clients_sentences
 from coterie.cli.conformance_histories import histories_part, histories_sentences
@@ -124,6 +125,10 @@ def _everything_sentences(figures: Figures) -> list[str]:
         versions = f"v{c['versions'][0]} to v{c['versions'][-1]}"
         counts = ", ".join(quantity(c[f"{noun}s"], noun) for noun in ("field", "case", "question"))
         lines.append(f"    {api} {versions}: {counts}")
+        if c["refused"]:
+            lines.append(f"      always refused: {', '.join(f'v{version}' for version in c['refused'])}")
+        if c["one_value"]:
+            lines.append(f"      with one value alone where it was not refused: {', '.join(c['one_value'])}")
     lines += [f"    {quantity(row['met'], 'known difference'):>24}: {row['reason']}" for row in f["rows"].values()]
     lines += [f"    a row that explained nothing: {name}" for name in f["unused_rows"]]
     return lines + [f"    not compared: {part}: {reason}" for part, reason in f["not_asked"].items()]
@@ -324,6 +329,7 @@ KAFKA_PARTS: dict[str, KafkaPart] = {
     "clients": KafkaPart(clients_part, clients_sentences, NEWER),
     "members": KafkaPart(members_part, members_sentences, ("4.3.0",)),
     "histories": KafkaPart(histories_part, histories_sentences, NEWER),
+    "applications": KafkaPart(applications_part, applications_sentences, NEWER),
     "cluster": KafkaPart(cluster_part, cluster_sentences, (CLUSTER_VERSION,)),
     "cluster-clients": KafkaPart(cluster_clients_part, cluster_clients_sentences, (CLUSTER_VERSION,)),
     "everything": KafkaPart(_everything, _everything_sentences),

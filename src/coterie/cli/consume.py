@@ -45,8 +45,14 @@ Examples:
 @click.option("--from-beginning", is_flag=True, help="Where there is no committed offset, start at the first record.")
 @click.option("--max-messages", "-n", type=IntegerRange(1), help="Stop after this number of records.")
 @click.option("--timeout-ms", type=IntegerRange(1), help="Stop when no record has arrived for this time.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A consumer setting, by Kafka's name.")
-@zookeeper_option("Join the group there, as the high-level consumer of Kafka 0.8; needs --group")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A consumer setting, by Kafka's name; may be given again.",
+)
+@zookeeper_option("Join the group in this ZooKeeper, as the high-level consumer of Kafka 0.8; needs --group")
 @click.option("--streams", type=IntegerRange(1, 1000), help="With --zookeeper: threads.  [default: 1]")
 @broker_option
 @json_option
@@ -96,10 +102,10 @@ def consume(
     }
     given: dict[str, Any] = {"group.id": None, "auto.offset.reset": "latest"} | client
     given |= {name: value for name, value in own.items() if value is not None}
-    given = {"enable.auto.commit": given["group.id"] is not None} | given
-    run_until_stopped(
-        lambda stop: _read(stop, given | settings_of(settings, "--set"), topic, max_messages, timeout_ms, as_json)
-    )
+    given = {"enable.auto.commit": given["group.id"] is not None} | given | settings_of(settings, "--set")
+    if instance_id is not None and given["group.id"] is None:
+        raise click.UsageError("--instance-id goes with --group.")
+    run_until_stopped(lambda stop: _read(stop, given, topic, max_messages, timeout_ms, as_json))
 
 
 async def _read(

@@ -30,7 +30,10 @@ Examples:
     "--minutes", type=NumberRange(min=0), default=5.0, show_default=True, help="The duration of the whole run."
 )
 @click.option(
-    "--target", "names", multiple=True, help="Only this target; may be given again. A part of a name takes all."
+    "--target",
+    "names",
+    multiple=True,
+    help="Only this target; may be given again. A part of a name selects all that have it.",
 )
 @click.option("--seed", type=int, default=None, help="Decides which inputs are made; by default the time of day.")
 @click.option(
@@ -45,7 +48,7 @@ def fuzz(minutes: float, names: tuple[str, ...], seed: int | None, engine: str, 
     """Feed generated and mutated bytes to every decoder.
 
     For any bytes, a decoder returns or raises one of its declared errors, in bounded time and memory. An input that
-    breaks this is printed as a line of the corpus (src/coterie/fuzzing/corpus.txt), and the status is 1.
+    breaks this is printed as a line of the corpus (src/coterie/fuzzing/corpus.txt), and the exit code is 1.
     """
     from coterie.fuzzing.targets import TARGETS
 

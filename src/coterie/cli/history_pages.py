@@ -146,6 +146,8 @@ def _changes(churn: Path | None, history: Path | None, group: str | None) -> lis
             raise GridError("--history needs --group")
         return changes_of_history(history, group)
     assert churn is not None
+    if group is not None:
+        raise GridError("--group goes with --history; a trace has one group")
     try:
         return read_trace(churn.read_text().splitlines())
     except TraceError as error:
@@ -158,9 +160,11 @@ def _axes(texts: tuple[str, ...]) -> dict[str, list[str]]:
     axes: dict[str, list[str]] = {}
     for text in texts:
         name, equals, values = text.partition("=")
-        if not equals:
+        if not (equals and name.strip()):
             raise GridError(f"--set takes NAME=VALUE,VALUE, not {text!r}")
         axes[name.strip()] = [value.strip() for value in values.split(",") if value.strip()]
+        if not axes[name.strip()]:
+            raise GridError(f"--set {name.strip()} needs at least one value")
     return axes
 
 

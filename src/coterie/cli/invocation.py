@@ -96,12 +96,18 @@ def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
+def was_given(option: str) -> bool:
+    """Whether the running command has the option, by its parameter's name, from the command line or the environment."""
+    source = click.get_current_context().get_parameter_source(option)
+    return source not in (None, ParameterSource.DEFAULT)
+
+
 def settings_of(items: Sequence[str], option: str, form: str = "KEY=VALUE") -> dict[str, str]:
-    """The settings of an option that may be given again. Raises UsageError for one without an equals sign."""
+    """The settings of an option that may be given again. Raises UsageError for one without a name or an equals sign."""
     settings: dict[str, str] = {}
     for item in items:
         name, equals, value = item.partition("=")
-        if not equals:
+        if not (equals and name.strip()):
             raise click.UsageError(f"{option} takes {form}, not {item!r}.")
         settings[name.strip()] = value
     return settings

@@ -80,7 +80,9 @@ class FuzzedClusters(TypedDict):
     ``cut_reassignments``: power cuts while a partition of the broker moved; ``alterations`` of topics' settings;
     ``retentions``: of a log that began later by retention.bytes; ``unclean_losses``: acknowledged records that unclean
     elections lost; ``commits`` and ``aborts`` of the seeds with transactions, ``torn`` those of version 1 that are neither
-    whole nor not there at all."""
+    whole nor not there at all; of the seeds with groups ``coordinator_loads`` of a partition of `__consumer_offsets`,
+    ``group_generations`` in which a member was assigned something, ``group_commits``: acknowledged offsets;
+    ``producer_ids`` that brokers gave; ``clock_jumps`` of machines."""
 
     seeds: int
     failed: int
@@ -106,6 +108,11 @@ class FuzzedClusters(TypedDict):
     commits: int
     aborts: int
     torn: int
+    coordinator_loads: int
+    group_generations: int
+    group_commits: int
+    producer_ids: int
+    clock_jumps: int
     seconds: float
     seeds_per_hour: int
 

@@ -82,6 +82,11 @@ STORIES = {
         "commits",
         "aborts",
         "torn",
+        "coordinator_loads",
+        "group_generations",
+        "group_commits",
+        "producer_ids",
+        "clock_jumps",
     ),
 }
 ALL = "all"  # one seed of each subject after the other
@@ -119,6 +124,11 @@ NOUNS = {
     "retentions": ("log cut by retention", "logs cut by retention"),
     "unclean_losses": ("record lost by an unclean election", "records lost by unclean elections"),
     "cut_reassignments": ("power cut in a reassignment", "power cuts in reassignments"),
+    "coordinator_loads": ("load of a coordinator", "loads of coordinators"),
+    "group_generations": ("generation of a group", "generations of groups"),
+    "group_commits": ("committed offset", ""),
+    "producer_ids": ("producer id", ""),
+    "clock_jumps": ("jump of a clock", "jumps of clocks"),
     "zookeeper_outages": ("double outage of ZooKeeper", "double outages of ZooKeeper"),
     "record_deletions": ("deletion of records", "deletions of records"),
     "compactions": ("compaction", ""),
@@ -305,7 +315,7 @@ def _on_cores(story: str, seeds: Sequence[int], minutes: float, processes: int |
 
 
 def _one(story: str, seed: int, minutes: float) -> Result:
-    from coterie.laboratory.cluster.transaction_story import run_seed_of_clusters
+    from coterie.laboratory.cluster.seeds import run_seed_of_clusters
     from coterie.laboratory.consumer_group_fuzz import run_consumer_seed
     from coterie.laboratory.fuzz import FuzzFailure, run_seed
     from coterie.laboratory.node.consumer_story import run_clients_seed

@@ -19,6 +19,7 @@ from coterie.cli.invocation import (
     sentences,
     settings_of,
     show,
+    was_given,
 )
 from coterie.cli.ranges import IntegerRange
 from coterie.cli.soak import soak
@@ -199,7 +200,7 @@ def history(
     groups as they are; a second run into the same folder adds what is new."""
     from coterie.pipeline.history.job import Sources, run_history
 
-    asks_broker = not folders and (not server_logs or _was_given("client") or _was_given("command_config"))
+    asks_broker = not folders and (not server_logs or was_given("client") or was_given("command_config"))
     settings = client | _kafka(kafka) if asks_broker else None
     sources = Sources(settings, folders, _files(server_logs))
     if settings is not None:
@@ -215,11 +216,6 @@ def history(
 def _is_small(folders: tuple[Path, ...]) -> bool:
     """Whether a JVM that starts fast is the better one."""
     return sum(file.stat().st_size for folder in folders for file in folder.rglob("*.log")) < LARGE_BYTES
-
-
-def _was_given(option: str) -> bool:
-    source = click.get_current_context().get_parameter_source(option)
-    return source is not None and source.name != "DEFAULT"
 
 
 def _files(patterns: tuple[str, ...]) -> tuple[Path, ...]:

@@ -35,7 +35,13 @@ Examples:
     "--key-separator", "-K", metavar="TEXT", help="The text between key and value; without it, records have no keys."
 )
 @click.option("--compression", type=click.Choice(CODECS), help="How batches are compressed.  [default: none]")
-@click.option("--set", "given", multiple=True, metavar="KEY=VALUE", help="A producer setting, by Kafka's name.")
+@click.option(
+    "--set",
+    "given",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A producer setting, by Kafka's name; may be given again.",
+)
 @broker_option
 @json_option
 def produce(
@@ -53,6 +59,8 @@ def produce(
     from coterie.client import Admin, KafkaError, Producer
     from coterie.wire.errors import ErrorCode
 
+    if key_separator == "":
+        raise click.UsageError("--key-separator must not be empty; leave it out for records without keys.")
     own = {} if compression is None else {"compression.type": compression}
     settings = client | own | settings_of(given, "--set")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.cores import GC_THRESHOLD, as_completed_over_cores
-from coterie.cli.invocation import progress_bar
+from coterie.cli.invocation import progress_bar, was_given
 from coterie.cli.ranges import IntegerRange
 from coterie.cli.spark import check_master
 from coterie.cli.study_rows import RowFile, code_digest
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 RESULTS = Path("results", "study.json")
 REAL = Path("results", "study-real.json")
+_OF_SIMULATED = ("seeds", "largest", "questions", "churn", "rows", "processes", "spark")
 
 
 @click.command(
@@ -89,6 +90,10 @@ def study(
 
     if questions and out is None:
         raise click.UsageError("A part of the study needs --out FOLDER, so that it does not replace the whole study.")
+    if real and any(map(was_given, _OF_SIMULATED)):
+        raise click.UsageError("--real measures points of its own: it goes with --out alone.")
+    if spark and processes:
+        raise click.UsageError("--processes is of this machine's cores; leave it out with --spark.")
     out = out or Path("docs")
     if real:
         _measure_real(out)

@@ -70,7 +70,14 @@ def list_topics(client: dict[str, str], internal: bool, as_json: bool) -> None:
     type=IntegerRange(1, 1000),
     help="Replicas of each partition; by default the broker's default.replication.factor.",
 )
-@click.option("--config", "-c", "configs", multiple=True, metavar="KEY=VALUE", help="A topic setting, by Kafka's name.")
+@click.option(
+    "--config",
+    "-c",
+    "configs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A topic setting, by Kafka's name; may be given again.",
+)
 @broker_option
 @json_option
 def create(

@@ -142,7 +142,7 @@ class Admin:
         arguments.text(name, "name")
         request = DeleteTopicsRequest([DeleteTopicState(name)], [name], 30_000)
         for result in (await self._cluster.request_controller(request, lambda r: r.responses)).responses:
-            check(result.error_code, result.error_message)
+            check(result.error_code, result.error_message, subject=f"topic {name}")
 
     @repeated
     async def create_partitions(self, name: str, count: int) -> None:
@@ -155,7 +155,7 @@ class Admin:
         arguments.whole_number(count, "count", *arguments.INT32)
         request = CreatePartitionsRequest([CreatePartitionsTopic(name, count)], 30_000)
         for result in (await self._cluster.request_controller(request, lambda r: r.results)).results:
-            check(result.error_code, result.error_message)
+            check(result.error_code, result.error_message, subject=f"topic {name}")
 
     @repeated
     async def topic_configs(self, name: str) -> dict[str, ConfigEntry]:
@@ -168,7 +168,7 @@ class Admin:
         arguments.text(name, "name")
         request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, name, None)])
         result = only((await self._cluster.request(request)).results, f"topic {name}")
-        check(result.error_code, result.error_message)
+        check(result.error_code, result.error_message, subject=f"topic {name}")
         return config_entries(result)
 
     async def alter_topic_configs(self, name: str, changes: Mapping[str, str | None]) -> None:

@@ -14,7 +14,7 @@ from coterie.client.admin_results import config_entries
 from coterie.client.admin_retries import repeated
 from coterie.client.admin_types import ConfigEntry, ConsumerGroupDescription
 from coterie.client.cluster import Cluster
-from coterie.client.errors import KafkaError, check, unexpected
+from coterie.client.errors import KafkaError, check, error_about, unexpected
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
@@ -84,9 +84,9 @@ def _nothing(part: object) -> None:
 
 
 def only(parts: Sequence[P], name: str) -> P:
-    """The one part that the answer to a question about ``name`` has. Raises KafkaError."""
+    """The one part that the response to a request about ``name`` has. Raises KafkaError."""
     if len(parts) != 1:
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's answer has {len(parts)} parts for {name}")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's response has {len(parts)} parts for {name}")
     return parts[0]
 
 
@@ -269,7 +269,7 @@ class Each:
 
         async def work() -> dict[str, Any]:
             codes = await self._admin.remove_members(group_id, wanted, reason)
-            return {member: None if not code else KafkaError(code, member) for member, code in codes.items()}
+            return {member: error_about(code, f"member {member}") if code else None for member, code in codes.items()}
 
         return self._resolved(wanted, work())
 

@@ -15,7 +15,7 @@ from coterie.wire.messages.describe_groups import DescribeGroupsRequest, Describ
 from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
 from coterie.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
-STATES_FROM = 4  # the version of ListGroups that tells states (KIP-518)
+STATES_FROM = 4  # the version of ListGroups that has states (KIP-518)
 
 
 async def list_groups(cluster: Cluster, wanted: frozenset[str]) -> list[GroupListing]:

@@ -33,7 +33,7 @@ from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 BATCHES_FROM = 3  # the version of LeaveGroup that takes several members (KIP-345)
-SOURCES_FROM = 1  # the version of DescribeConfigs that tells where a value comes from (KIP-226)
+SOURCES_FROM = 1  # the version of DescribeConfigs that has the source of a value (KIP-226)
 OF_TOPIC = 1  # such a source: the topic itself
 NO_CLUSTER_ID = ""
 
@@ -130,7 +130,7 @@ async def remove_members(
         response = await cluster.request(LeaveGroupRequest(group.group_id, "", identities), node)
     check(response.error_code, subject=group.group_id)
     if len(response.members) != len(members):
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's answer does not name each of {members}")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's response does not name each of {members}")
     return {m: error_of(r.error_code) for m, r in zip(members, response.members, strict=True)}
 
 

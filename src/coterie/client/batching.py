@@ -123,19 +123,16 @@ class Delivery:
         self._end.then(report)
 
 
-def report_batch_failure(delivery: Delivery, callback: Callable[[KafkaError], object]) -> None:
-    """Calls ``callback(error)`` with the first error of the record's batch, if one of its records fails. Nothing for another
-    record than a batch's first: with each record's delivery it is one call for each batch."""
-    if delivery._index:
-        return
+def report_failure(batch: ProducerBatch, end: BatchEnd, callback: Callable[[KafkaError], object]) -> None:
+    """Calls ``callback(error)`` with the first error of the batch, if one of its records fails."""
 
     def report() -> None:
-        for _, result in delivery._batch.results:
+        for _, result in batch.results:
             if isinstance(result, ProduceFailure):
                 callback(error_of_failure(result))
                 return
 
-    delivery._end.then(report)
+    end.then(report)
 
 
 def failure_of(error: Exception) -> ProduceFailure:

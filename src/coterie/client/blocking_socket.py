@@ -22,7 +22,7 @@ from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import decode_response
 from coterie.wire.primitives import WireError
 
-Awaited = tuple[Any, int]  # the class of an answer, and its version
+Awaited = tuple[Any, int]  # the class of a response, and its version
 BUFFER_BYTES = 64 * 1024
 CLAIM_BYTES = 32 * 1024 * 1024  # at most that much memory for what a broker claims and has not sent
 
@@ -40,7 +40,7 @@ class _Incoming(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         left_s = self.deadline_s - time.monotonic()
         if left_s <= 0:
-            raise TimeoutError(f"no answer within {self._timeout_s:g} s")
+            raise TimeoutError(f"no response within {self._timeout_s:g} s")
         self._socket.settimeout(left_s)
         return self._socket.recv_into(buffer)
 
@@ -111,7 +111,7 @@ class BrokerSocket:
         try:
             return decode_response(awaited[0], self._frame(), awaited[1])
         except WireError as error:
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"an answer that cannot be read: {error}") from error
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"a response that cannot be read: {error}") from error
 
     def _send_frame(self, correlation_id: int, frame: bytes) -> None:
         self._correlation_id = correlation_id
@@ -127,7 +127,7 @@ class BrokerSocket:
         try:
             size = int.from_bytes(self._receive(4), "big", signed=True)
             if not 4 <= size <= MAX_ANSWER_BYTES:
-                raise ConnectionError(f"an answer claims a size of {size} bytes")
+                raise ConnectionError(f"a response claims a size of {size} bytes")
             frame = self._receive(size)
             if int.from_bytes(frame[:4], "big", signed=True) != self._unanswered.popleft():
                 raise ConnectionError("the broker answered a request that was not sent")

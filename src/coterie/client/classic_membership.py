@@ -9,7 +9,7 @@ from collections.abc import Callable
 from coterie.assignors import ASSIGNORS, AssignableTopics, Assignor
 from coterie.assignors.blobs import decode_assignment
 from coterie.client.cluster import Cluster, TopicInfo
-from coterie.client.errors import ConfigError, KafkaError
+from coterie.client.errors import ConfigError, KafkaError, error_about
 from coterie.client.lint import STATIC_FROM
 from coterie.client.membership import Membership, now_ms
 from coterie.client.settings import ClientSettings
@@ -149,7 +149,7 @@ class ClassicMembership(Membership):
             infos = await self._cluster.refresh(effect.topics, create=create)
             for name in effect.topics & self.machine.topics:
                 if name in infos and infos[name].error in _REFUSED_TOPIC:
-                    self._complain(KafkaError(infos[name].error, f"topic {name}"))
+                    self._complain(error_about(infos[name].error, f"topic {name}"))
         except KafkaError as error:
             if not error.retriable:
                 self._fail(error)

@@ -1,4 +1,4 @@
-"""One connection to one broker: requests out, answers matched by correlation id, versions agreed on first."""
+"""One connection to one broker: requests out, responses matched by correlation id, versions agreed on first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coterie.client.errors import KafkaError
 from coterie.client.handshake import MAX_ANSWER_BYTES, Handshake, VersionTable, encoded
 from coterie.client.security import PLAINTEXT, Security
 from coterie.client.unreachable import UNREACHABLE, not_opened
-from coterie.receiving import Receiver
+from coterie.receiving import FrameReceiver
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import decode_response
@@ -20,7 +20,6 @@ from coterie.wire.primitives import WireError
 M = TypeVar("M", bound=Message)
 Answered = Callable[[bytes], object]
 NEVER_S = float("inf")
-LARGE_BYTES = 64 * 1024
 
 LINGER_S = 5.0  # in which a broker must read what was sent before a close
 
@@ -44,18 +43,15 @@ class _Callee:
         asyncio.get_running_loop().call_soon(self._failed, error)
 
 
-class Connection(Receiver):
+class Connection(FrameReceiver):
     """Use `connect`; then `request`. Broken or closed, every waiting request gets KafkaError NETWORK_EXCEPTION."""
 
     def __init__(self, client_id: str) -> None:
-        super().__init__()
+        super().__init__(MAX_ANSWER_BYTES)
         self.client_id = client_id
         self.versions: VersionTable | None = None
         self.closed = False
         self._transport: asyncio.Transport | None = None
-        self._buffer = bytearray()
-        self._parts: list[bytes] = []  # of one large answer, put together once
-        self._missing = 0
         self._waiting: dict[int, asyncio.Future[bytes] | _Callee] = {}
         self._deadlines: dict[int, tuple[float, float]] = {}  # when, by the loop's clock, and after how many seconds
         self._timer: asyncio.TimerHandle | None = None
@@ -91,7 +87,7 @@ class Connection(Receiver):
             frame = await asyncio.to_thread(handshake.response, response) if is_login else handshake.response(response)
             self.versions = handshake.versions
 
-    # -- Receiver -----------------------------------------------------------------------------------------------------
+    # -- FrameReceiver ------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -115,50 +111,10 @@ class Connection(Receiver):
         if self._timer is not None:
             self._timer.cancel()
 
-    def data_received(self, data: bytes) -> None:
-        if self._missing:
-            if len(data) < self._missing:
-                self._parts.append(data)
-                self._missing -= len(data)
-                return
-            self._parts.append(data[: self._missing])
-            data = data[self._missing :]
-            self._missing = 0
-            frame = b"".join(self._parts)
-            self._parts.clear()
-            self._answered(frame)
-        if data and not self._is_one_answer(data):
-            self._small_answers(data)
+    def size_refused(self, size: int) -> None:
+        self.abort(f"a response claims a size of {size} bytes")
 
-    def _is_one_answer(self, data: bytes) -> bool:
-        """Whether the data was one whole answer, as most of it is."""
-        if self._buffer or len(data) < 8 or int.from_bytes(data[:4], "big") != len(data) - 4:
-            return False
-        self._answered(data[4:])
-        return True
-
-    def _small_answers(self, data: bytes) -> None:
-        buffer = self._buffer
-        buffer += data
-        at, end = 0, len(buffer)
-        while end - at >= 4:
-            size = int.from_bytes(buffer[at : at + 4], "big", signed=True)
-            if not 4 <= size <= MAX_ANSWER_BYTES:
-                self.abort(f"an answer claims a size of {size} bytes")
-                return
-            if end - at < size + 4:
-                if size > LARGE_BYTES:
-                    self._parts.append(bytes(buffer[at + 4 :]))
-                    self._missing = size + 4 - (end - at)
-                    at = end
-                break
-            frame = bytes(memoryview(buffer)[at + 4 : at + 4 + size])
-            at += size + 4
-            self._answered(frame)
-        if at:
-            del buffer[:at]
-
-    def _answered(self, frame: bytes) -> None:
+    def frame_received(self, frame: bytes) -> None:
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
         future = self._waiting.pop(correlation_id, None)
         self._deadlines.pop(correlation_id, None)
@@ -205,11 +161,11 @@ class Connection(Receiver):
         self._transport.write(frame)
 
     async def request(self, request: Message, response: type[M], timeout_s: float, *, highest: int | None = None) -> M:
-        """The answer. Raises KafkaError: NETWORK_EXCEPTION, REQUEST_TIMED_OUT or UNSUPPORTED_VERSION."""
+        """The response. Raises KafkaError: NETWORK_EXCEPTION, REQUEST_TIMED_OUT or UNSUPPORTED_VERSION."""
         return await self.request_version(request, response, self.version_of(type(request), highest), timeout_s)
 
     async def request_version(self, request: Message, response: type[M], version: int, timeout_s: float) -> M:
-        """The answer to a request in just that version. Raises KafkaError NETWORK_EXCEPTION or REQUEST_TIMED_OUT."""
+        """The response to a request in just that version. Raises KafkaError NETWORK_EXCEPTION or REQUEST_TIMED_OUT."""
         future = self._send(request, version)
         self._expect(self._correlation_id, timeout_s)
         return self.decoded(response, await future, version)
@@ -234,8 +190,8 @@ class Connection(Receiver):
         try:
             return decode_response(response, frame, version)
         except WireError as error:
-            self.abort("the broker sent an answer that cannot be read")
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"an answer that cannot be read: {error}") from error
+            self.abort("the broker sent a response that cannot be read")
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"a response that cannot be read: {error}") from error
 
     # -- timeouts -----------------------------------------------------------------------------------------------------
 
@@ -261,7 +217,7 @@ class Connection(Receiver):
         overdue = [each for each, (due_s, _) in self._deadlines.items() if due_s <= loop.time()]
         for waiting, timeout_s in [(self._waiting[each], self._deadlines[each][1]) for each in overdue]:
             if not waiting.done():
-                text = f"no answer within {timeout_s:g} s"
+                text = f"no response within {timeout_s:g} s"
                 waiting.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT, text))
         if overdue:
             self.abort("another request on the connection was not answered in time")
@@ -269,13 +225,13 @@ class Connection(Receiver):
             self._arm(loop, min(self._deadlines.values())[0])
 
     def tell(self, request: Message) -> None:
-        """Sends a request that has no answer (Produce with acks=0). Raises KafkaError NETWORK_EXCEPTION."""
+        """Sends a request that has no response (Produce with acks=0). Raises KafkaError NETWORK_EXCEPTION."""
         assert self.versions is not None
         correlation_id, version = self._next_id(), self.versions.choose(type(request))
         self._write(correlation_id, encoded(correlation_id, self.client_id, request, version))
 
     def close(self) -> None:
-        """Lets what was sent go out, within LINGER_S; answers are not waited for."""
+        """Lets what was sent go out, within LINGER_S; responses are not waited for."""
         self.closed = True
         self._fail_waiting("the connection was closed")
         if self._transport is not None:

@@ -293,7 +293,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
             await self._committer.async_commits_done()
 
     def commit_async(self, offsets: Offsets | None = None, callback: Callback | None = None) -> asyncio.Task[None]:
-        """Sends a commit and does not wait or retry; ``callback(offsets, error or None)`` hears of it, or the task."""
+        """Sends a commit, without a wait or retry; the result goes to ``callback(offsets, error or None)``, or to the task."""
         self._loop.require_open()
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be a function of (offsets, error), not {callback!r}")

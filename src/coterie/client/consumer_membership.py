@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable
 
 from coterie.client.cluster import Cluster
-from coterie.client.errors import KafkaError
+from coterie.client.errors import KafkaError, error_about
 from coterie.client.membership import Membership, now_ms
 from coterie.client.settings import ClientSettings
 from coterie.client.types import SubscriptionPattern
@@ -152,4 +152,4 @@ class ConsumerMembership(Membership):
             return
         for name, info in infos.items():
             if info.error in _REFUSED_TOPIC:
-                self._complain(KafkaError(info.error, f"topic {name}"))
+                self._complain(error_about(info.error, f"topic {name}"))

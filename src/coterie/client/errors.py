@@ -258,11 +258,18 @@ class WakeupError(Exception):
 
 
 def check(code: int, message: str | None = None, *, subject: str = "") -> None:
-    """Raises KafkaError for any code but NONE: with the broker's message, else with the code's text after the ``subject``
-    that it is about."""
+    """Raises KafkaError for any code but NONE: with the broker's message; where that is none or the code's text, with the
+    code's text after the ``subject`` that it is about."""
     if code:
         error = error_of(code)
-        raise KafkaError(error, message or (f"{subject}: {error.text}" if subject else None))
+        if subject and message in (None, "", error.text):
+            raise error_about(error, subject)
+        raise KafkaError(error, message)
+
+
+def error_about(code: ErrorCode, subject: str) -> KafkaError:
+    """The error with the code's text after the ``subject`` that it is about."""
+    return KafkaError(code, f"{subject}: {code.text}")
 
 
 def unexpected(error: Exception) -> KafkaError:

@@ -17,6 +17,7 @@ from coterie.client.errors import (
     KafkaError,
     LogTruncationError,
     RecordDeserializationError,
+    error_about,
     unexpected,
 )
 from coterie.client.retrying import backoff_of
@@ -128,11 +129,12 @@ class Fetcher:
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._proceed)
 
     def _partition_failed(self, partition: TopicPartition, code: ErrorCode) -> None:
-        text = f"{partition.topic}-{partition.partition}"
-        position = self.positions.get(partition)
+        name, position = f"{partition.topic}-{partition.partition}", self.positions.get(partition)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE and position is not None:
-            text = f"the log of {text} has no offset {position.offset}, and auto.offset.reset is none"
-        self._fail(KafkaError(code, text))
+            text = f"the log of {name} has no offset {position.offset}, and auto.offset.reset is none"
+            self._fail(KafkaError(code, text))
+        else:
+            self._fail(error_about(code, name))
         self._out_of_range = partition if code == ErrorCode.OFFSET_OUT_OF_RANGE else None
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:

@@ -18,7 +18,7 @@ from coterie.client.protocol_lint import DOWNGRADE, UPGRADE, protocol_advice
 from coterie.quantity import quantity
 
 COOPERATIVE = " or ".join(COOPERATIVE_ASSIGNORS)
-OWNED_FROM = 1  # the version of a subscription that tells what a member owns
+OWNED_FROM = 1  # the version of a subscription that has what a member owns
 STATIC_FROM = 5  # the version of JoinGroup that takes a group.instance.id
 
 
@@ -28,8 +28,8 @@ def lint_group(
     join_version: int,
     support: ProtocolSupport,
 ) -> list[Advice]:
-    """``listed``: the assignors that each member lists, by member id, where the broker tells; ``join_version``: the newest
-    JoinGroup that broker and client share."""
+    """``listed``: the assignors that each member lists, by member id, where the broker reports them; ``join_version``: the
+    newest JoinGroup that broker and client share."""
     return _within_the_protocol(group, listed, join_version) + protocol_advice(group, support)
 
 

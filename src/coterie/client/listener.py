@@ -1,4 +1,4 @@
-"""Who is told what a consumer does: rebalance listeners and interceptors."""
+"""What a consumer notifies: rebalance listeners and interceptors."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, TypeVar
 
-from coterie.client.errors import KafkaError
+from coterie.client.errors import KafkaError, error_about
 from coterie.consuming.committed_lookup import CommittedLookup, CommittedPosition, SendOffsetFetch
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.fetch_effects import RefreshMetadata
@@ -58,7 +58,7 @@ def list_offsets_steps(
             yield _until(due_ms)
     if lookup.failure is not None:
         code, partition = lookup.failure.code, str(lookup.failure)
-        raise errors[code] if code in errors and not partition else KafkaError(code, partition or None)
+        raise error_about(code, partition) if partition else errors.get(code) or KafkaError(code)
     return lookup.offsets
 
 
@@ -88,7 +88,7 @@ def offset_fetch_steps(
         else:
             lookup.answered(effect, response, now_ms(), _jitter())
     if lookup.failure is not None:
-        raise failed or KafkaError(lookup.failure.code, lookup.failure.where or group)
+        raise failed or error_about(lookup.failure.code, lookup.failure.where or f"group {group}")
     return lookup.offsets
 
 

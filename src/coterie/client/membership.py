@@ -50,7 +50,7 @@ class Membership(ABC):
         self._driver: asyncio.Task[None] | None = None
         self._thread = HeartbeatThread(cluster.settings.client_id, cluster.settings.security())
 
-    # -- what the consumer says -----------------------------------------------------------------------------------------
+    # -- calls of the consumer -----------------------------------------------------------------------------------------
 
     def subscribe(self, topics: Iterable[str]) -> None:
         self._pattern = None
@@ -199,7 +199,7 @@ class Membership(ABC):
         task.add_done_callback(self._finished)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
-        """An error that nobody foresaw surfaces in the next poll (testUncaughtExceptionInHeartbeatThread)."""
+        """An unexpected error surfaces in the next poll (testUncaughtExceptionInHeartbeatThread)."""
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):

@@ -21,4 +21,4 @@ def check_stable(request: OffsetFetchRequest, version: int) -> None:
 def check_committed(response: OffsetCommitResponse, where: str = "") -> None:
     """Raises KafkaError with the first partition's error; ``where`` comes before the partition's name."""
     code, partition = first_error(response)
-    check(code, where + partition)
+    check(code, subject=where + partition)

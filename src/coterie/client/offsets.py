@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from coterie.client.admin_types import PartitionLag
 from coterie.client.cluster import Cluster
 from coterie.client.coordinator import Coordinator
-from coterie.client.errors import KafkaError, check
+from coterie.client.errors import KafkaError, check, error_about
 from coterie.client.lookup_steps import Pause, list_offsets_steps, now_ms, offset_fetch_steps
 from coterie.client.offset_checks import NO_STABLE, check_committed, check_stable
 from coterie.client.retrying import backoff_of
@@ -119,13 +119,13 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
         node = cluster.leader(topic, partition)
         if node is None:
             code = infos[topic].error if topic in infos else ErrorCode.NONE
-            raise KafkaError(code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition}")
+            raise error_about(code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition}")
         for answered in (await cluster.request(DeleteRecordsRequest([asked], 30_000), node)).topics:
             for p in answered.partitions:
                 check(p.error_code, subject=f"{topic}-{partition}")
                 starts[TopicPartition(topic, p.partition_index)] = p.low_watermark
     for topic, partition in before.keys() - starts.keys():
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's answer does not name {topic}-{partition}")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's response does not name {topic}-{partition}")
     return starts
 
 

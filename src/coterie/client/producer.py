@@ -85,7 +85,6 @@ class Producer(Generic[K, V]):
         self._partitioner: Partitioner | None = self.settings.partitioner
         self._largest: int = self.settings.max_request_size
         self._sticky: dict[str, int] = {}
-        self._partition_by_key: dict[tuple[bytes, int], int] = {}
         self._partition_counts = PartitionCounts(self._cluster)
         self._counts = self._partition_counts.known
         self._closed = self._is_left_open = False
@@ -139,7 +138,7 @@ class Producer(Generic[K, V]):
         if timestamp_ms is not None:
             timestamp_ms = arguments.record_timestamp(timestamp_ms)
         if size > self._largest:
-            raise self._not_sent(KafkaError(ErrorCode.MESSAGE_TOO_LARGE, _TOO_LARGE.format(size, self._largest)))
+            raise self._too_large(size)
         count = self._counts.get(topic) or await self._count_of(topic)
         if partition is None:
             partition = self._choose(topic, key_bytes, count)
@@ -170,6 +169,9 @@ class Producer(Generic[K, V]):
         await self._sender.until_room(size)
         if self._closed:
             raise RuntimeError(CLOSED)
+
+    def _too_large(self, size: int) -> KafkaError:
+        return self._not_sent(KafkaError(ErrorCode.MESSAGE_TOO_LARGE, _TOO_LARGE.format(size, self._largest)))
 
     def _not_sent(self, error: KafkaError) -> KafkaError:
         """A record that is in no batch: a commit would leave it out in silence (KafkaProducer.doSend)."""
@@ -213,12 +215,7 @@ class Producer(Generic[K, V]):
             if sticky is None:
                 sticky = self._sticky[topic] = hash(id(self))
             return sticky % count
-        number = self._partition_by_key.get((key, count))
-        if number is None:
-            number = partition_for_key(key, count)
-            if len(self._partition_by_key) < 100_000:
-                self._partition_by_key[key, count] = number
-        return number
+        return partition_for_key(key, count)
 
     def _batch_closed(self, topic: str, partition: int) -> None:
         """No key: the next batch goes to the next partition, so that partitions fill evenly."""

@@ -230,7 +230,7 @@ class Sender:
             self._send_on(connection, effect)
 
     def _send_on(self, connection: Connection, effect: SendProduce) -> None:
-        """The machine learns of the result in a later turn of the loop, as it may be running now."""
+        """The machine gets the result in a later turn of the loop, as it may be running now."""
         token, loop = effect.token, asyncio.get_running_loop()
         try:
             version = connection.version_of(ProduceRequest, self._highest())

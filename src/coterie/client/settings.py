@@ -346,10 +346,15 @@ def client_settings(given: Mapping[str, object]) -> ClientSettings:
 
 def read_client_settings(declaration: type[D], table: Mapping[str, Setting[object]], given: Mapping[str, object]) -> D:
     """As `read_settings`; names may have underscores for dots. Raises ConfigError."""
-    for name in given:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"settings must be a mapping from names to values, not {given!r}")
+    dotted: dict[str, object] = {}
+    for name, value in given.items():
         if not isinstance(name, str):
             raise ConfigError(f"the name of a setting must be text, not {name!r}")
-    dotted = {name.replace("_", "."): value for name, value in given.items()}
+        if (dotted_name := name.replace("_", ".")) in dotted:
+            raise ConfigError(f"{dotted_name} is given twice, with dots and with underscores")
+        dotted[dotted_name] = value
     try:
         return read_settings(declaration, table, dotted, "client setting")
     except SettingError as error:

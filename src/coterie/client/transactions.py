@@ -302,7 +302,7 @@ class TransactionManager:
         self._settle(effect.token, error)
 
     def _settle(self, token: int, error: Exception | None) -> None:
-        """What failed needs no second call: the state tells what is allowed."""
+        """What failed needs no second call: the state decides what is allowed."""
         result = self._results.pop(token, None)
         if result is not None and not result.done():
             result.set_result(error)

@@ -25,7 +25,7 @@ def not_opened(host: str, port: int, error: Exception, timeout_s: float) -> Kafk
     if isinstance(error, WireError):
         why = f"what answers is no Kafka broker ({error})"
     elif isinstance(error, TimeoutError):
-        why = f"no answer within {timeout_s:g} s"
+        why = f"no response within {timeout_s:g} s"
     else:
         why = _reason(error)
     return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no broker answers at {address}: {why}")

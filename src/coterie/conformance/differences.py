@@ -46,12 +46,14 @@ ROWS: tuple[KnownDifference, ...] = (
     ),
     KnownDifference(
         "order",
-        "Kafka keeps these in hash maps, whose order it does not define",
-        "ApiVersions|Metadata|DescribeConfigs|CreateTopics|DescribeLogDirs|(Alter|Describe)UserScramCredentials|DescribeProducers|"
-        "ListGroups|(List|Describe)Transactions|ListConfigResources|(Alter|Describe)ClientQuotas|"
-        "ConsumerGroupDescribe",
+        "Kafka keeps these in hash maps, whose order it does not define, and answers some of what it refuses first",
+        "ApiVersions|Metadata|Produce|ListOffsets|DescribeConfigs|(Create|Delete)Topics|CreatePartitions|DeleteRecords|OffsetFetch|"
+        "JoinGroup|(List|Describe|Delete)Groups|OffsetDelete|DescribeLogDirs|AlterReplicaLogDirs|(Alter|Describe)UserScramCredentials|"
+        "DescribeProducers|(List|Describe)Transactions|AddPartitionsToTxn|WriteTxnMarkers|ListConfigResources|(Alter|Describe)ClientQuotas|"
+        "ConsumerGroup(Describe|Heartbeat)",
         r"(.*\.)?(topics|partitions|configs|results|active_producers|groups|transaction_states|config_resources|finalized_features|"
-        r"entries|entity|values|members|topic_partitions|credential_infos)\.order",
+        r"entries|entity|values|members|topic_partitions|credential_infos|responses|partition_responses|topic_results|"
+        r"results_by_(topic|transaction|partition))\.order",
     ),
     KnownDifference(
         "not served",
@@ -141,8 +143,8 @@ ROWS: tuple[KnownDifference, ...] = (
         "cursor overflow",
         "Kafka adds one to the largest partition and overflows",
         "DescribeTopicPartitions",
-        "next_cursor",
-        lambda c: "-214748" in repr(c.part.theirs),
+        r"next_cursor.*|topics\[\]",
+        lambda c: "-214748" in repr(c.theirs),
         since=THREE,
     ),
     KnownDifference(
@@ -231,6 +233,22 @@ ROWS: tuple[KnownDifference, ...] = (
         r".*\.error_code",
         recognisers.verified_once,
         since=THREE,
+    ),
+    KnownDifference(
+        "forgotten",
+        "Kafka forgets a consumer group that all have left where a classic join is refused, until it reads its log again",
+        "ConsumerGroupDescribe|ListGroups",
+        r"groups\[\](\..*)?",
+        recognisers.forgotten,
+        since=FOUR,
+    ),
+    KnownDifference(
+        "ids",
+        "which of a group's classic members gets a partition depends on their ids, which each broker makes",
+        "ConsumerGroupDescribe|DescribeGroups",
+        r"groups\[\]\.members\[\]\.((target_)?assignment\.topic_partitions\[\]\.partitions\[\]|member_assignment)",
+        recognisers.several_classic_members,
+        since=FOUR,
     ),
     *OF_2_6,
     *BEFORE_4,

@@ -165,6 +165,9 @@ BEFORE_4 = (
         before=FOUR),
     KnownDifference("unknown group, transaction", "the same for a transaction's", "TxnOffsetCommit", r".*\.error_code",
         pair("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"), before=FOUR),
+    KnownDifference("zstd for old clients", "before 4 a Fetch of versions 4 to 9 is refused where the topic's"
+        " compression.type is zstd (KIP-110)", "Fetch", r"responses\[\]\.partitions\[\]\..*", recognisers.zstd_refused,
+        before=FOUR),
     KnownDifference("settings of groups", "before 4 groups had no settings, unless asked for", ".*Configs",
         r"(results|responses)\[\].*", lambda c: "resource_type': 32" in repr(c.question.body), since=THREE, before=FOUR),
 )  # fmt: skip
@@ -173,8 +176,6 @@ OF_4 = (
           r"results\[\]\.configs\[\].*", _NEW_IN_4),
     _of_4("has no such setting", "the setting went with Kafka 4; it has its effect here, for those who still set it", _CONFIGS,
           ".*", _GONE_IN_4),
-    _of_4("zstd for old clients", "Kafka 4 sends zstd to clients of before it; they have the error of KIP-110 here, as in"
-          " Kafka 3.9", "Fetch", r"responses\[\]\.partitions\[\]\..*", recognisers.zstd_refused),
     _of_4("small segments", "Kafka 4 refuses segments below a megabyte (KIP-1030)", _CONFIGS,
           r"topics\[\].*|responses\[\]\.error_(code|message)|results\[\]\.configs\[\].*",
           names_setting("segment.bytes", "log.segment.bytes")),

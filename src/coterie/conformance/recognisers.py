@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ABSENT = "<absent>"
 BROKER = 4  # the type of its resource
 BATCHES_FROM = 4  # Fetch before has old message sets
-ZSTD_FROM = 10  # Fetch before is of clients that know no zstd
+ZSTD_FROM = 10  # Fetch before is of clients that may know no zstd
 SHORT_FETCH_BYTES = 1000  # less than a story writes
 
 
@@ -71,6 +71,31 @@ def version_gap(case: DifferingPart) -> bool:
     """A newest version in ApiVersions that only Kafka serves."""
     key = int(case.part.path.partition("[")[2].partition("]")[0])
     return key in NOT_IN_THIS_VERSION and case.part.path.endswith("max_version")
+
+
+MIXED_GROUP = "groups[$c"  # the path of a group of both protocols in a story
+
+
+def forgotten(case: DifferingPart) -> bool:
+    """A group of both protocols that ours describes as Empty, or lists as if it were, and theirs does not know."""
+    if case.question.api == "ListGroups":
+        listed = case.part.path.startswith(MIXED_GROUP) and case.part.theirs == ABSENT
+        return listed and bool(case.part.ours.get("group_state", "Empty") == "Empty")
+    name = case.part.path.partition("[")[2].partition("]")[0]
+    ours, theirs = (
+        [group for group in answer["groups"] if name_of(group) == name] for answer in (case.ours, case.theirs)
+    )
+    return any(group.get("group_state") == "Empty" for group in ours) and any(
+        group.get("error_code") == "GROUP_ID_NOT_FOUND" for group in theirs
+    )
+
+
+def several_classic_members(case: DifferingPart) -> bool:
+    """A group of both protocols that describes two members or more with an id that its broker made."""
+    if not case.part.path.startswith(MIXED_GROUP):
+        return False
+    joined = re.findall(r"'member_id': '(?:<fresh>|member@joingroup)[^']*'", repr(case.theirs))
+    return len(joined) > 1
 
 
 def named_twice(case: DifferingPart) -> bool:
@@ -239,9 +264,9 @@ def aborted_without_records(case: DifferingPart) -> bool:
 
 
 def zstd_refused(case: DifferingPart) -> bool:
-    """A Fetch of a client that knows no zstd, from a topic that is compressed by it, which only we refuse."""
-    refused = "UNSUPPORTED_COMPRESSION_TYPE" in repr(case.ours) and "UNSUPPORTED_COMPRESSION_TYPE" not in repr(
-        case.theirs
+    """A Fetch of a version of before zstd, from a topic that is compressed by it, which only they refuse."""
+    refused = "UNSUPPORTED_COMPRESSION_TYPE" in repr(case.theirs) and "UNSUPPORTED_COMPRESSION_TYPE" not in repr(
+        case.ours
     )
     return refused and case.question.version < ZSTD_FROM
 

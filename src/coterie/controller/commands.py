@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from coterie.controller.assignment import ReplicaAssignment
-from coterie.controller.requests import ShutdownAllowed, StopReplica
+from coterie.controller.requests import LeaderAndIsr, ShutdownAllowed, StopReplica
 from coterie.replication.states import TopicPartition
 from coterie.wire.errors import ErrorCode
 
@@ -64,6 +64,14 @@ class ReplicasStopped:
 
 
 @dataclass(frozen=True, slots=True)
+class RolesAssumed:
+    """The response to a `LeaderAndIsr` that was carried out. ``errors``: of the partitions that have one."""
+
+    request: LeaderAndIsr
+    errors: Mapping[TopicPartition, ErrorCode]
+
+
+@dataclass(frozen=True, slots=True)
 class TopicConfigured:
     """The topic's settings have changed (`config_changes`)."""
 
@@ -97,7 +105,9 @@ class ReassignmentsListed:
     error: ErrorCode = ErrorCode.NONE
 
 
-Command = ShutDown | ElectLeaders | AlterReassignments | ListReassignments | ReplicasStopped | TopicConfigured
+Command = (
+    ShutDown | ElectLeaders | AlterReassignments | ListReassignments | ReplicasStopped | RolesAssumed | TopicConfigured
+)
 Response = LeadersElected | ReassignmentsAltered | ReassignmentsListed | ShutdownAllowed
 
 

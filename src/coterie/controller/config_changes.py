@@ -3,7 +3,8 @@
 The settings of a topic are written to /config/topics/T, and then a notification that names it, /config/changes/config_change_N.
 Every broker reads the new notifications and applies the settings of the topics that it knows; the controller applies
 unclean.leader.election.enable as well (`ControllerMachine.submit` of a TopicConfigured). Notifications that all brokers had
-time to read are deleted.
+time to read are deleted. Kafka compares ZooKeeper's time of the node with the broker's: a broker whose clock is ahead deletes
+what others have not read. Here each broker counts from when it read the notification.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class ConfigChanges(SessionScript):
         super().__init__(self._life(), now_ms)
         self._is_changed, self._has_expired = True, False
         self._last = ""  # the last notification that was read
-        self._written_ms: dict[str, int] = {}  # of the notifications that were read, and are not deleted
+        self._read_ms: dict[str, int] = {}  # when each notification was read that is not deleted
         self._wanted: dict[Entity, None] = {}
 
     def changed(self) -> None:
@@ -105,21 +106,21 @@ class ConfigChanges(SessionScript):
 
     def _read_new(self) -> Steps[None]:
         names = yield from self.ask(List(nodes.CONFIG_CHANGES, watch=True))
-        self._written_ms = {name: ms for name, ms in self._written_ms.items() if name in names}
+        self._read_ms = {name: ms for name, ms in self._read_ms.items() if name in names}
         for name in sorted(name for name in names if name > self._last):
             node: Znode | None = yield from self.ask(Read(f"{nodes.CONFIG_CHANGES}/{name}"))
             if node is not None:
-                self._written_ms[name] = node.created_ms
+                self._read_ms[name] = self.now_ms
                 with suppress(Corrupt):  # a tool's mistake
                     self._wanted[nodes.config_change_of(node.data)] = None
             self._last = name
         yield from self._delete_old()
 
     def _delete_old(self) -> Steps[None]:
-        for name in [name for name, ms in self._written_ms.items() if self.now_ms - ms > KEPT_MS]:
+        for name in [name for name, ms in self._read_ms.items() if self.now_ms - ms > KEPT_MS]:
             with suppress(NoNode):
                 yield from self.ask(Delete(f"{nodes.CONFIG_CHANGES}/{name}"))
-            del self._written_ms[name]
+            del self._read_ms[name]
 
     def _settings(self, kind: str, name: str) -> Steps[Mapping[str, str] | None]:
         """None where the node is a tool's mistake."""

@@ -13,7 +13,8 @@ from coterie.controller import nodes
 from coterie.controller.commands import ReplicasStopped
 from coterie.controller.election import NEW_VERSION
 from coterie.controller.requests import RequestBatch
-from coterie.controller.session import OfficeSession, Replica
+from coterie.controller.session import OfficeSession
+from coterie.controller.view import Replica
 from coterie.replication.states import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, PartitionState
 from coterie.script import Steps
 from coterie.wire.errors import ErrorCode
@@ -24,7 +25,7 @@ _NO_STATE = PartitionState(LEADER_DURING_DELETE, EPOCH_DURING_DELETE, (), 0, NEW
 
 
 class DeletionPhase(Enum):
-    """Of a replica of a topic that is deleted. INELIGIBLE: its broker is down, or could not delete it."""
+    """Of a replica of a topic that is deleted. INELIGIBLE: it is offline, or its broker could not delete it."""
 
     STARTED = "ReplicaDeletionStarted"
     SUCCESSFUL = "ReplicaDeletionSuccessful"
@@ -47,19 +48,25 @@ class TopicDeletion:
                 yield from session.delete(f"{nodes.DELETED_TOPICS}/{topic}")
                 continue
             view.deleting.add(topic)
-            offline = [r for r in self._replicas(topic) if not view.is_online(r[1])] if is_start else []
+            offline = [r for r in self._replicas(topic) if not self._is_online(r)] if is_start else []
             self.phases |= dict.fromkeys(offline, DeletionPhase.INELIGIBLE)
             if offline:
                 self.ineligible.add(topic)
         if not is_start:
             yield from self.resume()
 
-    def is_deleted(self, replica: Replica) -> bool:
-        """Whether its broker has removed it; it must not be made again."""
+    def may_have_role(self, replica: Replica) -> bool:
+        """Not once its broker has been requested to remove it: it would be made again."""
+        return not (self._is_started(replica) or self._is_deleted(replica))
+
+    def _is_deleted(self, replica: Replica) -> bool:
         return self.phases.get(replica) is DeletionPhase.SUCCESSFUL
 
     def _is_started(self, replica: Replica) -> bool:
         return self.phases.get(replica) is DeletionPhase.STARTED
+
+    def _is_online(self, replica: Replica) -> bool:
+        return self._view.is_replica_online(replica[1], replica[0])
 
     def resume_for(self, topics: Collection[str]) -> Steps[None]:
         """What they waited for is over."""
@@ -71,7 +78,7 @@ class TopicDeletion:
         yield from self.resume_for(self._topics_on(brokers))
 
     def brokers_failed(self, brokers: Collection[int]) -> Steps[None]:
-        yield from self._failed([r for t in self._topics_on(brokers) for r in self._replicas(t) if r[1] in brokers])
+        yield from self.failed(self._view.replicas_on(brokers))
 
     def stopped(self, response: ReplicasStopped) -> Steps[None]:
         """The response to a request for deletion; what was started anew since is passed over."""
@@ -85,7 +92,7 @@ class TopicDeletion:
         ]
         failed = [r for r in replicas if response.errors.get(r[0], ErrorCode.NONE) is not ErrorCode.NONE]
         if failed:
-            yield from self._failed(failed)
+            yield from self.failed(failed)
         done = [r for r in replicas if r not in failed]
         self.phases |= dict.fromkeys(done, DeletionPhase.SUCCESSFUL)
         if done:
@@ -98,7 +105,7 @@ class TopicDeletion:
         reassigned = {partition[0] for partition in self._view.reassigning}
         for topic in sorted(self._view.deleting):
             replicas = self._replicas(topic)
-            if all(map(self.is_deleted, replicas)):
+            if all(map(self._is_deleted, replicas)):
                 yield from self._complete(topic)
             elif topic not in self.ineligible | reassigned and not any(map(self._is_started, replicas)):
                 eligible.append(topic)
@@ -113,8 +120,8 @@ class TopicDeletion:
         replicas: list[Replica] = []
         for topic in topics:
             batch.metadata |= {p: view.states.get(p, _NO_STATE) for p in view.partitions_of(topic)}
-            remaining = [r for r in self._replicas(topic) if not self.is_deleted(r)]
-            offline = [r for r in remaining if not view.is_online(r[1])]
+            remaining = [r for r in self._replicas(topic) if not self._is_deleted(r)]
+            offline = [r for r in remaining if not self._is_online(r)]
             self.phases |= dict.fromkeys(offline, DeletionPhase.INELIGIBLE)
             if offline:
                 self.ineligible.add(topic)
@@ -123,8 +130,9 @@ class TopicDeletion:
         self.phases |= dict.fromkeys(replicas, DeletionPhase.STARTED)
         yield from session.remove_replicas(replicas)
 
-    def _failed(self, replicas: Iterable[Replica]) -> Steps[None]:
-        replicas = [r for r in replicas if not self.is_deleted(r)]
+    def failed(self, replicas: Iterable[Replica]) -> Steps[None]:
+        """Replicas that cannot be deleted now; the ones of other topics are passed over."""
+        replicas = [r for r in replicas if r[0][0] in self._view.deleting and not self._is_deleted(r)]
         self.phases |= dict.fromkeys(replicas, DeletionPhase.INELIGIBLE)
         self.ineligible |= {topic for (topic, _), _ in replicas}
         if replicas:

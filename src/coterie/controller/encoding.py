@@ -39,6 +39,7 @@ LEADER_AND_ISR_VERSION, STOP_REPLICA_VERSION, UPDATE_METADATA_VERSION = 4, 3, 6
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}  # Kafka's SecurityProtocol.id
 _PROTOCOL_NAMES = {number: name for name, number in SECURITY_PROTOCOLS.items()}
 T = TypeVar("T")
+_Row = LeaderAndIsrPartitionState | UpdateMetadataPartitionState
 
 
 def message_of(request: ControlRequest) -> tuple[Message, type[Message], int]:
@@ -112,7 +113,7 @@ def _update_metadata(request: UpdateMetadata) -> UpdateMetadataRequest:
             [
                 UpdateMetadataPartitionState(
                     *_in_both(number, state),
-                    [replica for replica in state.replicas if replica not in request.live],
+                    list(request.offline.get((topic, number), ())),
                 )
                 for number, state in rows
             ],
@@ -141,14 +142,19 @@ def _live_broker(broker: int, registration: BrokerRegistration) -> UpdateMetadat
 
 def partition_states(request: LeaderAndIsrRequest | UpdateMetadataRequest) -> dict[TopicPartition, PartitionState]:
     """What the request has of each partition."""
-    states = {(row.topic_name, row.partition_index): _state(row) for row in request.ungrouped_partition_states}
+    return {partition: _state(row) for partition, row in _rows(request).items()}
+
+
+def _rows(request: LeaderAndIsrRequest | UpdateMetadataRequest) -> dict[TopicPartition, _Row]:
+    rows: dict[TopicPartition, _Row] = {
+        (row.topic_name, row.partition_index): row for row in request.ungrouped_partition_states
+    }
     for topic in request.topic_states:
-        for row in topic.partition_states:
-            states[topic.topic_name, row.partition_index] = _state(row)
-    return states
+        rows |= {(topic.topic_name, row.partition_index): row for row in topic.partition_states}
+    return rows
 
 
-def _state(row: LeaderAndIsrPartitionState | UpdateMetadataPartitionState) -> PartitionState:
+def _state(row: _Row) -> PartitionState:
     state = PartitionState(
         row.leader, row.leader_epoch, tuple(row.isr), row.controller_epoch, row.zk_version, tuple(row.replicas)
     )
@@ -157,13 +163,17 @@ def _state(row: LeaderAndIsrPartitionState | UpdateMetadataPartitionState) -> Pa
     return replace(state, adding_replicas=tuple(row.adding_replicas), removing_replicas=tuple(row.removing_replicas))
 
 
+def offline_replicas(request: UpdateMetadataRequest) -> dict[TopicPartition, tuple[int, ...]]:
+    """The offline replicas of the partitions that have some; there are none before version 4."""
+    rows = _rows(request).items()
+    offline = {p: tuple(row.offline_replicas) for p, row in rows if isinstance(row, UpdateMetadataPartitionState)}
+    return {partition: replicas for partition, replicas in offline.items() if replicas}
+
+
 def new_partitions(request: LeaderAndIsrRequest) -> set[TopicPartition]:
     """The partitions that the request calls new."""
-    rows = {(row.topic_name, row.partition_index): row for row in request.ungrouped_partition_states}
-    rows |= {
-        (topic.topic_name, row.partition_index): row for topic in request.topic_states for row in topic.partition_states
-    }
-    return {partition for partition, row in rows.items() if row.is_new}
+    rows = _rows(request).items()
+    return {partition for partition, row in rows if isinstance(row, LeaderAndIsrPartitionState) and row.is_new}
 
 
 def live_leaders(request: LeaderAndIsrRequest) -> dict[int, tuple[str, int]]:

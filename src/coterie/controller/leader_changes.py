@@ -8,6 +8,7 @@ from coterie.controller import election, nodes
 from coterie.controller.commands import ElectionType, ElectLeaders, LeadersElected
 from coterie.controller.requests import RequestBatch
 from coterie.controller.session import OfficeSession
+from coterie.controller.view import Replica
 from coterie.replication.states import NO_LEADER, PartitionState, TopicPartition
 from coterie.script import Steps
 from coterie.wire.errors import ErrorCode
@@ -25,13 +26,17 @@ class LeaderElections:
     def __init__(self, session: OfficeSession) -> None:
         self._session, self._view = session, session.view
 
-    def after_failures(self) -> Steps[None]:
-        """Every partition gets the leader and the ISR that the living brokers allow, new partitions their first state."""
-        batch = RequestBatch()
-        for partition in list(self._view.states):
-            if self._view.needs_leaders(partition[0]):
+    def after_failures(self, lost: Iterable[Replica] = ()) -> Steps[None]:
+        """Every partition gets the leader and the ISR that the online replicas allow, new partitions their first state.
+        ``lost``: replicas that are offline since now: they stop, and everybody's metadata has them."""
+        view, batch = self._view, RequestBatch()
+        for partition in list(view.states):
+            if view.needs_leaders(partition[0]):
                 yield from self._elect(partition, batch)
         yield from self._session.create_states(batch)
+        stopped = [replica for replica in lost if replica[0][0] not in view.deleting]
+        batch.metadata |= {partition: view.states[partition] for partition, _ in stopped if partition in view.states}
+        self._session.stop(batch, stopped, delete=False)
         yield from self._session.send(batch)
 
     def topic_configured(self, topic: str) -> Steps[None]:
@@ -76,7 +81,7 @@ class LeaderElections:
             lacking = [p for p in partitions if p in view.states and view.states[p].leader != broker]
             imbalance = 100 * len(lacking) / len(partitions)
             if imbalance > view.config.leader_imbalance_per_broker_percentage and not view.reassigning:
-                able = [p for p in lacking if self._may_lead(broker, view.states[p])]
+                able = [p for p in lacking if self._may_lead(broker, p)]
                 yield from self._elect_each(able, ElectionType.PREFERRED)
 
     # -- one election ---------------------------------------------------------------------------------------------------
@@ -110,10 +115,10 @@ class LeaderElections:
             return ErrorCode.ELECTION_NOT_NEEDED if view.is_online(state.leader) else None
         if state.leader == state.replicas[0]:
             return ErrorCode.ELECTION_NOT_NEEDED
-        return None if self._may_lead(state.replicas[0], state) else UNAVAILABLE[kind]
+        return None if self._may_lead(state.replicas[0], partition) else UNAVAILABLE[kind]
 
-    def _may_lead(self, broker: int, state: PartitionState) -> bool:
-        return self._view.is_online(broker) and broker in state.isr
+    def _may_lead(self, broker: int, partition: TopicPartition) -> bool:
+        return self._view.is_replica_online(broker, partition) and broker in self._view.states[partition].isr
 
     def _elect(self, partition: TopicPartition, batch: RequestBatch, kind: ElectionType | None = None) -> Steps[bool]:
         """Returns whether the partition has another leader, or another ISR. ``kind``: None after a failure."""
@@ -121,11 +126,12 @@ class LeaderElections:
 
         def change(state: PartitionState) -> PartitionState | None:
             if kind is ElectionType.PREFERRED:
-                online: Collection[int] = [b for b in view.live if view.is_online(b)]
+                online: Collection[int] = [b for b in view.live if view.is_replica_online(b, partition)]
                 return election.preferred(state, online, epoch)
             unclean = kind is ElectionType.UNCLEAN or view.unclean_leader_election_enable(partition[0])
             at_least = view.min_insync_replicas(partition[0])
-            return election.after_failure(state, view.live, epoch, at_least=at_least, unclean=unclean)
+            online = view.live_replicas(partition)
+            return election.after_failure(state, online, epoch, at_least=at_least, unclean=unclean)
 
         is_changed = yield from self._session.decide(partition, change, batch)
         return is_changed and (kind is None or view.states[partition].leader != NO_LEADER)

@@ -7,6 +7,7 @@
 /brokers/topics/T              persistent  version 2: partitions, adding_replicas, removing_replicas; 3: topic_id as well
 /brokers/topics/T/partitions/P/state       version 1: leader, leader_epoch, controller_epoch, isr
 /isr_change_notification/isr_change_N      sequential: the partitions whose ISR a leader has changed
+/log_dir_event_notification/log_dir_event_N  sequential, version 1: the broker of which a log directory has failed
 /admin/delete_topics/T         persistent  empty: the topic is to be deleted
 /admin/reassign_partitions     persistent  version 1: partitions and their replicas, by tools before KIP-455
 /admin/preferred_replica_election          version 1: partitions whose preferred leader shall lead, by tools before KIP-460
@@ -29,6 +30,7 @@ CLUSTER_ID = "/cluster/id"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 ISR_CHANGES = "/isr_change_notification"
+LOG_DIR_EVENTS = "/log_dir_event_notification"
 DELETED_TOPICS = "/admin/delete_topics"
 REASSIGNED = "/admin/reassign_partitions"
 PREFERRED_ELECTION = "/admin/preferred_replica_election"
@@ -170,6 +172,19 @@ def partitions_of(text: str) -> list[TopicPartition]:
         return [(str(one["topic"]), int(one["partition"])) for one in json.loads(text)["partitions"]]
     except _MALFORMED as error:
         raise Corrupt(f"a list of partitions holds {text[:200]!r}") from error
+
+
+def log_dir_event(broker_id: int) -> str:
+    """A broker's notification that a log directory of its has failed (LogDirFailureEvent)."""
+    return _json({"version": 1, "broker": broker_id, "event": 1})
+
+
+def log_dir_event_of(text: str) -> int:
+    """The broker of such a notification. Raises Corrupt."""
+    try:
+        return int(json.loads(text)["broker"])
+    except _MALFORMED as error:
+        raise Corrupt(f"a notification of a log directory holds {text[:200]!r}") from error
 
 
 def reassigned(targets: Mapping[TopicPartition, Iterable[int]]) -> str:

@@ -5,6 +5,9 @@ It ends with `Moved` when another controller was elected: each of its writes nam
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import suppress
+
 from coterie.controller import election, nodes
 from coterie.controller.commands import (
     AlterReassignments,
@@ -12,6 +15,7 @@ from coterie.controller.commands import (
     ElectLeaders,
     ListReassignments,
     ReplicasStopped,
+    RolesAssumed,
     ShutDown,
     TopicConfigured,
 )
@@ -21,7 +25,7 @@ from coterie.controller.reassignment import Reassignments
 from coterie.controller.requests import RequestBatch, ShutdownAllowed
 from coterie.controller.session import Candidate, Moved, OfficeSession
 from coterie.controller.topics import TopicChanges
-from coterie.replication.states import PartitionState
+from coterie.replication.states import PartitionState, TopicPartition
 from coterie.script import Steps
 from coterie.wire.errors import ErrorCode
 from coterie.zookeeper import paths
@@ -68,6 +72,8 @@ class Office:
             yield from self._brokers_changed()
         elif path == nodes.ISR_CHANGES:
             yield from self._isr_changed()
+        elif path == nodes.LOG_DIR_EVENTS:
+            yield from self._log_dirs_failed()
         elif path == nodes.DELETED_TOPICS:
             yield from self._deletion.changed()
         elif path == nodes.REASSIGNED:
@@ -89,6 +95,9 @@ class Office:
                 if command.request.controller_epoch == self.epoch:
                     yield from self._reassignments.stopped(command)
                     yield from self._deletion.stopped(command)
+            case RolesAssumed():
+                if command.request.controller_epoch == self.epoch:
+                    yield from self._roles_assumed(command)
             case ElectLeaders():
                 yield from self._elections.elect(command)
             case AlterReassignments():
@@ -112,8 +121,9 @@ class Office:
         then roles, then new leaders."""
         session, view = self._session, self.view
         yield from self._check_office()
-        for name in (yield from session.ask(List(nodes.ISR_CHANGES, watch=True))):
-            yield from session.delete(f"{nodes.ISR_CHANGES}/{name}")
+        for path in (nodes.LOG_DIR_EVENTS, nodes.ISR_CHANGES):  # all is read, and every broker responds, anyway
+            for name in (yield from session.ask(List(path, watch=True))):
+                yield from session.delete(f"{path}/{name}")
         view.live = yield from self._read_brokers()
         yield from self._topics.read()
         yield from self._deletion.changed(is_start=True)
@@ -149,8 +159,9 @@ class Office:
         if failed:
             view.leaving -= failed
             view.live = {b: epoch for b, epoch in view.live.items() if b not in failed}
+            view.offline_dirs = {b: partitions for b, partitions in view.offline_dirs.items() if b not in failed}
             yield from self._session.send_brokers()
-            yield from self._elections.after_failures()
+            yield from self._elections.after_failures(view.replicas_on(failed))
             yield from self._reassignments.brokers_failed(failed)
             yield from self._deletion.brokers_failed(failed)
         if new:
@@ -159,18 +170,46 @@ class Office:
             yield from self._session.send_brokers()
 
     def _brokers_started(self, new: dict[int, int]) -> Steps[None]:
-        view, batch = self.view, RequestBatch()
+        view = self.view
         view.live = {**view.live, **new}
         yield from self._session.send_brokers(new)
-        for partition, state in view.states.items():
-            for broker in new:
-                if broker in state.replicas and not self._deletion.is_deleted((partition, broker)):
-                    batch.role(broker, partition, state)
-                    batch.metadata[partition] = state
-        yield from self._session.send(batch)
+        yield from self._send_roles(new)
         yield from self._elections.after_failures()
         yield from self._reassignments.brokers_started(new)
         yield from self._deletion.brokers_started(new)
+
+    def _send_roles(self, brokers: Collection[int]) -> Steps[None]:
+        """All the roles of these brokers again."""
+        batch = RequestBatch()
+        for partition, state in self.view.states.items():
+            for broker in brokers:
+                if broker in state.replicas and self._deletion.may_have_role((partition, broker)):
+                    batch.role(broker, partition, state)
+                    batch.metadata[partition] = state
+        yield from self._session.send(batch)
+
+    def _log_dirs_failed(self) -> Steps[None]:
+        """Brokers announce that they have lost a log directory. The responses to LeaderAndIsr name the replicas."""
+        session, brokers = self._session, set[int]()
+        names = yield from session.ask(List(nodes.LOG_DIR_EVENTS, watch=True))
+        for name in names:
+            node: Znode | None = yield from session.ask(Read(f"{nodes.LOG_DIR_EVENTS}/{name}"))
+            with suppress(Corrupt):
+                brokers |= set() if node is None else {nodes.log_dir_event_of(node.data)}
+        yield from self._send_roles(brokers & self.view.live.keys())
+        for name in names:
+            yield from session.delete(f"{nodes.LOG_DIR_EVENTS}/{name}")
+
+    def _roles_assumed(self, response: RolesAssumed) -> Steps[None]:
+        """A replica in a failed log directory is offline, until its broker starts again or responds without an error."""
+        request, errors = response.request, response.errors
+        if request.broker_epoch != self.view.live.get(request.broker):
+            return
+        failed = [partition for partition, error in errors.items() if error is ErrorCode.KAFKA_STORAGE_ERROR]
+        lost = self.view.roles_assumed(request.broker, request.states.keys() - errors.keys(), failed)
+        if lost:
+            yield from self._elections.after_failures(lost)
+            yield from self._deletion.failed(lost)
 
     def _isr_changed(self) -> Steps[None]:
         """Leaders have changed ISRs: everybody's metadata follows."""
@@ -208,16 +247,11 @@ class Office:
             if broker in s.replicas and len(s.replicas) > 1 and p[0] not in view.deleting
         ]
         for partition in replicated:
-            at_least = view.min_insync_replicas(partition[0])
-
-            def change(state: PartitionState, at_least: int = at_least) -> PartitionState | None:
-                return election.controlled_shutdown(state, view.live, view.leaving, self.epoch, at_least=at_least)
-
-            yield from session.decide(partition, change, batch)
+            yield from self._without_leaving(partition, batch)
             state = view.states.get(partition)
             if state is not None and state.leader == broker:
                 yield from session.read_state(partition)  # its leader notifies of a new ISR seconds later
-                yield from session.decide(partition, change, batch)
+                yield from self._without_leaving(partition, batch)
                 state = view.states.get(partition)
             if state is not None and broker not in (state.leader, *state.isr):
                 session.stop(batch, [(partition, broker)], delete=False)
@@ -225,3 +259,12 @@ class Office:
         yield ShutdownAllowed(
             broker, tuple(p for p in replicated if p in view.states and view.states[p].leader == broker)
         )
+
+    def _without_leaving(self, partition: TopicPartition, batch: RequestBatch) -> Steps[None]:
+        view, at_least = self.view, self.view.min_insync_replicas(partition[0])
+
+        def change(state: PartitionState) -> PartitionState | None:
+            live = view.live_replicas(partition)
+            return election.controlled_shutdown(state, live, view.leaving, self.epoch, at_least=at_least)
+
+        yield from self._session.decide(partition, change, batch)

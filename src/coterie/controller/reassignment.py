@@ -116,9 +116,10 @@ class Reassignments:
         if target is None:
             is_none = not assignment.is_reassigned
             return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS if is_none else assignment.reassigned_to(assignment.origin)
-        if not target or len(set(target)) < len(target) or not all(view.is_online(broker) for broker in target):
+        wanted = assignment.reassigned_to(target)
+        if not target or len(set(target)) < len(target) or not all(map(view.is_online, wanted.adding)):
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT
-        return assignment.reassigned_to(target)
+        return wanted
 
     def _known(self, partition: TopicPartition) -> ReplicaAssignment | ErrorCode:
         if partition not in self._view.assigned or partition[0] in self._view.deleting:
@@ -188,7 +189,8 @@ class Reassignments:
 
         def without(state: PartitionState) -> PartitionState | None:
             state = with_replicas(state, assignment)
-            return narrowed(state, view.live, removed, session.epoch, at_least=at_least, in_sync=in_sync)
+            live = view.live_replicas(partition)
+            return narrowed(state, live, removed, session.epoch, at_least=at_least, in_sync=in_sync)
 
         if not (yield from session.decide(partition, without, batch)):
             return False

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from coterie.replication.states import PartitionState, StoppedReplica, TopicPartition
 from coterie.wire.errors import ErrorCode
 
+Offline = Mapping[TopicPartition, tuple[int, ...]]
+
 
 @dataclass(frozen=True, slots=True)
 class ControlRequest:
@@ -23,7 +25,7 @@ class ControlRequest:
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsr(ControlRequest):
     """LeaderAndIsr: the roles of a broker's replicas. ``new``: replicas of new partitions, or added by a reassignment.
-    ``leaders``: the registrations of the living leaders."""
+    ``leaders``: the registrations of the living leaders. The response goes to `ControllerMachine.submit`, as `RolesAssumed`."""
 
     states: Mapping[TopicPartition, PartitionState]
     new: frozenset[TopicPartition] = frozenset()
@@ -33,16 +35,18 @@ class LeaderAndIsr(ControlRequest):
 @dataclass(frozen=True, slots=True)
 class UpdateMetadata(ControlRequest):
     """UpdateMetadata: what the broker answers clients with. ``live``: the brokers of the cluster and their registrations. A
-    leader LEADER_DURING_DELETE: the partition goes."""
+    leader LEADER_DURING_DELETE: the partition goes. ``offline``: the replicas whose broker is down or shuts down, or whose log
+    directory has failed, of the partitions that have some."""
 
     live: Mapping[int, str]
     states: Mapping[TopicPartition, PartitionState]
+    offline: Offline = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class StopReplica(ControlRequest):
     """StopReplica: replicas without a role from now on; their logs are removed where it says ``delete``. The response goes to
-    `ControllerMachine.submit`, as a `ReplicasStopped`."""
+    `ControllerMachine.submit`, as `ReplicasStopped`."""
 
     stopped: Mapping[TopicPartition, StoppedReplica]
 
@@ -82,10 +86,18 @@ class RequestBatch:
     stopped: dict[int, dict[TopicPartition, StoppedReplica]] = field(default_factory=dict)
     metadata: dict[TopicPartition, PartitionState] = field(default_factory=dict)
 
-    def decided(self, partition: TopicPartition, state: PartitionState, new: Collection[int] = ()) -> None:
-        """For all of the partition's replicas, of which some are ``new``, and for everybody's metadata."""
+    def decided(
+        self,
+        partition: TopicPartition,
+        state: PartitionState,
+        new: Collection[int] = (),
+        lost: Collection[int] = (),
+    ) -> None:
+        """For all of the partition's replicas, of which some are ``new``, and for everybody's metadata. ``lost``: replicas in a
+        failed log directory, which get no role."""
         for broker in state.replicas:
-            self.role(broker, partition, state, new=broker in new)
+            if broker not in lost:
+                self.role(broker, partition, state, new=broker in new)
         self.metadata[partition] = state
 
     def role(self, broker: int, partition: TopicPartition, state: PartitionState, *, new: bool = False) -> None:

@@ -13,8 +13,8 @@ from coterie.controller.assignment import ReplicaAssignment
 from coterie.controller.commands import Command
 from coterie.controller.config import ControllerConfig
 from coterie.controller.election import NEW_VERSION, first_state
-from coterie.controller.requests import LeaderAndIsr, Request, RequestBatch, StopReplica, UpdateMetadata
-from coterie.controller.view import ControllerView, with_replicas
+from coterie.controller.requests import LeaderAndIsr, Offline, Request, RequestBatch, StopReplica, UpdateMetadata
+from coterie.controller.view import ControllerView, Replica, with_replicas
 from coterie.replication.states import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
@@ -41,7 +41,6 @@ from coterie.zookeeper.operations import (
 )
 
 Change = Callable[[PartitionState], PartitionState | None]
-Replica = tuple[TopicPartition, int]
 
 
 class Candidate(Protocol):
@@ -123,7 +122,8 @@ class OfficeSession:
                 states[partition] = replace(state, leader=held.leader, isr=held.isr, version=held.version)
             else:
                 states[partition] = replace(state, version=state.version + 1)
-            batch.decided(partition, states[partition])
+            lost = [r for r in states[partition].replicas if self.view.is_in_offline_dir(r, partition)]
+            batch.decided(partition, states[partition], lost=lost)
             return True
         return False
 
@@ -197,6 +197,7 @@ class OfficeSession:
         """LeaderAndIsr before UpdateMetadata before StopReplica, to live brokers."""
         view = self.view
         metadata = self._metadata(batch.metadata)
+        offline = self._offline(metadata)
         for broker in view.live:
             requests: list[Request] = []
             if broker in batch.states:
@@ -205,7 +206,7 @@ class OfficeSession:
                 new = frozenset(batch.new.get(broker, ()))
                 requests.append(LeaderAndIsr(*self._sender(broker), states, new, leaders))
             if metadata:
-                requests.append(self._update(broker, metadata))
+                requests.append(self._update(broker, metadata, offline))
             if broker in batch.stopped:
                 requests.append(StopReplica(*self._sender(broker), batch.stopped[broker]))
             yield from requests
@@ -213,12 +214,19 @@ class OfficeSession:
     def send_brokers(self, new: Collection[int] = ()) -> Steps[None]:
         """The brokers of the cluster have changed: UpdateMetadata to all, to ``new`` ones with all partitions."""
         states = self._metadata(self.view.states)
+        offline = self._offline(states) if new else {}
         for broker in self.view.live:
-            yield self._update(broker, states if broker in new else {})
+            yield self._update(broker, states, offline) if broker in new else self._update(broker, {}, {})
 
-    def _update(self, broker: int, states: Mapping[TopicPartition, PartitionState]) -> UpdateMetadata:
+    def _update(self, broker: int, states: Mapping[TopicPartition, PartitionState], offline: Offline) -> UpdateMetadata:
         live = {b: self.view.registrations[b] for b in sorted(self.view.live)}
-        return UpdateMetadata(*self._sender(broker), live, states)
+        return UpdateMetadata(*self._sender(broker), live, states, offline)
+
+    def _offline(self, states: Mapping[TopicPartition, PartitionState]) -> Offline:
+        """Of the partitions that have some. A broker that shuts down counts, as in Kafka."""
+        online = self.view.is_replica_online
+        offline = {p: tuple(r for r in state.replicas if not online(r, p)) for p, state in states.items()}
+        return {partition: replicas for partition, replicas in offline.items() if replicas}
 
     def _sender(self, broker: int) -> tuple[int, int, int, int]:
         return broker, self.view.live[broker], self.machine.config.broker_id, self.epoch

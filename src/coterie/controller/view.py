@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from coterie.controller.assignment import ReplicaAssignment
 from coterie.controller.config import ControllerConfig
 from coterie.replication.states import PartitionState, TopicPartition
 
+Replica = tuple[TopicPartition, int]
+
 
 @dataclass(slots=True)
 class ControllerView:
     """``live``: registered brokers and their epochs; ``leaving``: brokers that shut down. ``states``: of the partitions in
     ``assigned`` that have one. ``deleting``: topics queued for deletion; ``reassigning``: partitions whose replicas change.
-    ``topic_configs``: the settings that topics have of their own."""
+    ``topic_configs``: the settings that topics have of their own. ``offline_dirs``: by broker, the partitions whose replica
+    there is in a log directory that has failed (Kafka's replicasOnOfflineDirs)."""
 
     config: ControllerConfig
     live: dict[int, int] = field(default_factory=dict)
@@ -25,6 +28,7 @@ class ControllerView:
     deleting: set[str] = field(default_factory=set)
     reassigning: set[TopicPartition] = field(default_factory=set)
     topic_configs: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    offline_dirs: dict[int, set[TopicPartition]] = field(default_factory=dict)
 
     @property
     def topics(self) -> set[str]:
@@ -40,9 +44,35 @@ class ControllerView:
     def is_online(self, broker: int) -> bool:
         return broker in self.live and broker not in self.leaving
 
+    def is_in_offline_dir(self, broker: int, partition: TopicPartition) -> bool:
+        return partition in self.offline_dirs.get(broker, ())
+
+    def is_replica_online(self, broker: int, partition: TopicPartition) -> bool:
+        return self.is_online(broker) and not self.is_in_offline_dir(broker, partition)
+
+    def live_replicas(self, partition: TopicPartition) -> Collection[int]:
+        """The live brokers, also the ones in shutdown, but for brokers that have lost their replica of the partition."""
+        lost = {broker for broker in self.offline_dirs if self.is_in_offline_dir(broker, partition)}
+        return self.live.keys() - lost if lost else self.live
+
+    def replicas_on(self, brokers: Collection[int]) -> list[Replica]:
+        return [(p, r) for p, assignment in self.assigned.items() for r in assignment.replicas if r in brokers]
+
+    def roles_assumed(
+        self, broker: int, assumed: Collection[TopicPartition], failed: Collection[TopicPartition]
+    ) -> list[Replica]:
+        """A response to LeaderAndIsr: the replicas with a role, and those in a failed log directory. Returns the replicas that
+        were not known to be lost. A replica that a reassignment or a deletion has removed meanwhile does not count."""
+        before = self.offline_dirs.get(broker, set())
+        hosted = {p for p in failed if p in self.assigned and broker in self.assigned[p].replicas}
+        if before or hosted:
+            self.offline_dirs[broker] = before - set(assumed) | hosted
+        return [(partition, broker) for partition in sorted(hosted - before)]
+
     def assign(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         """The partition's replicas, in its state as well."""
         self.assigned[partition] = assignment
+        self._forget_lost(partition, assignment.replicas)
         if assignment.is_reassigned:
             self.reassigning.add(partition)
         if partition in self.states:
@@ -51,10 +81,17 @@ class ControllerView:
     def remove_topic(self, topic: str) -> None:
         for partition in self.partitions_of(topic):
             del self.assigned[partition]
+            self._forget_lost(partition, ())
             self.states.pop(partition, None)
             self.reassigning.discard(partition)
         self.deleting.discard(topic)
         self.topic_configs.pop(topic, None)
+
+    def _forget_lost(self, partition: TopicPartition, replicas: Collection[int]) -> None:
+        """A broker that is none of the ``replicas`` has nothing to lose."""
+        for broker, partitions in self.offline_dirs.items():
+            if broker not in replicas:
+                partitions.discard(partition)
 
     def unclean_leader_election_enable(self, topic: str) -> bool:
         own = self.topic_configs.get(topic, {}).get("unclean.leader.election.enable")

@@ -16,7 +16,6 @@ from coterie.consuming.committed_lookup import CommittedConfig, CommittedLookup,
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.owned_offsets import OwnedOffsets
 from coterie.consuming.record import TopicPartition
-from coterie.laboratory.broker_actor import BrokerActor
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
@@ -37,7 +36,6 @@ class CommittingActor(Protocol):
     config: MemberConfig | ConsumerMemberConfig
     machine: GroupMachine
     world: World
-    broker: BrokerActor
 
     @property
     def positions(self) -> Mapping[tuple[str, int], int]:
@@ -48,12 +46,8 @@ class CommittingActor(Protocol):
         """The time (ms) by the process's clock."""
         ...
 
-    def cut_off(self) -> bool:
-        """Whether nothing goes through the network either way."""
-        ...
-
-    def later(self, action: Callable[[], None]) -> None:
-        """Calls it after a delay of the network, unless the process has ended."""
+    def find_coordinator(self, ended: Callable[[bool], None]) -> None:
+        """Calls ``ended`` later with whether there is one that can be reached, unless the process has ended."""
         ...
 
     def send(self, request: Message, received: Callable[[Message], None], failed: Callable[[], None]) -> None:
@@ -150,7 +144,7 @@ class ActorCommits:
                     request, lambda response: self._received(token, response), lambda: self._lost_connection(token)
                 )
             case LookUpCoordinator():
-                self._actor.later(lambda: self._look_up_coordinator(self._machine))
+                self._find_coordinator(self._machine)
             case CommitEnded(token=token):
                 self.accepted += effect.verdict == Verdict.DONE
                 self._schedule.ended(effect, self._actor.clock_ms(), 0)
@@ -166,12 +160,14 @@ class ActorCommits:
     def _jitter(self) -> float:
         return self._actor.world.random.uniform(-1, 1)
 
-    def _look_up_coordinator(self, machine: Commits | CommittedLookup) -> None:
-        is_there = self._actor.broker.up and not self._actor.cut_off()
-        if is_there:
-            self.coordinator_found()
-        code = ErrorCode.NONE if is_there else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        machine.coordinator_looked_up(code, self._actor.clock_ms(), self._jitter())
+    def _find_coordinator(self, machine: Commits | CommittedLookup) -> None:
+        def ended(is_there: bool) -> None:
+            if is_there:
+                self.coordinator_found()
+            code = ErrorCode.NONE if is_there else ErrorCode.COORDINATOR_NOT_AVAILABLE
+            machine.coordinator_looked_up(code, self._actor.clock_ms(), self._jitter())
+
+        self._actor.find_coordinator(ended)
 
     def coordinator_found(self) -> None:
         """By this part or by the membership: a client's parts share what they know."""
@@ -204,7 +200,7 @@ class ActorCommits:
                     lambda: lookup.failed(effect, ErrorCode.NETWORK_EXCEPTION, self._actor.clock_ms(), self._jitter()),
                 )
             case LookUpCoordinator():
-                self._actor.later(lambda: self._look_up_coordinator(lookup))
+                self._find_coordinator(lookup)
         if lookup.is_done:
             self._lookup = None
             committed: dict[tuple[str, int], int] = {

@@ -23,6 +23,7 @@ from coterie.coordinator.state import Group, Phase
 from coterie.coordinator.write_queue import WriteQueue
 from coterie.laboratory.checkers import GenerationChecker, Ledger, OffsetChecker, check_group, check_replay
 from coterie.laboratory.consumer_group_checker import check_consumer_group
+from coterie.laboratory.earliest_timer import EarliestTimer
 from coterie.laboratory.recording import Recorder
 from coterie.laboratory.world import World
 from coterie.log.compaction import clean, plan, swap
@@ -87,6 +88,7 @@ class BrokerActor:
         self.committed = OffsetChecker()
         self.failing_appends = self.failing_syncs = self.forgetful_syncs = 0
         self.clock_offset_ms = 0
+        self._timer = EarliestTimer(world, self._expire)
         self._changed: dict[str, AnyGroup] = {}
         self._tokens = 0
         self._answers: dict[int, Answer] = {}
@@ -115,7 +117,7 @@ class BrokerActor:
         self.ledger, self.generations = Ledger(), GenerationChecker()
         self.up = True
         self.incarnation += 1
-        self._armed_ms = -1
+        self._timer.forget()
         if self.recorder is not None and self.incarnation > 1:
             self.recorder.restarted(self.now_ms())
         if self.durability == Durability.LYING:
@@ -284,7 +286,7 @@ class BrokerActor:
                 cleaned = clean(wanted)
                 if self.world.chance(0.05):
                     self.crash()
-                    self.world.after(1_000, self._restart)
+                    self.world.after(1_000, self.restart)
                     return
                 assert swap(self.log.log, cleaned), "the log changed while it was compacted"
                 self.compactions += 1
@@ -293,26 +295,32 @@ class BrokerActor:
 
         self.world.after(COMPACT_EVERY_MS, compact)
 
-    def _restart(self) -> None:
+    def restart(self) -> None:
+        """Starts the process, unless it runs."""
         if not self.up:
             self.start()
 
+    def fail_disk(self) -> None:
+        """One of the disk's faults: the next appends fail, a sync fails and the process is started again, or syncs lie."""
+        rng = self.world.random
+        match rng.choice(["append", "sync", "lie"]):
+            case "append":
+                self.failing_appends = rng.randint(1, 3)
+            case "sync" if self.durability != Durability.PROCESS:
+                self.failing_syncs = 1
+                self.world.after(rng.randint(5_000, 10_000), self.restart)
+            case "lie":
+                self.forgetful_syncs = rng.randint(1, 20)
+
     def _arm(self) -> None:
         due_ms = self.shard.next_deadline_ms()
-        if due_ms is None:
-            return
-        due_ms -= self.clock_offset_ms
-        if self.world.now_ms < self._armed_ms <= due_ms:
-            return
-        due_ms = max(due_ms, self.world.now_ms)
-        incarnation, self._armed_ms = self.incarnation, due_ms
+        if due_ms is not None:
+            self._timer.set(due_ms - self.clock_offset_ms)
 
-        def fire() -> None:
-            if self.up and self.incarnation == incarnation and self._armed_ms == due_ms:
-                self._armed_ms = -1
-                for command in self.shard.expired(self.now_ms()):
-                    if not self._submit_alone(command, self.context()):
-                        return
-                self._arm()
-
-        self.world.at(due_ms, fire)
+    def _expire(self) -> None:
+        if not self.up:
+            return
+        for command in self.shard.expired(self.now_ms()):
+            if not self._submit_alone(command, self.context()):
+                return
+        self._arm()

@@ -7,6 +7,8 @@ kill 2, bounce 2              the broker's session is over; it comes back at onc
 isr t-0 1,2                   the leader writes the ISR, and a notification
 delete t                      /admin/delete_topics/t
 answer 2 [ERROR|kept]         the broker answers its StopReplica requests; `kept`: those alone that keep the logs
+roles 2 [former] [t-0=ERROR]  the broker answers its LeaderAndIsr requests; `former`: its last process's
+log-dir-event 2 [corrupt]     the broker announces that a log directory has failed
 reassign t-0 2,3              AlterPartitionReassignments; `cancel t-0`, `reassignments`, and `reassign-node t-0=2,3 ...`
 elect preferred|unclean t-0   ElectLeaders; `elect-node t-0 ...`
 shutdown 2 [stale]            ControlledShutdown
@@ -36,12 +38,13 @@ from coterie.controller.commands import (
     ReassignmentsAltered,
     ReassignmentsListed,
     ReplicasStopped,
+    RolesAssumed,
     ShutDown,
     TopicConfigured,
 )
 from coterie.controller.config import ControllerConfig
 from coterie.controller.machine import ControllerMachine
-from coterie.controller.requests import InOffice, Registered, Request, ShutdownAllowed, StopReplica
+from coterie.controller.requests import InOffice, LeaderAndIsr, Registered, Request, ShutdownAllowed, StopReplica
 from coterie.laboratory.cluster_traces import effect_text, partition_of, write_texts
 from coterie.laboratory.scenario import ScenarioError
 from coterie.laboratory.world import NetworkFaults, World
@@ -73,11 +76,12 @@ class ClusterScenario:
         self.world.faults = NetworkFaults(1, 1)
         self.server = ZooKeeperServer(self.world)
         self._admin = self.server.connect(_FOREVER_MS, lambda _: None)
-        for path in (paths.BROKERS, paths.TOPICS, nodes.ISR_CHANGES):
+        for path in (paths.BROKERS, paths.TOPICS, nodes.ISR_CHANGES, nodes.LOG_DIR_EVENTS):
             self._apply(Create(path, "", ephemeral=False))
         self._sessions: dict[int, Session] = {}
         self._machines: dict[int, ControllerMachine] = {}
         self._stops: list[StopReplica] = []
+        self._roles: list[LeaderAndIsr] = []
         self._lines: list[str] = []
         self._grouped: dict[str, tuple[int, list[str]]] = {}  # text -> its line, and the brokers
         self._lost: str | None = None
@@ -93,6 +97,8 @@ class ClusterScenario:
             "isr": self._isr,
             "delete": lambda words, _: self._apply(Create(f"{nodes.DELETED_TOPICS}/{words[0]}", "", ephemeral=False)),
             "answer": self._answer,
+            "roles": self._assume_roles,
+            "log-dir-event": self._log_dir_event,
             "reassign": self._reassign,
             "cancel": lambda words, _: self._submit(AlterReassignments("", {partition_of(words[0]): None})),
             "reassignments": lambda words, _: self._submit(ListReassignments("")),
@@ -174,6 +180,8 @@ class ClusterScenario:
     def _request(self, number: int, request: Request) -> None:
         if isinstance(request, StopReplica):
             self._stops.append(request)
+        if isinstance(request, LeaderAndIsr):
+            self._roles.append(request)
         text, broker = effect_text(request), str(request.broker)
         at, brokers = self._grouped.get(text, (0, [broker]))
         if broker in brokers:
@@ -258,6 +266,25 @@ class ClusterScenario:
                 continue
             self._stops.remove(request)
             self._submit(ReplicasStopped(request, {} if error is None else dict.fromkeys(request.stopped, error)))
+
+    def _assume_roles(self, words: list[str], options: Mapping[str, str]) -> None:
+        broker, node = int(words[0]), self._read(paths.broker(int(words[0])))
+        is_former = "former" in words
+        requests = [
+            r
+            for r in self._roles
+            if r.broker == broker and (node is None or r.broker_epoch != node.created) == is_former
+        ]
+        if not requests:
+            raise ScenarioError(f"broker {broker} has no LeaderAndIsr to answer")
+        errors = {partition_of(name): ErrorCode[error] for name, error in options.items()}
+        for request in requests:
+            self._roles.remove(request)
+            self._submit(RolesAssumed(request, {p: error for p, error in errors.items() if p in request.states}))
+
+    def _log_dir_event(self, words: list[str], _: Mapping[str, str]) -> None:
+        data = "none" if "corrupt" in words else nodes.log_dir_event(int(words[0]))
+        self._apply(Create(f"{nodes.LOG_DIR_EVENTS}/log_dir_event_", data, ephemeral=False, sequential=True))
 
     # -- topics ---------------------------------------------------------------------------------------------------------
 

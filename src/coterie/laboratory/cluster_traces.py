@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from coterie.controller.commands import LeadersElected, ReassignmentsAltered, ReassignmentsListed
-from coterie.controller.requests import LeaderAndIsr, Request, ShutdownAllowed, StopReplica, UpdateMetadata
+from coterie.controller.requests import LeaderAndIsr, Offline, Request, ShutdownAllowed, StopReplica, UpdateMetadata
 from coterie.replication.states import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
@@ -67,8 +67,8 @@ def effect_text(effect: Request | LeadersElected | ReassignmentsAltered | Reassi
     match effect:
         case LeaderAndIsr(states=states, new=new):
             return "LeaderAndIsr " + _states(states, new)
-        case UpdateMetadata(live=live, states=states):
-            return f"UpdateMetadata live={_list(live)} {_leaders(states)}".rstrip()
+        case UpdateMetadata(live=live, states=states, offline=offline):
+            return f"UpdateMetadata live={_list(live)} {_leaders(states, offline)}".rstrip()
         case StopReplica(stopped=stopped):
             parts = [
                 f"{partition_name(p)} epoch={'deleted' if one.leader_epoch == EPOCH_DURING_DELETE else one.leader_epoch}"
@@ -107,9 +107,10 @@ def _states(states: Mapping[TopicPartition, PartitionState], new: frozenset[Topi
     return ", ".join(parts)
 
 
-def _leaders(states: Mapping[TopicPartition, PartitionState]) -> str:
+def _leaders(states: Mapping[TopicPartition, PartitionState], offline: Offline) -> str:
     parts = [
         f"{partition_name(p)} leader={_LEADERS.get(s.leader, s.leader)} isr={_list(s.isr)}"
+        + (f" offline={_list(offline[p])}" if p in offline else "")
         for p, s in sorted(states.items())
     ]
     return ", ".join(parts)

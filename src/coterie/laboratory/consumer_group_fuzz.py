@@ -158,9 +158,9 @@ class _ConsumerStory:
         match rng.choice(["crash", "leave", "stall", "cut", "return", "return", "broker", "disk", "subscribe", "grow"]):
             case "broker" if self.broker.up:
                 self.broker.crash()
-                world.after(rng.randint(100, 8_000), self._restart)
+                world.after(rng.randint(100, 8_000), self.broker.restart)
             case "disk":
-                self._disk_fault()
+                self.broker.fail_disk()
             case "return" if not member.alive:
                 member.start()
             case "cut":
@@ -178,21 +178,6 @@ class _ConsumerStory:
                 count = self.broker.topics.topics[topic].partitions + 1
                 self.broker.partitions[topic] = count
                 self.broker.set_partitions(topic, count)
-
-    def _restart(self) -> None:
-        if not self.broker.up:
-            self.broker.start()
-
-    def _disk_fault(self) -> None:
-        rng, broker = self.world.random, self.broker
-        match rng.choice(["append", "sync", "lie"]):
-            case "append":
-                broker.failing_appends = rng.randint(1, 3)
-            case "sync" if broker.durability != Durability.PROCESS:
-                broker.failing_syncs = 1
-                self.world.after(rng.randint(5_000, 10_000), self._restart)
-            case "lie":
-                broker.forgetful_syncs = rng.randint(1, 20)
 
     def _check_often(self, end_ms: int) -> None:
         def check() -> None:

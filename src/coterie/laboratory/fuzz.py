@@ -180,9 +180,9 @@ class _Story:
         kind = rng.choice(["crash", "leave", "stall", "cut", "return", "return", "broker", "disk"])
         if kind == "broker" and self.broker.up:
             self.broker.crash()
-            world.after(rng.randint(100, 8_000), lambda: None if self.broker.up else self.broker.start())
+            world.after(rng.randint(100, 8_000), self.broker.restart)
         elif kind == "disk":
-            self._disk_fault()
+            self.broker.fail_disk()
         elif kind == "return":
             if not member.alive:
                 member.start()
@@ -194,17 +194,6 @@ class _Story:
             member.leave()
         elif member.alive:
             member.stalled_until_ms = world.now_ms + rng.randint(1_000, 40_000)
-
-    def _disk_fault(self) -> None:
-        rng, broker = self.world.random, self.broker
-        match rng.choice(["append", "sync", "lie"]):
-            case "append":
-                broker.failing_appends = rng.randint(1, 3)
-            case "sync" if broker.durability != Durability.PROCESS:
-                broker.failing_syncs = 1
-                self.world.after(rng.randint(5_000, 10_000), lambda: None if broker.up else broker.start())
-            case "lie":
-                broker.forgetful_syncs = rng.randint(1, 20)
 
     def _start_the_failed(self) -> bool:
         """A static member may rightly be fenced by a late request of its own former process, or where a disk forgot

@@ -11,6 +11,7 @@ from coterie.consuming.commit_verdicts import GroupMachine
 from coterie.coordinator.outcome import Context
 from coterie.laboratory.actor_commits import ActorCommits
 from coterie.laboratory.broker_actor import Answer, BrokerActor
+from coterie.laboratory.earliest_timer import EarliestTimer
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
@@ -52,7 +53,7 @@ class GroupMemberActor(ABC):
         self._clock_rate = 1 - world.clock_drift + 2 * world.clock_drift * world.random.random()
         self.failed: Failed | None = None
         self._life = 0
-        self._armed_ms = -1
+        self._timer = EarliestTimer(world, self._pump)
         ownership.actors.append(self)
 
     @abstractmethod
@@ -71,7 +72,7 @@ class GroupMemberActor(ABC):
         self.alive, self.failed = True, None
         self._own(set())
         self._life += 1
-        self._armed_ms = -1
+        self._timer.forget()
         self._make_machine()
         self.machine.subscribe(self.topics, self.clock_ms())
         self.commits = ActorCommits(self, self.auto_commit_interval_ms)
@@ -158,24 +159,13 @@ class GroupMemberActor(ABC):
         deadlines_ms = [
             ms for ms in (self.machine.next_deadline_ms(), self.commits.next_deadline_ms()) if ms is not None
         ]
-        if not deadlines_ms:
-            return
-        due_ms = max(self._world_ms(min(deadlines_ms)), self.world.now_ms + 1)
-        if self.world.now_ms < self._armed_ms <= due_ms:
-            return
-        life, self._armed_ms = self._life, due_ms
-
-        def fire() -> None:
-            if self.alive and self._life == life and self._armed_ms == due_ms:
-                self._armed_ms = -1
-                self._pump()
-
-        self.world.at(due_ms, fire)
+        if deadlines_ms:
+            self._timer.set(max(self._world_ms(min(deadlines_ms)), self.world.now_ms + 1))
 
     def _carry_out(self, effect: ActorEffect) -> None:
         match effect:
             case FindCoordinator():
-                self.later(self._look_up)
+                self.find_coordinator(self._coordinator_looked_up)
             case Send(request):
                 self._send(request)
             case Revoke(partitions, lost):
@@ -240,8 +230,12 @@ class GroupMemberActor(ABC):
 
         self.world.after(delay_ms, run)
 
-    def _look_up(self) -> None:
-        if self.broker.up and not self.cut_off() and self._takes_part():
+    def find_coordinator(self, ended: Callable[[bool], None]) -> None:
+        """Calls ``ended`` later with whether there is one that can be reached, unless the process has ended."""
+        self.later(lambda: ended(self.broker.up and not self.cut_off()))
+
+    def _coordinator_looked_up(self, is_there: bool) -> None:
+        if is_there and self._takes_part():
             self.commits.coordinator_found()
             self.machine.coordinator_found()
         else:

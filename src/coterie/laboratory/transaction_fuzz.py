@@ -106,7 +106,7 @@ class _Story:
         match rng.choice(["crash", "stall", "return", "return", "broker", "write", "append", "disk", "level"]):
             case "broker" if broker.up:
                 broker.crash()
-                world.after(rng.randint(100, 8_000), lambda: None if broker.up else broker.start())
+                world.after(rng.randint(100, 8_000), broker.restart)
             case "write":
                 broker.dies_after_writes = rng.randint(1, 6)
             case "append":
@@ -115,7 +115,7 @@ class _Story:
                 broker.forgetful_syncs = rng.randint(1, 20)
             case "disk" if broker.durability == Durability.POWER:
                 broker.failing_syncs = 1
-                world.after(rng.randint(5_000, 10_000), lambda: None if broker.up else broker.start())
+                world.after(rng.randint(5_000, 10_000), broker.restart)
             case "return" if not producer.alive:
                 producer.start()
             case "crash":

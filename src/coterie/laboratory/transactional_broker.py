@@ -53,7 +53,7 @@ class TransactionalBroker(BrokerActor):
             super().start()
         except Died:
             self.crash()
-            self.world.after(BACK_AFTER_MS, self._restart)
+            self.world.after(BACK_AFTER_MS, self.restart)
 
     def _new_shard(self) -> Shard:
         return Shard(self.config, self._verify)
@@ -101,7 +101,7 @@ class TransactionalBroker(BrokerActor):
 
     def _die(self) -> None:
         self.crash()
-        self.world.after(self.world.between(100, 5_000), self._restart)
+        self.world.after(self.world.between(100, 5_000), self.restart)
 
     # -- requests -------------------------------------------------------------------------------------------------
 

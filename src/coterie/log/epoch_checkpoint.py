@@ -96,7 +96,7 @@ class LogEpochs:
 
 class EpochComparison:
     """Compares the entries of a file with the batches of its log, in order. A batch of an earlier epoch than the one before it
-    says nothing: coterie up to 0.9 stamped 0 behind the batches of Apache Kafka."""
+    means nothing: coterie up to 0.9 stamped 0 behind the batches of Apache Kafka."""
 
     def __init__(self, epochs: LogEpochs) -> None:
         self._entries, self._is_damaged = list(epochs.cache.entries), epochs.is_damaged

@@ -18,8 +18,9 @@ _NO_EPOCH = -1
 @dataclass(frozen=True, slots=True)
 class LeaderEpochs:
     """``recorded``: the epochs in the log's checkpoint; none where there is no file, None where it cannot be read. A recorded
-    epoch that fits between those beside it is not seen to be wrong. ``highest``: the last one in which the partition was led,
-    so far as that is known apart from the log."""
+    epoch that fits between those beside it is not seen to be wrong, nor is one before all of these: the checkpoint has none of
+    what was deleted at the log's beginning, which its first segment may have. ``highest``: the last one in which the partition
+    was led, so far as that is known apart from the log."""
 
     recorded: frozenset[int] | None = frozenset()
     highest: int = OWN_EPOCH
@@ -67,5 +68,8 @@ class LeaderEpochs:
         return {number: epoch for number, epoch in enumerate(right) if epoch != epochs[number]}
 
     def _is_known(self, epoch: int) -> bool:
-        recorded = epoch > OWN_EPOCH and (self.recorded is None or epoch in self.recorded or epoch <= self.highest)
-        return epoch in (_NO_EPOCH, OWN_EPOCH) or recorded
+        if epoch <= OWN_EPOCH:
+            return epoch >= _NO_EPOCH
+        if self.recorded is None or epoch in self.recorded or epoch <= self.highest:
+            return True
+        return epoch < min(self.recorded, default=OWN_EPOCH)

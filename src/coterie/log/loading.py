@@ -19,8 +19,9 @@ from coterie.lazy_dataclass import dataclass
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, Report
 from coterie.log.leader_epochs import LeaderEpochs
-from coterie.log.recovery import SET_ASIDE, recover, survey
+from coterie.log.recovery import SET_ASIDE, recover
 from coterie.log.segment import DELETED, Segment, segment_name
+from coterie.log.survey import survey
 from coterie.records.batch import BatchHeader
 
 CLEANED = ".cleaned"  # Kafka's mark of a file that compaction is writing
@@ -66,6 +67,7 @@ def checksum_of_aborted(fs: FileSystem, directory: str, names: Iterable[str]) ->
 @dataclass(slots=True)
 class SegmentLoader:
     """Opens the segments of one directory. ``clean``: the log was closed in order; ``closed`` its files then, if known;
+    ``lost_power``: it was not, and the machine may have gone down since;
     ``contiguous``: no compaction leaves gaps; ``has_gaps``: of a replica, whose last segment may have some too. Afterwards
     ``trusted``: whether producers and transactions may be read from their files."""
 
@@ -78,6 +80,7 @@ class SegmentLoader:
     contiguous: bool = False
     has_gaps: bool = False
     leader_epoch: int = 0
+    lost_power: bool = False
     trusted: bool = True
     _names: list[str] = field(default_factory=list)
     _epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
@@ -129,6 +132,7 @@ class SegmentLoader:
             end_offset=self.closed.end_offset if self.closed is not None and bound is None and not is_cut else None,
             has_gaps=is_cut or self.has_gaps,
             crashed=crashed and bound is None,
+            lost_power=crashed and self.lost_power and bound is None,
             problem=problem,
             index_interval_bytes=self.index_interval_bytes,
         )

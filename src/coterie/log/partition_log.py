@@ -45,6 +45,7 @@ class PartitionLog(LogState):
         config: LogConfig,
         *,
         clean: bool,
+        lost_power: bool = False,
         start_offset: int = 0,
         high_watermark: int | None = None,
         leader_epoch: int = 0,
@@ -55,16 +56,26 @@ class PartitionLog(LogState):
     ) -> PartitionLog:
         """Opens or makes the log. ``high_watermark``: as it is known of a partition with several replicas; ``leader_epoch``:
         the last one in which the partition was led. ``clean``: it was closed in order; ``closed``: its files at that time;
-        otherwise the last segment is read whole and a torn tail is cut off. ``cleaned_until``: compaction may have left gaps
+        otherwise the last segment is read whole and a torn tail is cut off, or, where ``lost_power`` (the machine may have gone
+        down), all from the first damage on. ``cleaned_until``: compaction may have left gaps
         before. What does not fit is mended and goes to ``report``.
-        ``sync_failed`` gets the error of a sync: nobody knows then what the disk holds. Raises OSError, or UnreadableFile."""
+        ``sync_failed`` gets the error of a sync: what is on disk is then unknown. Raises OSError, or UnreadableFile."""
         log = cls(fs, directory, config, report, sync_failed)
         existed = fs.exists(directory)
         fs.make_directory(directory)
         has_gaps = high_watermark is not None
         contiguous = not (config.cleanup_compact or cleaned_until or has_gaps)
         loader = SegmentLoader(
-            fs, directory, report, config.index_interval_bytes, clean, closed, contiguous, has_gaps, leader_epoch
+            fs,
+            directory,
+            report,
+            config.index_interval_bytes,
+            clean,
+            closed,
+            contiguous,
+            has_gaps,
+            leader_epoch,
+            lost_power,
         )
         log.segments = loader.load()
         if not log.segments:

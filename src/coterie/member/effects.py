@@ -67,7 +67,7 @@ class Assigned:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The caller must hear of this; the member gives up."""
+    """An error for the caller; the membership ends."""
 
     code: ErrorCode
     message: str

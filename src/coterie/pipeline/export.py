@@ -10,7 +10,6 @@ from typing import Any
 
 from coterie.extras import require
 
-FORMATS = ("delta", "iceberg")
 NAMESPACE = "coterie"
 
 

@@ -196,7 +196,7 @@ def _client_settings(options: Mapping[str, str], refused: Mapping[str, str]) -> 
         settings = client_settings(known)
         settings.security()
     except ConfigError as error:
-        raise OptionError(f"a bad kafka. option: {error}") from error
+        raise OptionError(f"a kafka.… option is wrong: {error}") from error
     return known, [_without_effect(n) for n in client if n not in known]
 
 
@@ -250,7 +250,7 @@ def _check_group_mode(values: OptionValues, client: Mapping[str, str], streaming
     if not client.get("group.id"):
         raise OptionError("mode=group needs the option kafka.group.id")
     if values.assign is not None:
-        raise OptionError("mode=group and assign exclude each other: in a group the group says who reads what")
+        raise OptionError("mode=group and assign exclude each other: the coordinator of a group assigns; use subscribe")
     if isinstance(values.starting_offsets, dict) or values.starting_offsets_by_timestamp is not None:
         raise OptionError(
             "in mode=group the group's offsets come first: startingOffsets may be earliest or latest only, "

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,8 +25,8 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from coterie.client.batching import report_batch_failure
 from coterie.client.cluster import Cluster
+from coterie.client.column_sender import ColumnSender
 from coterie.client.coordinator import Coordinator
 from coterie.client.errors import KafkaError
 from coterie.client.offsets import commit_offsets, committed_offsets
@@ -39,6 +38,7 @@ from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.pipeline import sentences
 from coterie.pipeline.option_types import OptionError
 from coterie.pipeline.options import SinkOptions, sink_options, warn
+from coterie.pipeline.sink_columns import by_topic
 
 # Larger batches than a client's own default: a task writes as fast as it can and then ends.
 _DEFAULTS = {"batch.size": "500000", "linger.ms": "20", "client.id": "coterie-spark-sink"}
@@ -213,54 +213,19 @@ async def _send_all(producer: Producer, to: SinkTarget, batches: Iterator[Any], 
     """Returns the number of rows; ``topics`` receives the first row's topic."""
     count = 0
     failures: list[KafkaError] = []
-    for batch in batches:
-        columns = {name: _cells(name, batch.column(name)) for name in to.columns}
-        rows: int = batch.num_rows
-        nothing: Sequence[Any] = [None] * rows
-        given = [to.topic] * rows if to.topic is not None else columns["topic"]
-        keys, partitions, headers = (columns.get(n, nothing) for n in ("key", "partition", "headers"))
-        for where, key, value, partition, pairs in zip(given, keys, columns["value"], partitions, headers, strict=True):
-            if where is None:
-                raise OptionError("a row has no topic: give the option topic, or fill the column topic")
-            if not topics:
-                topics.append(where)
-            delivery = await producer.send(where, value, key, partition=partition, headers=pairs or ())
-            report_batch_failure(delivery, failures.append)
-        count += rows
+    sender = ColumnSender(producer, failures.append)
+    # Spark may take longer than delivery.timeout.ms for the next rows: in a thread, so that those before are sent meanwhile.
+    while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+        for topic, columns in by_topic(batch, to.columns, to.topic):
+            topics[:] = topics or [topic]
+            await sender.send(topic, columns)
+        count += batch.num_rows
         if failures:
             break
     await producer.flush()
     if failures:
         raise failures[0]
     return count
-
-
-def _cells(name: str, column: Any) -> list[Any]:
-    """A column's values, as a producer takes them: keys and values as bytes, headers as pairs or None."""
-    import pyarrow
-
-    if name == "headers":
-        return _headers(column)
-    if name in ("key", "value") and not (pyarrow.types.is_binary(column.type) or pyarrow.types.is_null(column.type)):
-        column = column.cast(pyarrow.large_binary() if _is_large(column.type) else pyarrow.binary())
-    cells: list[Any] = column.to_pylist()
-    return cells
-
-
-def _is_large(kind: Any) -> bool:
-    """Whether a column has spark.sql.execution.arrow.useLargeVarTypes."""
-    import pyarrow
-
-    return bool(pyarrow.types.is_large_string(kind) or pyarrow.types.is_large_binary(kind))
-
-
-def _headers(column: Any) -> list[list[tuple[str, bytes | None]] | None]:
-    """Without a dict for each header, as to_pylist makes it."""
-    names, values = (field.to_pylist() for field in column.values.flatten())
-    pairs = list(zip(names, values, strict=True))
-    ends = column.offsets.to_pylist()
-    lists = [pairs[begin:end] for begin, end in itertools.pairwise(ends)]
-    return [pairs if valid else None for pairs, valid in zip(lists, column.is_valid().to_pylist(), strict=True)]
 
 
 async def end_transactions(to: SinkTarget, messages: Sequence[Any], *, committed: bool) -> None:

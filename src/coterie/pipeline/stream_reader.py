@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 from collections.abc import Iterator
 from functools import cached_property
+from types import TracebackType
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -114,8 +116,17 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.stopping:
             return
         self.stopping = True
+        if sentences.is_in_process_of_spark():
+            sys.excepthook = _print_exception
         if self._stream is not None:
             self._stream.leave()
+
+
+def _print_exception(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    """Of an error that ends the process. When Spark has closed the socket, PySpark reports that on the same socket; the
+    traceback of its BrokenPipeError would be on the user's terminal after a stop of the query."""
+    if not isinstance(error, BrokenPipeError):
+        sys.__excepthook__(kind, error, traceback)
 
 
 def _stop_at_sigterm(reader: CoterieStreamReader) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from coterie.producing.batch import Item, ProducerBatch, TopicPartition
 from coterie.producing.config import ProducingConfig
@@ -53,6 +55,37 @@ class Accumulator:
         batch.size += size
         self.buffered_bytes += size
         return batch, len(items) - 1
+
+    def extend(
+        self, partition: TopicPartition, items: Sequence[Item], sizes: Sequence[int], now_ms: float
+    ) -> list[ProducerBatch]:
+        """As `append` of each record in turn. Returns the batches that are new."""
+        begun: list[ProducerBatch] = []
+        ends = [0, *accumulate(sizes)]  # the bytes of the first n records
+        at = 0
+        while at < len(items):
+            batch, index = self.append(partition, items[at], sizes[at], now_ms)
+            if not index:
+                begun.append(batch)
+            at += 1
+            fitting = bisect_right(ends, ends[at] + self._batch_size - batch.size) - 1
+            if fitting > at:
+                size = ends[fitting] - ends[at]
+                batch.items += items[at:fitting]
+                batch.size += size
+                self.buffered_bytes += size
+                at = fitting
+        return begun
+
+    def room_in_batch(self, partition: TopicPartition) -> int:
+        """The bytes that the batch takes to which the partition's next record would go."""
+        queue = self.queues.get(partition)
+        return self._batch_size - (0 if queue is None or queue.open is None else queue.open.size)
+
+    @property
+    def room(self) -> int:
+        """The bytes that buffer.memory has room for."""
+        return self._buffer_memory - self.buffered_bytes
 
     def has_room(self, size: int) -> bool:
         """Whether buffer.memory has room for a record of ``size`` bytes."""

@@ -64,6 +64,7 @@ class ProducerBatch:
     ``first_index`` the number of the piece's first record in it. The results of all pieces are in ``whole.results``."""
 
     __slots__ = (
+        "_whole",
         "created_ms",
         "encoded",
         "failures",
@@ -84,7 +85,6 @@ class ProducerBatch:
         "size",
         "unfinished",
         "was_sent",
-        "whole",
     )
 
     def __init__(self, partition: TopicPartition, created_ms: float) -> None:
@@ -101,10 +101,15 @@ class ProducerBatch:
         self.ordinal = 0
         self.was_sent = self.is_in_flight = self.is_refused = self.is_done = self.is_leader_old = False
         self.leader_epoch = -1
-        self.whole: ProducerBatch = self
+        self._whole: ProducerBatch | None = None  # None: this one, which must not refer to itself
         self.first_index = 0
         self.unfinished = 1
         self.results: list[tuple[int, BatchResult]] = []
+
+    @property
+    def whole(self) -> ProducerBatch:
+        """The batch of which this is a piece."""
+        return self._whole or self
 
     def number(self, producer: ProducerIdAndEpoch, sequence: int, ordinal: int) -> None:
         """Its first record's sequence number, -1 for none yet; ``ordinal``: how many batches of the partition had one before.
@@ -129,7 +134,7 @@ class ProducerBatch:
         halves[1].size = self.size // 2
         halves[0].size = self.size - halves[1].size  # together what the whole has of the buffer
         for half in halves:
-            half.whole, half.producer, half.sequence = self.whole, self.producer, self.sequence
+            half._whole, half.producer, half.sequence = self.whole, self.producer, self.sequence
             half.failures, half.first_index, half.was_sent = self.failures, self.first_index, True
             half.ordinal = self.ordinal
         halves[1].first_index += middle

@@ -80,8 +80,26 @@ def table_of_rows(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Ta
 
 def flags_of(array: pa.Array) -> Any:
     """A numpy array of bool, of one without nulls."""
-    bits = np.frombuffer(array.buffers()[1], np.uint8)
+    return _bits(array, array.buffers()[1])
+
+
+def valid_of(array: pa.Array) -> Any:
+    """A numpy array of bool, false where a value is null."""
+    return _bits(array, array.buffers()[0]) if array.null_count else np.ones(len(array), bool)
+
+
+def _bits(array: pa.Array, buffer: pa.Buffer) -> Any:
+    bits = np.frombuffer(buffer, np.uint8)
     return np.unpackbits(bits, count=array.offset + len(array), bitorder="little")[array.offset :].astype(bool)
+
+
+def blobs_of(array: pa.Array) -> list[bytes | None]:
+    """What an array of texts or bytes holds, as bytes. Texts are encoded nowhere: Arrow has them in UTF-8."""
+    kind = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}.get(array.type)
+    if kind is not None:
+        array = pa.Array.from_buffers(kind, len(array), array.buffers(), array.null_count, array.offset)
+    blobs: list[bytes | None] = array.to_pylist()
+    return blobs
 
 
 def numbers_of(array: pa.Array | pa.ChunkedArray) -> Any:

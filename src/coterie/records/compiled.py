@@ -1,4 +1,5 @@
-"""The compiled parts, where they were built here (`_unfold`, `_rows`); one of an older source counts as not built."""
+"""The compiled parts, where they were built here (`_unfold`, `_rows`, `_encoding`); one of an older source counts as not
+built."""
 
 from __future__ import annotations
 
@@ -16,3 +17,11 @@ try:
     ROWS_COMPILED = True
 except ImportError:
     ROWS_COMPILED = False
+
+try:
+    from coterie.records._encoding import encoded as encoded
+    from coterie.records._encoding import murmur2 as murmur2
+
+    ENCODING_COMPILED = True
+except ImportError:
+    ENCODING_COMPILED = False

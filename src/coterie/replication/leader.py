@@ -59,8 +59,8 @@ class _Waiting:
 
 
 class Leader:
-    """``state`` is the ISR as ZooKeeper last confirmed it. While a change of the ISR is under way, the high watermark waits for
-    the members of both (`_maximal_isr`), so that it is right whichever of the two holds."""
+    """``state`` is the ISR as ZooKeeper last confirmed it. While a change of the ISR is under way or unconfirmed, the high
+    watermark waits for the members of both (`_maximal_isr`), so that it is right whichever of the two holds."""
 
     def __init__(
         self,
@@ -79,6 +79,7 @@ class Leader:
         self.remotes = self._followers({}, now_ms)
         self._waiting: deque[_Waiting] = deque()
         self._pending: PartitionState | None = None  # an ISR that is being written
+        self._unconfirmed: frozenset[int] = frozenset()  # one whose write was refused after it may have been done
 
     @property
     def high_watermark(self) -> int:
@@ -90,7 +91,7 @@ class Leader:
 
     def resumed(self, state: PartitionState, now_ms: int) -> list[Effect]:
         """The controller confirms the leader in a new epoch, perhaps with another ISR: followers' positions stay."""
-        self.state, self._pending = state, None
+        self.state, self._pending, self._unconfirmed = state, None, frozenset()
         self.start_offset = self.log.end_offset
         self.log.begin_epoch(state.leader_epoch)
         self.remotes = self._followers(self.remotes, now_ms)
@@ -217,24 +218,28 @@ class Leader:
         """The node holds the ISR of that `WriteIsr`, in that version."""
         if self._pending is not written:
             return []  # of an earlier epoch
-        self.state, self._pending = replace(written, version=version), None
+        self.state, self._pending, self._unconfirmed = replace(written, version=version), None, frozenset()
         return self._advance(now_ms)
 
     def isr_refused(self, written: PartitionState, current: PartitionState | None, now_ms: int) -> list[Effect]:
         """Another has written. Where the node names this leader in this epoch still, a replica has left the ISR by itself,
-        and the rest holds; else this leader may be none any more, and waits for the controller with the ISR that it has."""
+        and the rest holds; else this leader may be none any more, and waits for the controller with the ISR that it has. The
+        other may have written after this write, of which the response was lost: its new members may be in the ISR."""
         if self._pending is not written:
             return []
         self._pending = None
         if current is None or (current.leader, current.leader_epoch) != (self.broker_id, self.state.leader_epoch):
+            self._unconfirmed |= set(written.isr)
             return []
-        self.state = current
+        self.state, self._unconfirmed = current, frozenset()
         return self._advance(now_ms)
 
     # -- the high watermark ---------------------------------------------------------------------------------------------
 
     def _maximal_isr(self) -> Iterable[int]:
-        return self.state.isr if self._pending is None else {*self.state.isr, *self._pending.isr}
+        if self._pending is None and not self._unconfirmed:
+            return self.state.isr
+        return {*self.state.isr, *self._unconfirmed, *(self._pending.isr if self._pending else ())}
 
     def _advance(self, now_ms: int) -> list[Effect]:
         """The high watermark is the least end offset of the ISR and of the replicas that are caught up: they may join soon."""

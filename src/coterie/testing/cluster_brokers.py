@@ -237,11 +237,13 @@ class ClusterBrokers:
 
     def coordinator(self, key: str, coordinators_topic: str = OFFSETS_TOPIC) -> ClusteredBroker | None:
         """The leader of the key's partition of `__consumer_offsets`, for a group, or of `__transaction_state`."""
-        for broker in self.live():
-            topic = broker.broker.topics.by_name.get(coordinators_topic)
-            if topic is not None:
-                return self.leader(coordinators_topic, partition_for(key, len(topic.partitions)))
-        return None
+        partition = self.partition_of(key, coordinators_topic)
+        return None if partition is None else self.leader(coordinators_topic, partition)
+
+    def partition_of(self, key: str, coordinators_topic: str = OFFSETS_TOPIC) -> int | None:
+        """The number of the key's partition; None while no broker knows the topic."""
+        topics = (broker.broker.topics.by_name.get(coordinators_topic) for broker in self.live())
+        return next((partition_for(key, len(topic.partitions)) for topic in topics if topic is not None), None)
 
     def in_sync(self, topic: str, partition: int) -> set[int]:
         """The ISR as the partition's leader has it."""

@@ -98,6 +98,16 @@ class ClusterControls(ABC):
         self._broker(broker_id)
         self._on_loop(self._clustered().move_leader(topic, partition, broker_id), START_S)
 
+    def _move_coordinator(self, group: str) -> None:
+        """To a replica in sync of the group's partition of `__consumer_offsets`. Raises ValueError where there is no other."""
+        cluster, now = self._clustered(), self.coordinator_of(group)
+        partition = self._call(lambda: cluster.partition_of(group))
+        assert partition is not None, "a coordinator without a partition"
+        others = self.in_sync(OFFSETS_TOPIC, partition) - {now}
+        if not others:
+            raise ValueError(f"broker {now}, the coordinator of {group}, has no other replica in sync")
+        self.move_leader(OFFSETS_TOPIC, partition, min(others))
+
     def shrink_isr(self, topic: str, partition: int, to: Iterable[int]) -> None:
         """Takes the other replicas out of the ISR and cuts them off from the leader, which is among ``to``, until `heal`."""
         self._on_loop(self._clustered().shrink_isr(topic, partition, to), START_S)

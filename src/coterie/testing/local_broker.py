@@ -9,18 +9,19 @@ waits for; in an async test they go to a thread, so that the test's own consumer
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from coterie.addresses import format_address
 from coterie.broker.broker import Broker
 from coterie.broker.explaining import state_of
 from coterie.broker.settings import BrokerSettings
+from coterie.client import arguments
 from coterie.client.blocking_socket import BrokerSocket
-from coterie.client.errors import check
+from coterie.client.errors import KafkaError, check
+from coterie.client.partition_counts import checked_partition
 from coterie.client.partitioner import partition_for_key
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.dispatch import AnyGroup
@@ -31,7 +32,8 @@ from coterie.quantity import quantity
 from coterie.records.encoding import encode_batch
 from coterie.testing.cluster_brokers import ClusterBrokers
 from coterie.testing.cluster_controls import START_S, WAIT_S, ClusterControls
-from coterie.testing.faults import API_KEYS, FAILABLE, FaultRule, Faults
+from coterie.testing.fault_controls import FaultControls
+from coterie.testing.faults import FaultRule, Faults
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -53,7 +55,7 @@ DEFAULTS: dict[str, object] = {
 }
 
 
-class LocalBroker(ClusterControls):
+class LocalBroker(ClusterControls, FaultControls):
     """``settings`` by Kafka's names, over those above. Use as a context manager, or `start` and `stop`. ``brokers``: with more
     than one they are a cluster with replicas and a controller, with the ids 1, 2, ... and, where given, ``racks`` in that
     order; the methods of a cluster raise ValueError for a broker alone."""
@@ -61,6 +63,8 @@ class LocalBroker(ClusterControls):
     def __init__(
         self, settings: Mapping[str, object] | None = None, *, brokers: int = 1, racks: Sequence[str] = ()
     ) -> None:
+        if brokers < 1:
+            raise ValueError(f"brokers must be at least 1, not {brokers}")
         if racks and len(racks) != brokers:
             raise ValueError(f"racks must name one for each of {quantity(brokers, 'broker')}, not {len(racks)}")
         self.faults = Faults()
@@ -112,6 +116,7 @@ class LocalBroker(ClusterControls):
     @property
     def bootstrap_servers(self) -> str:
         """HOST:PORT, as every client takes it; those of all brokers with commas."""
+        self._require_running()
         brokers = [self] if self._cluster is None else list(self._cluster.brokers.values())
         return ",".join(format_address(one.host, one.port) for one in brokers)
 
@@ -123,21 +128,34 @@ class LocalBroker(ClusterControls):
         request = CreateTopicsRequest([CreatableTopic(name, partitions, -1, [], items)])
         for result in self._ask(request, *self._controller_address()).topics:
             check(result.error_code, result.error_message)
+            partitions = result.num_partitions
         if self._cluster is not None:
-            cluster = self._cluster
-            self._until(
-                lambda: cluster.all_know(name, partitions), f"{name} is not known everywhere", lambda: "", WAIT_S
-            )
+            cluster, count = self._cluster, partitions
+            self._until(lambda: cluster.all_know(name, count), f"{name} is not known everywhere", lambda: "", WAIT_S)
 
     def produce(self, topic: str, *values: bytes, key: bytes | None = None, partition: int | None = None) -> None:
-        """Appends these records to one partition: that given, else the key's, else 0. Raises KafkaError."""
+        """Appends these records to one partition: that given, else the key's, else 0. Raises KafkaError, TypeError for what is
+        not bytes, ValueError without a value."""
+        if not values:
+            raise ValueError("produce needs at least one value")
+        count, key = self._partition_count(topic), arguments.binary(key, "key")
         if partition is None:
-            count = len(self._any_broker().topics.by_name[topic].partitions)
             partition = 0 if key is None else partition_for_key(key, count)
-        batch = encode_batch([(int(time.time() * 1000), key, value, ()) for value in values])
-        data = [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])]
-        for answered in self._ask(ProduceRequest(None, -1, 30_000, data), *self._address(topic, partition)).responses:
-            check(answered.partition_responses[0].error_code)
+        checked_partition(partition, topic, count)
+        now_ms = int(time.time() * 1000)
+        batch = encode_batch([(now_ms, key, arguments.binary(value, "value"), ()) for value in values])
+        request = ProduceRequest(
+            None, -1, 30_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])]
+        )
+        for answered in self._ask(request, *self._address(topic, partition)).responses:
+            check(answered.partition_responses[0].error_code, subject=f"{topic}-{partition}")
+
+    def _partition_count(self, name: str) -> int:
+        """Raises KafkaError."""
+        topic = self._call(lambda: self._any_broker().topics.by_name.get(name))
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}; create_topic makes it")
+        return len(topic.partitions)
 
     def _ask(self, request: Any, host: str, port: int) -> Any:
         socket = BrokerSocket(host, port, "coterie-testing")
@@ -181,43 +199,6 @@ class LocalBroker(ClusterControls):
         assert broker is not None, "a member without a coordinator"
         broker.groups.expire_member(group, member_id)
 
-    @contextlib.contextmanager
-    def hold(
-        self, api: str, *, group: str | None = None, client_id: str | None = None, times: int = 1
-    ) -> Iterator[FaultRule]:
-        """The next so many requests of that API wait at the door until the with-block ends; the rule's ``held`` has
-        the requests so far."""
-        rule = self._add(FaultRule(_known(api, API_KEYS), group, client_id, times))
-        try:
-            yield rule
-        finally:
-            self._call(lambda: self._release(rule))
-
-    def _release(self, rule: FaultRule) -> None:
-        self.faults.rules.remove(rule)
-        while rule.held:
-            rule.held.pop(0)()
-
-    def fail(
-        self, api: str, code: ErrorCode, *, times: int = 1, group: str | None = None, client_id: str | None = None
-    ) -> FaultRule:
-        """The next so many requests of that API are answered with that code, and not carried out."""
-        return self._add(FaultRule(_known(api, FAILABLE), group, client_id, times, code))
-
-    def lose_answer(
-        self, api: str, *, times: int = 1, group: str | None = None, client_id: str | None = None
-    ) -> FaultRule:
-        """The next so many requests of that API are carried out, and never answered."""
-        return self._add(FaultRule(_known(api, API_KEYS), group, client_id, times, lost=True))
-
-    def _add(self, rule: FaultRule) -> FaultRule:
-        self._call(lambda: self.faults.rules.append(rule))
-        return rule
-
-    def asked(self, api: str) -> int:
-        """How many requests of that API came so far."""
-        return self.faults.asked[_known(api, API_KEYS)]
-
     def drop_connections(self, client_id: str | None = None) -> int:
         """Cuts every connection, or those of one client; returns how many."""
 
@@ -232,7 +213,10 @@ class LocalBroker(ClusterControls):
 
     def move_coordinator(self, group: str) -> None:
         """As if another broker had taken the group over: waiting requests receive NOT_COORDINATOR, and clients look it up
-        again; members and offsets are loaded from the log. In a cluster `move_leader` moves it to another broker."""
+        again; members and offsets are loaded from the log. In a cluster another broker does."""
+        if self._cluster is not None:
+            self._move_coordinator(group)
+            return
         self._epoch += 1
 
         def move() -> None:
@@ -350,6 +334,7 @@ class LocalBroker(ClusterControls):
             return None
 
     def _controller_address(self) -> tuple[str, int]:
+        self._require_running()
         if self._cluster is None:
             return self.host, self.port
         controller = self._until(self._cluster.controller, "there is no controller", lambda: "", WAIT_S)
@@ -369,14 +354,13 @@ class LocalBroker(ClusterControls):
         async def on_loop() -> T:
             return what()
 
+        self._require_running()
         result: T = self._on_loop(on_loop(), START_S)
         return result
 
+    def _require_running(self) -> None:
+        if not self._thread.is_alive():
+            raise RuntimeError("the broker does not run: use it in a with-block, or call start")
+
     def _on_loop(self, work: Any, timeout_s: float) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
-
-
-def _known(api: str, names: Iterable[str]) -> str:
-    if api not in names:
-        raise ValueError(f"there is no {api} here; there are {', '.join(sorted(names))}")
-    return api

@@ -1,4 +1,4 @@
-"""The one table of Kafka's error codes: code, name, whether a client may try again, what it says.
+"""The one table of Kafka's error codes: code, name, whether a client may try again, its text.
 
 Source: org.apache.kafka.common.protocol.Errors. Names and codes are Kafka's; the texts are ours.
 """
@@ -35,7 +35,7 @@ class ErrorCode(IntEnum):
     MESSAGE_TOO_LARGE = 10, False, "the record batch is larger than max.message.bytes"
     STALE_CONTROLLER_EPOCH = 11, False, "the controller that sent this was replaced by another"
     OFFSET_METADATA_TOO_LARGE = 12, False, "the metadata text of the offset is longer than offset.metadata.max.bytes"
-    NETWORK_EXCEPTION = 13, True, "the connection was lost before the answer came"
+    NETWORK_EXCEPTION = 13, True, "the connection was lost before the response came"
     COORDINATOR_LOAD_IN_PROGRESS = 14, True, "the coordinator is loading the group"
     COORDINATOR_NOT_AVAILABLE = 15, True, "the coordinator is not available"
     NOT_COORDINATOR = 16, True, "this broker is not the coordinator of that group"
@@ -100,7 +100,7 @@ class ErrorCode(IntEnum):
     UNSUPPORTED_COMPRESSION_TYPE = 76, False, "the client cannot read that compression"
     STALE_BROKER_EPOCH = 77, False, "the broker epoch is old"
     OFFSET_NOT_AVAILABLE = 78, True, "the offset is not available yet"
-    MEMBER_ID_REQUIRED = 79, False, "join again with the member id of this answer"
+    MEMBER_ID_REQUIRED = 79, False, "join again with the member id of this response"
     PREFERRED_LEADER_NOT_AVAILABLE = 80, True, "the preferred leader is not available"
     GROUP_MAX_SIZE_REACHED = 81, False, "the group has group.max.size members"
     FENCED_INSTANCE_ID = 82, False, "another member took over that group.instance.id"

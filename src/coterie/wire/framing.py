@@ -61,7 +61,7 @@ def read_head(frame: bytes, start: int = 0) -> Head:
 
 
 def skip_tags(frame: bytes, position: int) -> int:
-    """The position after a tag section whose fields nobody here knows."""
+    """The position after a tag section whose fields are unknown here."""
     try:
         count, position = read_unsigned_varint(frame, position)
         if count > MAX_HEADER_TAGS:

@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from coterie.broker.cluster import machine_reset
 from coterie.broker.cluster.hosted_topics import HostedTopics
 from coterie.broker.disk import DiskFileSystem
+from coterie.broker.machine_reset import BootFile
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topics import Topics
 from coterie.log.filesystem import FileSystem, MemoryFileSystem
@@ -55,12 +55,12 @@ def test_an_fsync_that_failed() -> None:
         await with_topic(cluster)
         failing = cluster.brokers[1]
         fs = failing.broker._fs
-        machine_reset.write_boot(fs)
+        BootFile(fs).write()
         failing.broker._disk_failed(OSError(errno.EIO, "I/O error"))
         assert failing.broker.failed.is_set()
         failing.is_running = False
         await failing.broker.stop()
-        assert machine_reset.may_have_lost_records(fs, was_clean=False)
+        assert BootFile(fs).may_have_lost_records(was_clean=False)
         assert not fs.exists(".kafka_cleanshutdown")
         await until(lambda: (one := cluster.leader(TOPIC, 0)) is not None and one.broker_id != 1, "another leader")
 

@@ -85,7 +85,7 @@ class Coordinating:
         self.coordinator = ClusterTransactions(
             *own, broker.features, broker.replica_effects, cast(PeerRequests, self.peers), self.lookups
         )
-        self.coordinator.take_ids_from(Ids())
+        self.coordinator.take_ids_from(Ids().take)
 
     def lead(self, partition: Partition | None = None) -> Any:
         leader = lead(self.broker, partition or self.partition, (ME, OTHER))

@@ -73,6 +73,17 @@ def test_the_markers_of_what_was_decided_are_written(status: Status) -> None:
     assert loaded(log).loaded(NOW_MS) == [WriteMarkers(stored("one", status, A, B))]
 
 
+def test_a_transaction_of_a_clock_that_was_ahead_times_out_from_now_on() -> None:
+    log = PartitionLog.open(MemoryFileSystem(), DIRECTORY, LogConfig(), clean=True)
+    ahead = replace(stored("one", Status.ONGOING, A), started_ms=NOW_MS + 5 * 3_600_000)
+    log.append_own(batch_of(ahead, stored("two", Status.ONGOING, A)), NOW_MS)
+    shard = loaded(log)
+    assert shard.loaded(NOW_MS - 10) == []
+    assert shard.tick(NOW_MS - 10 + ahead.timeout_ms) == []
+    late = shard.tick(NOW_MS - 10 + ahead.timeout_ms + 1)
+    assert len(late) == 2
+
+
 def test_a_segment_that_ends_with_an_empty_batch() -> None:
     """testLoadTransactionMetadataContainingSegmentEndingWithEmptyBatch."""
     log = PartitionLog.open(MemoryFileSystem(), DIRECTORY, LogConfig(segment_bytes=200), clean=True)

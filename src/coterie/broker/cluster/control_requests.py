@@ -118,7 +118,7 @@ class ControlRequests:
             for broker, registration in encoding.live_brokers(request).items()
         ]
         kept = {partition: state for partition, state in states.items() if partition not in deleted}
-        self._view.update(request.controller_id, live, kept)
+        self._view.update(request.controller_id, live, kept, encoding.offline_replicas(request))
         self._view.forget(deleted)
         self._changed()
         return UpdateMetadataResponse(ErrorCode.NONE)

@@ -1,10 +1,11 @@
-"""Runs a broker's `ControllerMachine` and `IsrWriter` over its session with ZooKeeper, and sends the controller's requests."""
+"""Runs a broker's `ControllerMachine`, `IsrWriter`, `ConfigChanges` and `ProducerIdBlocks` over its session with ZooKeeper, and
+sends the controller's requests."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -25,6 +26,7 @@ from coterie.controller.commands import (
     ReassignmentsListed,
     ReplicasStopped,
     Response,
+    RolesAssumed,
     ShutDown,
     TopicConfigured,
     refusal,
@@ -33,13 +35,22 @@ from coterie.controller.config import ControllerConfig
 from coterie.controller.config_changes import ConfigChanges, SettingsChanged
 from coterie.controller.isr_writer import IsrWriter
 from coterie.controller.machine import ControllerMachine
+from coterie.controller.producer_id_blocks import BlockRefused, ProducerIdBlocks, ProducerIdsExhausted
 from coterie.controller.registration import registration_of
-from coterie.controller.requests import ControlRequest, InOffice, Registered, ShutdownAllowed, StopReplica
+from coterie.controller.requests import (
+    ControlRequest,
+    InOffice,
+    LeaderAndIsr,
+    Registered,
+    ShutdownAllowed,
+    StopReplica,
+)
 from coterie.replication.states import TopicPartition, WriteIsr
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.stop_replica import StopReplicaResponse
-from coterie.zookeeper.operations import Operation, ZooKeeperError
+from coterie.wire.messages.leader_and_isr import LeaderAndIsrPartitionError, LeaderAndIsrResponse
+from coterie.wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaResponse
+from coterie.zookeeper.operations import Corrupt, Operation, ZooKeeperError
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +86,9 @@ class ControllerDriver:
         self._controller_task = ScriptTask(self.machine, self.apply, self._effect, now_ms)
         self._isr_task = ScriptTask(self._isr_writer, self.apply, isr_effect, now_ms)
         self._settings_task = ScriptTask(self._config_changes, self.apply, self._settings_changed, now_ms)
+        self._producer_ids = ProducerIdBlocks(config.broker_id, now_ms())
+        self._ids_task = ScriptTask(self._producer_ids, self.apply, self._ids_decided, now_ms)
+        self._first_ids: asyncio.Future[None] | None = None
         self._channels = ControllerChannels(
             config.broker_id, config.controller_socket_timeout_ms, self._address, self._answered, dial
         )
@@ -88,7 +102,8 @@ class ControllerDriver:
         """Returns once there is a session. Raises ZooKeeperError."""
         self._session = await open_session(self)
         loop = asyncio.get_running_loop()
-        tasks = self._controller_task, self._isr_task, self._settings_task
+        self._first_ids = loop.create_future()
+        tasks = self._controller_task, self._isr_task, self._settings_task, self._ids_task
         self._tasks = [loop.create_task(self._run(task)) for task in tasks]
 
     async def _run(self, task: ScriptTask) -> None:
@@ -122,15 +137,15 @@ class ControllerDriver:
     def suspended(self) -> None:
         """The connection is lost."""
         self.is_connected = False
-        for machine in (self.machine, self._isr_writer, self._config_changes):
+        for machine in (self.machine, self._isr_writer, self._config_changes, self._producer_ids):
             machine.suspended()
 
     def connected(self) -> None:
         """The connection is back."""
         self.is_connected = True
-        for machine in (self.machine, self._isr_writer, self._config_changes):
+        for machine in (self.machine, self._isr_writer, self._config_changes, self._producer_ids):
             machine.connected()
-        for task in (self._controller_task, self._isr_task, self._settings_task):
+        for task in (self._controller_task, self._isr_task, self._settings_task, self._ids_task):
             task.wake()
 
     def expired(self) -> None:
@@ -185,23 +200,27 @@ class ControllerDriver:
         code = getattr(response, "error_code", 0)
         if code:
             logger.info("broker %d refused %s with error %d", request.broker, type(request).__name__, code)
-        if isinstance(request, StopReplica) and isinstance(response, StopReplicaResponse):
-            self.machine.submit(ReplicasStopped(request, _stop_errors(request, response)))
-            self._controller_task.wake()
+        match request, response:
+            case StopReplica(), StopReplicaResponse():
+                self._submit(ReplicasStopped(request, _stop_errors(request, response)))
+            case LeaderAndIsr(), LeaderAndIsrResponse() if not code:
+                self._submit(RolesAssumed(request, _errors(response.partition_errors)))
+
+    def _submit(self, command: Command) -> None:
+        self.machine.submit(command)
+        self._controller_task.wake()
 
     def shut_down(self, broker: int, broker_epoch: int | None, decided: ShutdownDecided) -> None:
         """A broker's request for a controlled shutdown, to the controller."""
         self._shutdowns.setdefault(broker, []).append(decided)
-        self.machine.submit(ShutDown(broker, broker_epoch))
-        self._controller_task.wake()
+        self._submit(ShutDown(broker, broker_epoch))
 
     def command(
         self, command: ElectLeaders | AlterReassignments | ListReassignments, answered: Callable[[Response], None]
     ) -> None:
         """``answered`` is called once with the response, NOT_CONTROLLER where this broker is none or resigns meanwhile."""
         self._commands[command.token] = command, answered
-        self.machine.submit(command)
-        self._controller_task.wake()
+        self._submit(command)
 
     def _respond(self, token: object, response: Response) -> None:
         _, answered = self._commands.pop(token, (None, None))
@@ -222,8 +241,7 @@ class ControllerDriver:
     def _settings_changed(self, change: SettingsChanged) -> None:
         self.settings_changed(change)
         if change.kind == nodes.TOPICS_KIND and self.is_controller:
-            self.machine.submit(TopicConfigured(change.name))
-            self._controller_task.wake()
+            self._submit(TopicConfigured(change.name))
 
     # -- as a leader ----------------------------------------------------------------------------------------------------
 
@@ -231,6 +249,31 @@ class ControllerDriver:
         """Returns at once."""
         self._isr_writer.write(effect)
         self._isr_task.wake()
+
+    # -- producer ids ---------------------------------------------------------------------------------------------------
+
+    def take_producer_id(self) -> int:
+        """As `ProducerIdBlocks.take`."""
+        try:
+            return self._producer_ids.take()
+        finally:
+            self._ids_task.wake()
+
+    async def producer_ids(self) -> None:
+        """Returns once there are some. Raises ProducerIdsExhausted, Corrupt."""
+        assert self._first_ids is not None
+        await self._first_ids
+
+    def _ids_decided(self, effect: object) -> None:
+        first = self._first_ids
+        assert first is not None
+        if not isinstance(effect, BlockRefused):
+            if not first.done():
+                first.set_result(None)
+            return
+        logger.warning("no producer ids could be reserved: %s", str(effect.error) or repr(effect.error))
+        if isinstance(effect.error, ProducerIdsExhausted | Corrupt) and not first.done():
+            first.set_exception(effect.error)
 
     # -- the end --------------------------------------------------------------------------------------------------------
 
@@ -256,5 +299,10 @@ class ControllerDriver:
 def _stop_errors(request: StopReplica, response: StopReplicaResponse) -> dict[TopicPartition, ErrorCode]:
     if response.error_code:
         return dict.fromkeys(request.stopped, error_of(response.error_code))
-    rows = response.partition_errors
+    return _errors(response.partition_errors)
+
+
+def _errors(
+    rows: Iterable[LeaderAndIsrPartitionError | StopReplicaPartitionError],
+) -> dict[TopicPartition, ErrorCode]:
     return {(row.topic_name, row.partition_index): error_of(row.error_code) for row in rows if row.error_code}

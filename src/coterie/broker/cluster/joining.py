@@ -16,7 +16,6 @@ from coterie.broker.cluster.member import ClusterMember
 from coterie.broker.cluster.peer_connection import Address
 from coterie.broker.cluster.peer_requests import PeerRequests
 from coterie.broker.cluster.peer_stream import Dial, open_stream
-from coterie.broker.cluster.producer_id_blocks import ProducerIdBlocks
 from coterie.broker.cluster.replica_manager import ReplicaManager
 from coterie.broker.cluster.topic_changes import TopicAdministration
 from coterie.broker.cluster.transaction_coordinator import ClusterTransactions
@@ -71,10 +70,9 @@ async def join(
     node.member, node.topic_changes = member, changes
     node.entity_settings = EntitySettings(member.driver.apply, applied.changed)
     await member.start(open_session)
-    producer_ids = ProducerIdBlocks(config.broker_id, member.driver.apply)
-    await producer_ids.reserve()
-    transactions.take_ids_from(producer_ids)
-    member.journal = _journal_sender(node, config, changes, producer_ids, dial)
+    await member.driver.producer_ids()
+    transactions.take_ids_from(member.driver.take_producer_id)
+    member.journal = _journal_sender(node, config, changes, member.driver.take_producer_id, dial)
     node.groups.journal.send = member.journal.add
     return member
 
@@ -140,12 +138,16 @@ def _transactions(node: BrokerNode, member: ClusterMember, dial: Dial) -> Cluste
 
 
 def _journal_sender(
-    node: BrokerNode, config: ClusterConfig, changes: TopicAdministration, producer_ids: ProducerIdBlocks, dial: Dial
+    node: BrokerNode,
+    config: ClusterConfig,
+    changes: TopicAdministration,
+    take_producer_id: Callable[[], int],
+    dial: Dial,
 ) -> JournalSender:
     return JournalSender(
         config.controller_socket_timeout_ms,
         lambda: node.cluster.leader_address((JOURNAL_TOPIC, 0)),
         lambda: None if JOURNAL_TOPIC in node.topics.by_name else changes.create_soon(JOURNAL_TOPIC),
-        producer_ids.take,
+        take_producer_id,
         dial,
     )

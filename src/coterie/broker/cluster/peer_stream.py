@@ -5,21 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from coterie.receiving import Receiver
+from coterie.receiving import FrameReceiver
 from coterie.wire.primitives import WireError
 
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024
 
 
-class PeerStream(Receiver):
+class PeerStream(FrameReceiver):
     """One request at a time. A stream that raised an error is to be aborted."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(MAX_RESPONSE_BYTES)
         self._transport: asyncio.Transport | None = None
         self._response: asyncio.Future[bytes] | None = None  # that is waited for
-        self._parts: list[bytes] = []  # of it; the size is cut off once it is whole
-        self._missing: int | None = None  # bytes; None before the size has arrived
+        self._frames: list[bytes] = []  # of the data that is being received
         self._lost: Exception | None = None
 
     async def exchange(self, request: bytes) -> bytes:
@@ -36,7 +35,7 @@ class PeerStream(Receiver):
         if self._transport is not None:
             self._transport.abort()
 
-    # -- Receiver -----------------------------------------------------------------------------------------------------
+    # -- FrameReceiver ------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -50,31 +49,22 @@ class PeerStream(Receiver):
         if self._response is None:
             self._fail(WireError("a response to no request"))
             return
-        self._parts.append(data)
-        if self._missing is not None:
-            self._missing -= len(data)
-        elif not self._take_size():
-            return
-        if self._missing == 0:
-            frame = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-            response, self._response = self._response, None
-            self._parts, self._missing = [], None
-            if not response.done():
-                response.set_result(frame)
-        elif self._missing is not None and self._missing < 0:
+        super().data_received(data)
+        frames, self._frames = self._frames, []
+        if len(frames) > 1 or (frames and self.is_within_a_frame):
             self._fail(WireError("more bytes than the size of a response"))
+        elif frames:
+            response, self._response = self._response, None
+            if not response.done():
+                response.set_result(frames[0])
 
-    def _take_size(self) -> bool:
-        """Cuts the size off the first part; False while it has not arrived, and for one that is refused."""
-        start = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        if len(start) < 4:
-            return False
-        size = int.from_bytes(start[:4], "big", signed=True)
-        if not 4 <= size <= MAX_RESPONSE_BYTES:
-            self._fail(WireError(f"a response claims a size of {size} bytes"))
-            return False
-        self._parts, self._missing = [start[4:]], size + 4 - len(start)
-        return True
+    def frame_received(self, frame: bytes) -> None:
+        """`data_received` has the others of the same bytes too."""
+        self._frames.append(frame)
+
+    def size_refused(self, size: int) -> None:
+        """The request fails, and the stream ends."""
+        self._fail(WireError(f"a response claims a size of {size} bytes"))
 
     def _fail(self, error: Exception) -> None:
         self._lost = self._lost or error

@@ -18,7 +18,6 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.shard_loading import ShardLoading
 from coterie.broker.topic import TRANSACTIONS_TOPIC, Partition, code_of
 from coterie.broker.topics import Topics
-from coterie.broker.transactions import ProducerIdSource
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.transactions.marker_queue import RETRY_MS, MarkerQueue, MarkerRequest, codes_of
 from coterie.coordinator.transactions.replicated import (
@@ -93,16 +92,16 @@ class ClusterTransactions:
         self._settings, self._topics, self._view = settings, topics, view
         self._clock, self._scheduler, self._features, self._effects = clock, scheduler, features, effects
         self._peers, self._deleted_topics = peers, deleted_topics
-        self._producer_ids: ProducerIdSource | None = None
+        self._take_producer_id: Callable[[], int] | None = None
         self._hosted: dict[int, HostedTransactions] = {}
         self._markers = MarkerQueue(self._leader_of)
         self._loading: ShardLoading[HostedTransactions] = ShardLoading(scheduler, self._loaded)
         self._retry: Timer | None = None
         self._looked_up: set[str] = set()
 
-    def take_ids_from(self, source: ProducerIdSource) -> None:
-        """Until then InitProducerId is refused with COORDINATOR_LOAD_IN_PROGRESS."""
-        self._producer_ids = source
+    def take_ids_from(self, take: Callable[[], int]) -> None:
+        """Until then InitProducerId is refused with COORDINATOR_LOAD_IN_PROGRESS, as where ``take`` raises it."""
+        self._take_producer_id = take
 
     # -- which partitions this broker coordinates -----------------------------------------------------------------------
 
@@ -192,9 +191,9 @@ class ClusterTransactions:
 
     def new_producer_id(self) -> int:
         """Raises Refusal."""
-        if self._producer_ids is None:
+        if self._take_producer_id is None:
             raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return self._producer_ids.take()
+        return self._take_producer_id()
 
     def transaction_version(self) -> int:
         """The finalized level."""

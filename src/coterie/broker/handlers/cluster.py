@@ -86,6 +86,8 @@ def _metadata(broker: ClusterServices, request: MetadataRequest, call: Call) -> 
     else:
         # As in Kafka the response has each topic once, however often the request names it.
         named = {(requested.topic_id, requested.name): requested for requested in request.topics}
+        if any(topic_id != NULL_UUID for topic_id, _ in named):  # then Kafka looks at ids alone
+            named = {key: requested for key, requested in named.items() if key[0] != NULL_UUID}
         topics = []
         for requested in named.values():
             topics.append(_requested_topic(broker, requested, request.allow_auto_topic_creation, call.api_version))
@@ -129,6 +131,7 @@ def _requested_topic(
                 raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION)
             if not (may_create and broker.settings.current.auto_create_topics_enable) or name in INTERNAL_TOPICS:
                 raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            broker.topics.check_new_name(name)
             if broker.topic_changes is not None:
                 raise Refusal(broker.topic_changes.create_soon(name))
             topic = broker.topics.create(name, broker.settings.current.num_partitions)

@@ -44,7 +44,7 @@ Described = DescribeConfigsResourceResult
 
 
 def handle_describe_configs(broker: ConfigServices, request: DescribeConfigsRequest, call: Call) -> Message | Pending:
-    """Each resource once; INVALID_REQUEST for a type without settings."""
+    """Each resource once; INVALID_REQUEST for all where one is of a type without settings."""
     describing = _describe_configs(broker, request)
     if broker.entity_settings is None:
         return broker.turns.run(describing)
@@ -56,10 +56,11 @@ def handle_describe_configs(broker: ConfigServices, request: DescribeConfigsRequ
 
 def _describe_configs(broker: ConfigServices, request: DescribeConfigsRequest) -> Generator[None, None, Message]:
     response = DescribeConfigsResponse()
+    has_settings = all(resource.resource_type in _DESCRIBE for resource in request.resources)
     for resource in distinct(request.resources, lambda r: (r.resource_type, r.resource_name)):
         result = DescribeConfigsResult(ErrorCode.NONE, "", resource.resource_type, resource.resource_name)
         try:
-            describe = _DESCRIBE.get(resource.resource_type, _refuse_type)
+            describe = _DESCRIBE[resource.resource_type] if has_settings else _refuse_type
             described = describe(broker, resource.resource_name)
         except Refusal as refusal:
             result.error_code = refusal.code
@@ -83,7 +84,7 @@ def _requested(config: Described, request: DescribeConfigsRequest) -> Described:
 
 
 def _refuse_type(broker: ConfigServices, name: str) -> list[Described]:
-    raise Refusal(ErrorCode.INVALID_REQUEST, "resources of this type have no settings")
+    raise Refusal(ErrorCode.INVALID_REQUEST, "the request names a resource of a type that has no settings")
 
 
 def _describe_topic(broker: ConfigServices, name: str) -> list[Described]:

@@ -28,7 +28,7 @@ from coterie.wire.messages.fetch import (
 
 READ_COMMITTED = 1
 MESSAGE_FORMATS = {0: 0, 1: 0, 2: 1, 3: 1}  # of the versions before record batches
-RESPONSE_LIMIT_FROM, BATCHES_FROM, ZSTD_FROM, LEADERS_FROM = 3, 4, 10, 16
+RESPONSE_LIMIT_FROM, BATCHES_FROM, LEADERS_FROM = 3, 4, 16
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -166,6 +166,7 @@ class _Wait:
         self._timer.cancel()
         for tail in self._tails:
             tail.partition.watchers.pop(tail.appended, None)
+        self._tails.clear()  # which refer to this
 
     def _done(self, read: Read) -> None:
         self._stop()
@@ -271,7 +272,7 @@ def _read_log(
         data = PartitionData(wanted.partition, ErrorCode.NONE, *watermarks)
         data.diverging_epoch, data.records = diverging, b""
         return data
-    if version < ZSTD_FROM and log.config.compression == ZSTD:
+    if version < BATCHES_FROM and log.config.compression == ZSTD:
         raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     offset, limit, aborted = wanted.fetch_offset, min(wanted.partition_max_bytes, left), None
     # The first partition's first batch comes whole whatever its size, so that a consumer is never stuck.

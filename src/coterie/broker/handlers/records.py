@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 from coterie.broker.calls import Call, CannotAnswer
@@ -104,8 +105,10 @@ def _carry_out(
         _check_unacknowledged(response)
         return None
     if produce.wait is None:
-        return produce.with_leaders(response)
-    return produce.wait.begin(response, broker.flusher, broker.scheduler, request.timeout_ms, produce.with_leaders)
+        return _with_leaders(broker, call, response)
+    # Nothing that waits refers to the request: its records may be gone.
+    complete = partial(_with_leaders, broker, call)
+    return produce.wait.begin(response, broker.flusher, broker.scheduler, request.timeout_ms, complete)
 
 
 def _refusal_of_all(request: ProduceRequest) -> Refusal | None:
@@ -129,6 +132,26 @@ def _check_unacknowledged(response: ProduceResponse) -> None:
             if partition.error_code:
                 name = error_of(partition.error_code).name
                 raise CannotAnswer(f"a Produce with acks=0 failed for {topic.name}-{partition.index}: {name}")
+
+
+def _with_leaders(broker: RecordServices, call: Call, response: ProduceResponse) -> ProduceResponse:
+    """The response with the leaders of the partitions that this broker does not lead (KIP-951)."""
+    if call.api_version >= LEADERS_FROM:
+        response.node_endpoints = name_leaders(broker, call, _not_led(broker, call, response))
+    return response
+
+
+def _not_led(
+    broker: RecordServices, call: Call, response: ProduceResponse
+) -> Iterator[tuple[Partition, PartitionProduceResponse]]:
+    topics = broker.topics
+    for topic in response.responses:
+        for data in topic.partition_responses:
+            if data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                name = topics.name_of(topic.name, topic.topic_id, call.api_version > topic_names.PRODUCE)
+                known = None if name is None else topics.by_name.get(name)
+                if known is not None and data.index < len(known.partitions):
+                    yield known.partitions[data.index], data
 
 
 @dataclass(slots=True)
@@ -189,22 +212,6 @@ class _Produce:
             self._waiting().expect(token, response)
         self.broker.replica_effects.appended(partition, effects)
         return response
-
-    def with_leaders(self, response: ProduceResponse) -> ProduceResponse:
-        """The response with the leaders of the partitions that this broker does not lead (KIP-951)."""
-        if self.call.api_version >= LEADERS_FROM:
-            response.node_endpoints = name_leaders(self.broker, self.call, self._not_led(response))
-        return response
-
-    def _not_led(self, response: ProduceResponse) -> Iterator[tuple[Partition, PartitionProduceResponse]]:
-        topics = self.broker.topics
-        for topic in response.responses:
-            for data in topic.partition_responses:
-                if data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                    name = topics.name_of(topic.name, topic.topic_id, self.call.api_version > topic_names.PRODUCE)
-                    known = None if name is None else topics.by_name.get(name)
-                    if known is not None and data.index < len(known.partitions):
-                        yield known.partitions[data.index], data
 
     def _waiting(self) -> ProduceWait:
         if self.wait is None:

@@ -79,6 +79,7 @@ def _partitions_in_all(broker: TopicServices, request: CreateTopicsRequest) -> i
 def _create(
     broker: TopicServices, requested: CreatableTopic, validate_only: bool
 ) -> Generator[None, None, CreatableTopicResult]:
+    broker.topics.check_new_name(requested.name)
     count = _partition_count(broker, requested)
     configs = {c.name: c.value for c in requested.configs}
     if validate_only:

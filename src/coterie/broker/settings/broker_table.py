@@ -101,7 +101,7 @@ class BrokerConfig:
     coterie_queued_max_response_bytes: int = _broker(
         LONG,
         104_857_600,
-        "The most bytes of answers that clients have not read, of all connections; fetches wait then. Below 0: no limit.",
+        "The most bytes of responses that clients have not read, of all connections; fetches wait then. Below 0: no limit.",
     )
     coterie_connections_max_stalled_ms: int = _broker(
         LONG,
@@ -113,12 +113,12 @@ class BrokerConfig:
         INT, 10_000, "The most connections; those beyond it are closed at once.", at_least(1), update=_CLUSTER_WIDE
     )
     connections_max_idle_ms: int = _broker(LONG, 600_000, "An idle connection is closed after it; below 0: never.")
-    fetch_max_bytes: int = _broker(INT, 57_671_680, "The largest answer to a fetch request.", at_least(1024))
+    fetch_max_bytes: int = _broker(INT, 57_671_680, "The largest response to a fetch request.", at_least(1024))
     telemetry_max_bytes: int = _broker(
         INT, 1_048_576, "The most bytes of metrics that a client may push at once.", at_least(1)
     )
     max_request_partition_size_limit: int = _broker(
-        INT, 2_000, "The most partitions in an answer to DescribeTopicPartitions.", at_least(1)
+        INT, 2_000, "The most partitions in a response to DescribeTopicPartitions.", at_least(1)
     )
     max_incremental_fetch_session_cache_slots: int = _broker(
         INT,

@@ -34,7 +34,7 @@ _RESET = {"smallest": -2, "largest": -1}
 
 
 class FetcherManager:
-    """``brokers`` says who may be asked for leaders; ``failed`` is called with what no retry will mend."""
+    """``brokers`` are the brokers to ask for leaders; ``failed`` is called with an error that no retry will mend."""
 
     def __init__(
         self,

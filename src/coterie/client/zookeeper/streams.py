@@ -82,7 +82,7 @@ class Stream:
         return MessageAndMetadata(info.topic, info.partition, record)
 
     def put(self, info: PartitionTopicInfo, records: list[Record], stopping: threading.Event) -> bool:
-        """Waits for room; False when the fetcher is told to stop first."""
+        """Waits for room; False when the fetcher is stopped first."""
         with self._changed:
             while len(self._queue) >= self._room and not stopping.is_set():
                 self._changed.wait()

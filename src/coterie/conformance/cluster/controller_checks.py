@@ -8,6 +8,8 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from coterie.addresses import format_address
+from coterie.client import Admin
 from coterie.conformance.cluster.mixed import MixedCluster, wait_until
 from coterie.conformance.cluster.replication_checks import fill, until_equal
 from coterie.conformance.tools import JavaTools
@@ -68,6 +70,22 @@ async def _equal(cluster: MixedCluster) -> None:
     await until_equal(cluster, TOPIC)
 
 
+async def _all_show_whole_isrs(cluster: MixedCluster) -> None:
+    """Brokers learn of a change of an ISR after ZooKeeper, from Kafka 2.6's leaders seconds later. Raises NotInTime."""
+
+    async def do_show() -> bool:
+        for broker_id in cluster.running():
+            async with Admin(
+                {"bootstrap.servers": format_address(*cluster.brokers[broker_id].process.address)}
+            ) as admin:
+                topics = await admin.topics()
+            if any(partition.is_under_replicated for topic in topics.values() for partition in topic.partitions):
+                return False
+        return True
+
+    await wait_until(do_show, "each broker shows all replicas in sync")
+
+
 def steps(brokers: Sequence[int]) -> list[ToolStep]:
     """Of three brokers; their order is that of the replicas of a reassigned partition."""
     first, second, third = brokers
@@ -83,7 +101,7 @@ def steps(brokers: Sequence[int]) -> list[ToolStep]:
         ToolStep(create, "Created topic tooled", _has_partitions(3), after=_fill),
         ToolStep(create, "already exists"),
         ToolStep(f"kafka-topics --describe --topic {TOPIC}", r"ReplicationFactor: 3[\s\S]*Partition: 2"),
-        ToolStep("kafka-topics --describe --under-replicated-partitions", "^$"),
+        ToolStep("kafka-topics --describe --under-replicated-partitions", "^$", before=_all_show_whole_isrs),
         ToolStep(f"kafka-topics --alter --topic {TOPIC} --partitions 5", "^$", _has_partitions(5)),
         ToolStep(
             "kafka-reassign-partitions --execute --reassignment-json-file {plan}",

@@ -3,9 +3,8 @@ client metrics. Each entity is the story's own."""
 
 from __future__ import annotations
 
-from coterie.conformance.everything.question import Value
+from coterie.conformance.everything.question import Step, Value
 
-Step = tuple[str, dict[str, Value]]
 _SETTING = "resources.configs"
 
 

@@ -21,7 +21,6 @@ ERRORS = re.compile(r"(^|[._])error_code$")
 TIMES = re.compile(r"timestamp|log_append_time|_time_ms$")
 BYTES_ON_DISK = frozenset({"partition_size", "total_bytes", "usable_bytes"})
 PORTS = frozenset({"port"})
-HOSTS = frozenset({"host"})
 PRODUCERS = frozenset({"producer_id"})
 SESSIONS = frozenset({"session_id"})
 SUBSCRIPTIONS = frozenset({"subscription_id"})  # a checksum over what is random
@@ -33,6 +32,7 @@ _NAMES = (
     "name",
     "topic",
     "topic_name",
+    "topic_id",
     "group_id",
     "transactional_id",
     "resource_name",

@@ -53,7 +53,7 @@ def encode_described(described: Described, base_ms: int, resolve: Callable[[Any]
             records,
             codec=codec if codec <= compression.ZSTD else compression.NONE,
             producer_id=resolve(described.get("producer", -1)),
-            producer_epoch=described.get("epoch", -1),
+            producer_epoch=resolve(described.get("epoch", -1)),
             base_sequence=described.get("sequence", -1),
             attributes=attributes,
         )

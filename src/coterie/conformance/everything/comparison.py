@@ -25,9 +25,10 @@ from coterie.conformance.recognisers import DifferingPart
 AGREE_S = 4.0
 AGAIN_EVERY_S = 0.02
 STAYED = 2  # so often, then the next one of the kind waits for a part of ``agree_s`` only
-PART_OF_AGREE_S = 0.1
+PART_OF_AGREE_S = 0.2
 OPENS_A_SESSION = 0  # the epoch of such a Fetch
-LATE_SETTING_FACTOR = 5  # 2.6's brokers learn a topic's settings from ZooKeeper, one change after the other
+# A broker learns of topics from its controller (2.6's of their settings one after the other), on a busy machine seconds later.
+NOT_YET_FACTOR = 5
 READING = frozenset(
     {
         "ApiVersions", "Metadata", "Fetch", "ListOffsets", "OffsetFetch", "FindCoordinator", "DescribeGroups",
@@ -97,12 +98,13 @@ class Explained:
 @dataclass(slots=True)
 class Comparison:
     """The outcome of one story. ``explained``: the parts that rows explain; ``parted``: the sides' states differ since a
-    request that a row explains."""
+    request that a row explains; ``accepted``: the questions that both sides answered without an error."""
 
     story: Story
     asked: int = 0
     covered: list[tuple[str, int, str, str]] = field(default_factory=list)
     explained: list[Explained] = field(default_factory=list)
+    accepted: list[Question] = field(default_factory=list)
     parted: bool = False
     differences: list[Difference] = field(default_factory=list)
 
@@ -166,13 +168,14 @@ class Comparer:
         comparison.asked += 1
         comparison.parted |= not keeps_state(question) and any(_is_outcome(part) for part in differences(*answers))
         comparison.explained += explained
+        if all(isinstance(answer, dict) and {*codes_in(answer)} <= {"NONE"} for answer in answers):
+            comparison.accepted.append(question)
         comparison.covered.append((question.api, question.version, *question.covers))
         return Difference(story, question, answers[0], answers[1], left) if left else None
 
     def _patience_s(self, difference: Difference) -> float:
-        late = any(code in repr(difference.parts) for code in LATE_SETTING)
-        agree_s = self.agree_s * (LATE_SETTING_FACTOR if late else 1)
-        return agree_s * (1 if self._met[difference.signature()] < STAYED else PART_OF_AGREE_S)
+        agree_s = self.agree_s * (1 if self._met[difference.signature()] < STAYED else PART_OF_AGREE_S)
+        return agree_s * (NOT_YET_FACTOR if any(code in repr(difference.parts) for code in NOT_YET) else 1)
 
     async def _ask(self, side: StorySide, question: Question) -> Tree:
         try:

@@ -14,19 +14,21 @@ from dataclasses import dataclass, field
 
 from coterie.client.connection import Connection
 from coterie.conformance.everything.comparison import AGREE_S, Comparer, Comparison, Difference
-from coterie.conformance.everything.question import API_BY_NAME, Question, Story
+from coterie.conformance.everything.question import API_BY_NAME, Question, Story, values_in
 from coterie.conformance.everything.side import ANSWER_S, StorySide
 from coterie.wire.fields import Versions
 
 Address = tuple[str, int]
 AT_ONCE = 16
 DIFFERENCES_KEPT = 3  # of one kind
+VALUES_KEPT = 2  # of one field
 
 
 @dataclass(slots=True)
 class JudgeResult:
     """The outcome of a run. ``kinds``: each kind of unexplained difference with its first examples, ``met`` how often;
-    ``explained``: by row and kind the first question, ``rows`` how often."""
+    ``explained``: by row and kind the first question, ``rows`` how often. Of the questions that both sides answered without
+    an error: ``accepted``, the versions by api, and ``values``, the first different values by api and field."""
 
     version: str
     asked: int = 0
@@ -35,6 +37,8 @@ class JudgeResult:
     covered: Counter[tuple[str, int, str, str]] = field(default_factory=Counter)
     rows: Counter[tuple[str, str]] = field(default_factory=Counter)
     explained: dict[tuple[str, str], Question] = field(default_factory=dict)
+    accepted: dict[str, set[int]] = field(default_factory=dict)
+    values: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     kinds: dict[str, list[Difference]] = field(default_factory=dict)
     met: Counter[str] = field(default_factory=Counter)
 
@@ -44,6 +48,12 @@ class JudgeResult:
         for explained in comparison.explained:
             self.rows[explained.row, explained.kind] += 1
             self.explained.setdefault((explained.row, explained.kind), explained.question)
+        for question in comparison.accepted:
+            self.accepted.setdefault(question.api, set()).add(question.version)
+            for path, value in values_in(question.body):
+                values = self.values.setdefault((question.api, path), set())
+                if len(values) < VALUES_KEPT:
+                    values.add(value)
         for difference in comparison.differences:
             kind = difference.signature()
             self.met[kind] += 1

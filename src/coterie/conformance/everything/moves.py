@@ -10,21 +10,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from coterie.conformance.everything.administration import ADMINISTRATION_MOVES
+from coterie.conformance.everything.beside import cases_beside, with_another
+from coterie.conformance.everything.client_moves import CLIENT_MOVES
 from coterie.conformance.everything.comparison import READING
 from coterie.conformance.everything.domains import UNKNOWN_UUID, Names
 from coterie.conformance.everything.pieces import Common, piece
-from coterie.conformance.everything.question import API_BY_NAME, Question, Story, Value, numbered
+from coterie.conformance.everything.question import API_BY_NAME, Question, Step, Story, Value, numbered
 from coterie.conformance.everything.systematic import cases, changed, right
 from coterie.conformance.everything.topic_moves import PRODUCED, PRODUCER, TOPIC_MOVES
 
 CHANGED = 0.2  # of the questions
 STEADY = 0.5  # of the moves: each api in one version
+BESIDE = 0.1  # of the questions: with another element in one of their lists
 NEWEST = 0.2  # of the moves: each api in its newest version, as clients ask
 # Version 0 of JoinGroup would wait for a whole session; of the others it is about offsets that no later version has.
 FROM_1 = frozenset({"JoinGroup", "OffsetCommit", "OffsetFetch"})
 TXN_BATCH = {"transactional": True, "epoch": 0}
-# A move: (api, what differs from the right request). {n} is the move's number, {s} a sequence number that goes up.
-Step = tuple[str, dict[str, Value]]
 
 
 def _records(**parts: Value) -> Value:
@@ -270,6 +271,7 @@ MOVES: dict[str, tuple[float, list[Step]]] = {
     ),
     **ADMINISTRATION_MOVES,
     **TOPIC_MOVES,
+    **CLIENT_MOVES,
 }
 
 
@@ -298,7 +300,7 @@ class _StoryMaker:
         )
         body = right(api, API_BY_NAME[api].request, version, names)
         for path, value in parts.items():
-            if _carried(api, version, path):
+            if _carried(api, version, path, value):
                 body = changed(body, path, numbered(value, n))
         covers = ("", "right")
         if self.random.random() < CHANGED:
@@ -306,6 +308,11 @@ class _StoryMaker:
             path = covers[0]
             if path:
                 body = changed(body, path, _at(other, path))
+        elif self.random.random() < BESIDE and (beside := list(cases_beside(api, version, names))):
+            case = self.random.choice(beside)
+            several = with_another(body, case)
+            if several is not None:
+                covers, body = case[0], numbered(several, n)
         name = f"{'init' if api == 'InitProducerId' else api.lower()}{n}"
         self.count += 1
         return Question(f"{name}.{self.count}", api, version, body, covers=covers)
@@ -338,12 +345,12 @@ def _renamed(question: Question, name: str) -> Question:
     return Question(name, question.api, question.version, question.body, question.connection, question.covers)
 
 
-def _carried(api: str, version: int, path: str) -> bool:
-    """Whether the whole path stands in this version."""
+def _carried(api: str, version: int, path: str, value: Value) -> bool:
+    """Whether the whole path stands in this version, and may be null where the value is."""
     shape = API_BY_NAME[api].request
     for name in path.split("."):
         spec = next((s for s in shape.fields if s.name == name and version in s.versions), None)
-        if spec is None:
+        if spec is None or (value is None and name == path.rpartition(".")[2] and version not in spec.nullable):
             return False
         element = spec.kind.element
         inner = element.shape if element is not None else spec.kind.shape

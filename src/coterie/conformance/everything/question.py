@@ -27,6 +27,8 @@ from coterie.wire.declaration import Message, Struct
 from coterie.wire.fields import FieldType
 
 Value = Any  # None, bool, int, float, str, list or dict: what JSON has
+# Of a move: (api, what differs from the right request). {n} is the move's number, {s} a sequence number that goes up.
+Step = tuple[str, dict[str, Value]]
 API_BY_NAME: dict[str, Api] = {api.name: api for api in APIS.values() if not api.hidden}
 
 
@@ -101,6 +103,18 @@ def texts_in(value: Value) -> Iterator[str]:
         yield value
     for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from texts_in(item)
+
+
+def values_in(body: Value, path: str = "") -> Iterator[tuple[str, str]]:
+    """The path and the written value of every field in it that has no fields of its own."""
+    if isinstance(body, dict) and "@" not in body:
+        for name, value in body.items():
+            yield from values_in(value, f"{path}.{name}" if path else name)
+    elif isinstance(body, list) and body:
+        for item in body:
+            yield from values_in(item, path)
+    else:
+        yield path, repr(body)
 
 
 def numbered(value: Value, n: int) -> Value:

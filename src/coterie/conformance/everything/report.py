@@ -7,8 +7,9 @@ from typing import Any
 from coterie.conformance.differences import ROWS
 from coterie.conformance.everything.comparison import Difference
 from coterie.conformance.everything.domains import BOUNDED, SHARED
-from coterie.conformance.everything.judge import JudgeResult
-from coterie.conformance.everything.question import written
+from coterie.conformance.everything.judge import VALUES_KEPT, JudgeResult
+from coterie.conformance.everything.question import API_BY_NAME, written
+from coterie.conformance.everything.systematic import fields
 from coterie.wire.apis import APIS
 
 KINDS_OF_A_ROW = 30
@@ -23,17 +24,34 @@ def scenario(difference: Difference) -> str:
 
 
 def coverage(verdict: JudgeResult) -> dict[str, dict[str, Any]]:
-    """By api: its versions asked, how many fields and how many (version, field, class) of the systematic questions."""
+    """By api: its versions asked, how many fields and how many (version, field, class) of the systematic questions.
+
+    ``refused``: the versions that were never answered without an error; ``one_value``: the fields of which no two values were
+    in such requests. What depends on them was not compared.
+    """
     made: dict[str, dict[str, Any]] = {}
     for api in sorted({api for api, *_ in verdict.covered}):
         keys = [key for key in verdict.covered if key[0] == api]
+        versions = {version for _, version, _, _ in keys}
         made[api] = {
-            "versions": sorted({version for _, version, _, _ in keys}),
+            "versions": sorted(versions),
+            "refused": sorted(versions - verdict.accepted.get(api, set())),
+            "one_value": [] if api not in verdict.accepted else _with_one_value(api, versions, verdict),
             "fields": len({path for _, _, path, _ in keys if path}),
             "cases": len(keys),
             "questions": sum(verdict.covered[key] for key in keys),
         }
     return made
+
+
+def _with_one_value(api: str, versions: set[int], verdict: JudgeResult) -> list[str]:
+    asked = {
+        path: None
+        for version in sorted(versions)
+        for path, spec in fields(api, API_BY_NAME[api].request, version)
+        if spec.kind.shape is None and (spec.kind.element is None or spec.kind.element.shape is None)
+    }
+    return [path for path in asked if len(verdict.values.get((api, path), ())) < VALUES_KEPT]
 
 
 def figures(verdict: JudgeResult) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.conformance.differential import SETTINGS, coterie_broker, wait_for_coordinator
+from coterie.conformance.everything.beside import stories_beside
 from coterie.conformance.everything.comparison import Comparison
 from coterie.conformance.everything.judge import Bench, JudgeResult, common_versions, judge
 from coterie.conformance.everything.moves import random_story
@@ -98,7 +99,8 @@ async def ask_everything(bench: Bench, wanted: Wanted, version: str, progress: P
 
 
 def _stories(common: Common, wanted: Wanted, verdict: JudgeResult) -> Iterator[Story]:
-    every = [story for story in systematic(common) if not wanted.apis or story.name.partition(" ")[0] in wanted.apis]
+    made = itertools.chain(systematic(common), stories_beside(common))
+    every = [story for story in made if not wanted.apis or story.name.partition(" ")[0] in wanted.apis]
     if not wanted.apis or "settings" in wanted.apis:
         every += settings_stories(common)
     random.Random(wanted.seed).shuffle(every)

@@ -33,10 +33,11 @@ SWEEP_VERSION = 4
 SESSIONS_FROM, FINAL_EPOCH = 7, -1
 ANSWER_S = 15.0
 CLOSED, SILENT, LATE = "connection closed", "no answer", "no answer in time"
-OUTCOMES = (CLOSED, SILENT, LATE)
 # Ids that an answer gives, by api and field; the symbol is KIND@QUESTION.
 LEARNED = {
     ("InitProducerId", "producer_id"): "producer",
+    ("InitProducerId", "producer_epoch"): "epoch",
+    ("EndTxn", "producer_epoch"): "epoch",
     ("JoinGroup", "member_id"): "member",
     ("ConsumerGroupHeartbeat", "member_id"): "member",
     ("Fetch", "session_id"): "session",
@@ -141,7 +142,7 @@ class StorySide:
             connection.close()
             return LATE if error.code == ErrorCode.REQUEST_TIMED_OUT else CLOSED
         self._changes_topics |= question.api in CHANGING_TOPICS
-        self._learn(question, response, question.version)
+        self._learn(question, response, question.version, set())
         return self._tree(question, response, question.version, frozenset(texts_in(question.body)))
 
     # -- symbols to what the wire carries -------------------------------------------------------------------------------
@@ -189,22 +190,25 @@ class StorySide:
 
     # -- what the wire carried to symbols -------------------------------------------------------------------------------
 
-    def _learn(self, question: Question, value: Struct, version: int) -> None:
-        """Names the ids of an answer, before anything is written with them."""
+    def _learn(self, question: Question, value: Struct, version: int, named: set[str]) -> None:
+        """Names the ids of an answer, before anything is written with them. ``named``: the kinds that it has given already: a
+        JoinGroup's answer has the member's own id, and then the ids of all."""
         topic = topic_id = None
         for spec, item in answers.fields_of(value, version):
             kind = LEARNED.get((question.api, spec.name))
+            kind = None if kind in named else kind
             if (kind is not None and item not in (-1, 0, "")) or (
                 kind == "producer" and item == 0 and not _failed(value)
             ):
                 self._name(f"{kind}@{question.name}", item)
+                named.add(str(kind))
             if spec.name in ("name", "topic", "topic_name") and isinstance(item, str):
                 topic = item
             if spec.name == "topic_id" and item != bytes(16):
                 topic_id = item
             for one in item if isinstance(item, list) else (item,):
                 if isinstance(one, Struct):
-                    self._learn(question, one, version)
+                    self._learn(question, one, version, named)
         if topic and topic_id:
             name = f"topic id of {self._text(topic)}"
             self._real[name] = topic_id

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import threading
@@ -17,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from coterie.conformance.applications.java_process import need_javac
 from coterie.conformance.clients.programs import PROGRAMS, environment
 from coterie.conformance.go_programs import BUILD_LIMIT_S, FRANZ_GO, go_program
 from coterie.conformance.kafka import CannotRun, jars
@@ -38,8 +38,7 @@ class MemberProgram:
 def prepare_java(folder: Path) -> list[str]:
     """Raises CannotRun."""
     lib = jars(KAFKA)
-    if shutil.which("javac") is None:
-        raise CannotRun("javac is not on the PATH; on Debian: apt-get install default-jdk-headless")
+    need_javac()
     _built(["javac", "-cp", f"{lib}/*", "-d", str(folder), str(HERE / "Member.java")], folder)
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
     return ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", quiet, "-cp", f"{folder}:{lib}/*", "Member"]

@@ -266,6 +266,7 @@ class ReplicatedTransactions:
 
     def loaded(self, now_ms: int) -> list[TransactionEffect]:
         """The whole partition was read: what was decided is completed."""
+        steps.restart_timeouts(self.by_id, now_ms)
         prepared = [t for t in self.by_id.values() if t.status in PREPARED]
         return [effect for transaction in prepared for effect in self._write_markers(transaction, now_ms)]
 

@@ -182,6 +182,14 @@ def has_expired(transaction: Transaction, now_ms: int, expiration_ms: int) -> bo
     return transaction.status not in OPEN and transaction.updated_ms <= now_ms - expiration_ms
 
 
+def restart_timeouts(by_id: dict[str, Transaction], now_ms: int) -> None:
+    """After a load: what began later than now, by the clock of another coordinator or of a former process, begins now. Kafka's
+    would stay open for as long as that clock was ahead."""
+    for name, transaction in by_id.items():
+        if transaction.status == Status.ONGOING and transaction.started_ms > now_ms:
+            by_id[name] = replace(transaction, started_ms=now_ms)
+
+
 def timed_out(transaction: Transaction, now_ms: int) -> bool:
     """Whether it was open for longer than its producer's transaction.timeout.ms."""
     return transaction.status == Status.ONGOING and now_ms - transaction.started_ms > transaction.timeout_ms

@@ -87,7 +87,7 @@ class Administrator(Process):
             self._reassign,
             self._reassign,
             self._cancel,
-            self._elect,
+            self.elect_preferred,
         )
         self.world.random.choice((*acts, *self.more_acts))()
 
@@ -200,7 +200,8 @@ class Administrator(Process):
             delete = partial(self.record_deletions.delete, leader, partition)
             self.call(leader, delete, lambda _: None, lambda: None)
 
-    def _elect(self) -> None:
+    def elect_preferred(self) -> None:
+        """Of all partitions."""
         if self.world.chance(0.3):
             partitions = sorted(self.partitions())
             with suppress(NodeExists):

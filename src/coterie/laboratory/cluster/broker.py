@@ -12,12 +12,12 @@ from coterie.controller.commands import (
     LeadersElected,
     ReassignmentsAltered,
     ReassignmentsListed,
-    ReplicasStopped,
     ShutDown,
 )
 from coterie.controller.config import ControllerConfig
-from coterie.controller.isr_writer import IsrRefused, IsrWriter, IsrWritten
+from coterie.controller.isr_writer import IsrWriter
 from coterie.controller.machine import ControllerMachine
+from coterie.controller.producer_id_blocks import ProducerIdBlocks
 from coterie.controller.requests import (
     InOffice,
     LeaderAndIsr,
@@ -27,40 +27,36 @@ from coterie.controller.requests import (
     StopReplica,
     UpdateMetadata,
 )
+from coterie.controller.session_script import SessionScript
 from coterie.laboratory.cluster.disk_replica_log import BrokerDisk, DiskReplicaLog
+from coterie.laboratory.cluster.leading_broker import LeadingBroker
 from coterie.laboratory.cluster.process import Answer, Network, ScriptDriver
-from coterie.laboratory.cluster.replica_fetcher import ReplicaFetcher, ReplicatingBroker
+from coterie.laboratory.cluster.replica_fetcher import ReplicaFetcher
 from coterie.laboratory.cluster.replica_log import MemoryReplicaLog
-from coterie.laboratory.cluster.request_channels import RequestChannels
+from coterie.laboratory.cluster.request_channels import RequestChannels, command_of
 from coterie.laboratory.zookeeper_server import Session, ZooKeeperServer
-from coterie.replication.leader import Leader
 from coterie.replication.replicas import Replicas
 from coterie.replication.states import (
     LEADER_DURING_DELETE,
-    AppendDecided,
-    Effect,
-    EpochLookup,
-    FollowerStartMoved,
-    HighWatermarkMoved,
     PartitionState,
     ReplicaError,
-    ReplicaFetch,
     ReplicaLog,
     ReplicaRefusal,
     ReplicationConfig,
     TopicPartition,
-    WriteIsr,
 )
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.zookeeper.operations import Operation, SessionExpired, ZooKeeperError
 
 CHECKPOINTED_EVERY_MS = 5_000
 WRITTEN_BACK_MS = 30_000
+PRODUCER_IDS = 4  # of a block: few, so that brokers reserve often
 
 
-class ClusterBroker(ReplicatingBroker):
+class ClusterBroker(LeadingBroker):
     """``logs`` and ``checkpointed`` are its disk; ``has_disk``: new logs are the broker's own, in files.
-    ``appended`` is called with partition, leader epoch and broker at each append of a leader."""
+    ``appended`` is called with partition, leader epoch and broker at each append of a leader, ``id_given`` with broker and
+    producer id at each of a broker that ``reserves_ids``."""
 
     def __init__(
         self, network: Network, number: int, server: ZooKeeperServer, config: ReplicationConfig, session_timeout_ms: int
@@ -71,13 +67,17 @@ class ClusterBroker(ReplicatingBroker):
         self.logs: dict[TopicPartition, MemoryReplicaLog | DiskReplicaLog] = {}
         self.has_disk, self.disk = False, BrokerDisk()
         self.checkpointed: dict[TopicPartition, int] = {}
+        self.wall_offset_ms = 0  # of the machine's clock, from which a process takes its own when it starts
         self.lost_power = False  # since it last registered, whatever has started it meanwhile
         self.appended: Callable[[TopicPartition, int, int], None] = lambda *_: None
+        self.reserves_ids = False
+        self.id_given: Callable[[int, int], None] = lambda *_: None
 
     # -- a process's life -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         self.started()
+        self.clock_offset_ms = self.disk.clock_offset_ms = self.wall_offset_ms
         self.replicas = Replicas(self.number, self.config, self._open_log, self._delete_log)
         self.metadata: dict[TopicPartition, PartitionState] = {}
         self._answers: dict[object, Answer] = {}
@@ -86,7 +86,7 @@ class ClusterBroker(ReplicatingBroker):
         self._channels = RequestChannels(self._send, self._is_wanted, self.later)
         self.disk.stalled_ms = 0
         self._session = self._connect()
-        now_ms = self.world.now_ms
+        now_ms = self.now_ms
         registration = nodes.broker(self.name, 9092, None, now_ms)
         least, lost = self.config.min_insync_replicas, self.lost_power
         config = ControllerConfig(self.number, registration, min_insync_replicas=least, lost_power=lost)
@@ -97,6 +97,11 @@ class ClusterBroker(ReplicatingBroker):
             ScriptDriver(self, self.controller, operations, self._apply, self._controller_effect),
             ScriptDriver(self, self.isr_writer, operations, self._apply, self._isr_effect),
         ]
+        self._scripts: list[SessionScript] = [self.controller, self.isr_writer]
+        if self.reserves_ids:
+            self.producer_ids = ProducerIdBlocks(self.number, now_ms, PRODUCER_IDS)
+            self._scripts.append(self.producer_ids)
+            self._drivers.append(ScriptDriver(self, self.producer_ids, operations, self._apply, lambda effect: None))
         self._fetcher = ReplicaFetcher(self, self.replicas)
         self.acted()
         self._tick()
@@ -180,8 +185,8 @@ class ClusterBroker(ReplicatingBroker):
     def lose_zookeeper(self) -> None:
         """No way to ZooKeeper; the network has the cut."""
         self.server.unheard(self._session)
-        self.controller.suspended()
-        self.isr_writer.suspended()
+        for script in self._scripts:
+            script.suspended()
 
     def _reach_zookeeper(self) -> None:
         try:
@@ -189,8 +194,8 @@ class ClusterBroker(ReplicatingBroker):
         except SessionExpired:
             self._session = self._connect()
             self.controller.expired()
-        self.controller.connected()
-        self.isr_writer.connected()
+        for script in self._scripts:
+            script.connected()
 
     def reach_zookeeper_again(self) -> None:
         if self.alive and not self.paused:
@@ -205,22 +210,15 @@ class ClusterBroker(ReplicatingBroker):
             answer = error
         return answer, self.server.ready_ms()
 
-    def with_role(self) -> set[TopicPartition]:
-        """The partitions that this broker leads or follows."""
-        return {p for p, replica in self.replicas.partitions.items() if replica.role is not None}
-
-    def leader_of(self, partition: TopicPartition) -> Leader | None:
-        replica = self.replicas.partitions.get(partition)
-        return replica.role if replica is not None and isinstance(replica.role, Leader) else None
-
     # -- as the controller ----------------------------------------------------------------------------------------------
 
     def _controller_effect(self, effect: Any) -> None:
         match effect:
             case Registered(broker_epoch):
                 self.lost_power = False
-                self._act(self.replicas.registered(broker_epoch))
+                effects = self.replicas.registered(broker_epoch)
                 self.roles_changed()
+                self._act(effects)
                 early, self._early = self._early, []
                 for request, answer in early:
                     self._from_controller(request, answer)
@@ -236,8 +234,8 @@ class ClusterBroker(ReplicatingBroker):
 
     def _send(self, request: Request, answered: Answer, failed: Callable[[], None]) -> None:
         def ended(errors: Any) -> None:
-            if isinstance(request, StopReplica):
-                self.controller.submit(ReplicasStopped(request, errors))
+            if (command := command_of(request, errors)) is not None:
+                self.controller.submit(command)
             answered(errors)
 
         target = self.peers[request.broker]
@@ -268,15 +266,16 @@ class ClusterBroker(ReplicatingBroker):
         answer(self._carry_out(request))
 
     def _carry_out(self, request: Request) -> Mapping[TopicPartition, ErrorCode]:
-        """The errors of partitions, which matter to a controller that deletes replicas."""
+        """The errors of partitions, as the controller needs them."""
         try:
             refused = self._applied(request)
         except ReplicaRefusal as refusal:
-            refused = dict.fromkeys(request.stopped, refusal.error) if isinstance(request, StopReplica) else {}
+            partitions = request.stopped if isinstance(request, StopReplica) else request.states
+            refused = dict.fromkeys(partitions, refusal.error)
         return {partition: error_of(error.value) for partition, error in refused.items()}
 
     def _applied(self, request: Request) -> Mapping[TopicPartition, ReplicaError]:
-        now_ms, replicas = self.world.now_ms, self.replicas
+        now_ms, replicas = self.now_ms, self.replicas
         epochs = (request.controller_epoch, request.broker_epoch)
         match request:
             case LeaderAndIsr(states=states, new=new):
@@ -298,77 +297,18 @@ class ClusterBroker(ReplicatingBroker):
         """Called where a replica may have another role."""
         self._fetcher.roles_changed()
 
-    # -- as a leader ----------------------------------------------------------------------------------------------------
-
-    def _act(self, effects: list[Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case WriteIsr():
-                    self.isr_writer.write(effect)
-                case AppendDecided(token, error):
-                    self._answers.pop(token)(error)
-                case HighWatermarkMoved() | FollowerStartMoved():
-                    pass  # consumers ask again by themselves
-
-    def _isr_effect(self, effect: Any) -> None:
-        match effect:
-            case IsrWritten(write, version):
-                leader = self.leader_of(write.partition)
-                if leader is not None:
-                    self._act(leader.isr_written(write.state, version, self.world.now_ms))
-            case IsrRefused(write, current):
-                leader = self.leader_of(write.partition)
-                if leader is not None:
-                    self._act(leader.isr_refused(write.state, current, self.world.now_ms))
-
-    def produce(self, partition: TopicPartition, value: str, answer: Answer) -> None:
-        """acks=all; the answer is None, or an error."""
-        token = object()
-        self._answers[token] = answer
-        try:
-            leader = self.replicas.leader(partition)
-            effects = leader.append(value, token, self.world.now_ms, acks_all=True)
-        except (ReplicaRefusal, OSError) as error:
-            refused = error.error if isinstance(error, ReplicaRefusal) else ReplicaError.KAFKA_STORAGE_ERROR
-            self._answers.pop(token)(refused)
-            return
-        self.appended(partition, leader.state.leader_epoch, self.number)
-        self._act(effects)
-
-    def consume(self, partition: TopicPartition, offset: int, answer: Answer) -> None:
-        """The answer is a ReplicaFetched, or an error."""
-        try:
-            answer(self.replicas.leader(partition).read(offset))
-        except ReplicaRefusal as refusal:
-            answer(refusal.error)
-
-    def answer_follower(self, partition: TopicPartition, request: EpochLookup | ReplicaFetch, answer: Answer) -> None:
-        try:
-            leader = self.replicas.leader(partition, request.current_leader_epoch)
-            if isinstance(request, EpochLookup):
-                answer(leader.end_of_epoch(request))
-                return
-            result, effects = leader.fetch(request, self.world.now_ms)
-        except ReplicaRefusal as refusal:
-            answer(refusal.error)
-            return
-        answer(result)
-        self._act(effects)
-
-    def answer_ends(self, partition: TopicPartition, current_leader_epoch: int, answer: Answer) -> None:
-        try:
-            leader = self.replicas.leader(partition, current_leader_epoch)
-        except ReplicaRefusal as refusal:
-            answer(refusal.error)
-            return
-        answer((leader.log.start_offset, leader.log.end_offset))
+    def take_producer_id(self) -> int:
+        """Raises Refusal."""
+        producer_id = self.producer_ids.take()
+        self.id_given(self.number, producer_id)
+        return producer_id
 
     # -- as a follower --------------------------------------------------------------------------------------------------
 
     def acted(self) -> None:
         if not self.alive or self.paused:
             return
-        now_ms = self.world.now_ms
+        now_ms = self.now_ms
         for driver in self._drivers:
             if now_ms >= driver.settled_until_ms or not driver.machine.is_idle(now_ms):
                 driver.pump()
@@ -385,7 +325,7 @@ class ClusterBroker(ReplicatingBroker):
     # -- upkeep ---------------------------------------------------------------------------------------------------------
 
     def _tick(self) -> None:
-        self._act(self.replicas.tick(self.world.now_ms))
+        self._act(self.replicas.tick(self.now_ms))
         self.later(self.config.replica_lag_time_max_ms // 2, self._tick)
 
     def _write_back(self) -> None:

@@ -28,7 +28,7 @@ class TopicConfiguredBroker(ClusterBroker):
         super().start()
         if not self.reads_settings:
             return
-        settings = self.settings = TopicSettings(self.world.now_ms, self.config, self._configured)
+        settings = self.settings = TopicSettings(self.now_ms, self.config, self._configured)
         self.replicas.config_of = self._replication
         self._drivers.append(ScriptDriver(self, settings.machine, get_args(Operation), self._apply, settings.effect))
         self.acted()

@@ -25,17 +25,13 @@ from coterie.coordinator.transactions.replicated import (
 from coterie.coordinator.transactions.state import BUMPS_FROM, TopicPartition, Transaction
 from coterie.coordinator.transactions.state_log import load_by_chunks
 from coterie.coordinator.transactions.steps import Claim
-from coterie.laboratory.cluster.configured_broker import TopicConfiguredBroker
-from coterie.laboratory.cluster.disk_replica_log import DiskReplicaLog
 from coterie.laboratory.cluster.process import ZOOKEEPER, Answer
-from coterie.laboratory.cluster.replica_log import MemoryReplicaLog
-from coterie.laboratory.cluster.transactional_log import TransactionalReplicaLog
+from coterie.laboratory.cluster.records_broker import RecordsBroker
 from coterie.log.appended import Appended
 from coterie.log.partition_log import PartitionLog
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
-from coterie.replication.leader import Leader
-from coterie.replication.states import ReplicaLog, ReplicaRefusal
+from coterie.replication.states import ReplicaRefusal
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from coterie.zookeeper import paths
@@ -66,9 +62,10 @@ class LedOffsets:
         self.log.load(self.shard)
 
 
-class CoordinatingBroker(TopicConfiguredBroker):
+class CoordinatingBroker(RecordsBroker):
     """``new_producer_id`` and ``transaction_version`` are the cluster's."""
 
+    record_topics = TRANSACTIONAL
     new_producer_id: Callable[[], int] = count(1_000).__next__
     transaction_version = 2
 
@@ -81,17 +78,6 @@ class CoordinatingBroker(TopicConfiguredBroker):
         super().start()
         self._upkeep()
 
-    def _open_log(self, partition: TopicPartition) -> tuple[ReplicaLog, int]:
-        if partition[0] in TRANSACTIONAL and partition not in self.logs:
-            self.logs[partition] = TransactionalReplicaLog(self.world, self.disk)
-        return super()._open_log(partition)
-
-    def transactional_log(self, partition: TopicPartition) -> PartitionLog:
-        """The log of this life of the broker."""
-        log: MemoryReplicaLog | DiskReplicaLog = self.logs[partition]
-        assert isinstance(log, TransactionalReplicaLog)
-        return log.log
-
     # -- what this broker coordinates -----------------------------------------------------------------------------------
 
     def roles_changed(self) -> None:
@@ -103,12 +89,6 @@ class CoordinatingBroker(TopicConfiguredBroker):
             self._is_current = True
             self._follow_roles()
         super().acted()
-
-    def _epoch_of(self, partition: TopicPartition) -> int | None:
-        """That in which this broker leads the partition."""
-        replica = self.replicas.partitions.get(partition)
-        role = None if replica is None else replica.role
-        return role.state.leader_epoch if isinstance(role, Leader) else None
 
     def _follow_roles(self) -> None:
         for index in range(STATE_PARTITIONS):
@@ -125,10 +105,10 @@ class CoordinatingBroker(TopicConfiguredBroker):
         if self._epoch_of((OFFSETS, 0)) is None:
             self.offsets = None
         elif self.offsets is None:
-            self.offsets = LedOffsets(self.transactional_log((OFFSETS, 0)))
+            self.offsets = LedOffsets(self.record_log((OFFSETS, 0)))
 
     def _loaded(self, index: int) -> LedStates:
-        log = self.transactional_log((STATES, index))
+        log = self.record_log((STATES, index))
         shard = ReplicatedTransactions(MAX_TIMEOUT_MS, self.new_producer_id, lambda: self.transaction_version)
 
         def load(key: bytes | None, value: bytes | None) -> None:
@@ -144,18 +124,18 @@ class CoordinatingBroker(TopicConfiguredBroker):
             return
         if self.is_replicated(led):
             led.is_replicated = True
-            self._carry(led, led.shard.loaded(self.world.now_ms))
+            self._carry(led, led.shard.loaded(self.now_ms))
         else:
             self._is_current = False
 
     def is_replicated(self, led: LedStates) -> bool:
         """Whether all replicas in sync have what was loaded."""
-        return self.transactional_log((STATES, led.index)).high_watermark >= led.end_offset
+        return self.record_log((STATES, led.index)).high_watermark >= led.end_offset
 
     def _upkeep(self) -> None:
         for led in list(self.states.values()):
             if led.is_replicated:
-                self._carry(led, led.shard.tick(self.world.now_ms))
+                self._carry(led, led.shard.tick(self.now_ms))
         self.later(UPKEEP_MS, self._upkeep)
 
     # -- the coordinator ------------------------------------------------------------------------------------------------
@@ -164,7 +144,7 @@ class CoordinatingBroker(TopicConfiguredBroker):
         """The answer is a `TransactionAnswer`."""
         led = self._led(command.transactional_id, answer)
         if led is not None:
-            self._carry(led, led.shard.submit(command, answer, self.world.now_ms))
+            self._carry(led, led.shard.submit(command, answer, self.now_ms))
 
     def _led(self, transactional_id: str, answer: Answer) -> LedStates | None:
         """Answers with the refusal where there is none."""
@@ -205,12 +185,12 @@ class CoordinatingBroker(TopicConfiguredBroker):
                     self._send_markers()
 
     def _keep(self, led: LedStates, state: Transaction) -> None:
-        now_ms = self.world.now_ms
+        now_ms = self.now_ms
         batch = encode_batch([(now_ms, state.key(), state.value(self.transaction_version), ())])
 
         def kept(code: ErrorCode) -> None:
             if self.states.get(led.index) is led:
-                self._carry(led, led.shard.kept(state, code, self.world.now_ms))
+                self._carry(led, led.shard.kept(state, code, self.now_ms))
 
         try:
             self._append((STATES, led.index), lambda log: log.append_own(batch, now_ms), kept)
@@ -223,7 +203,7 @@ class CoordinatingBroker(TopicConfiguredBroker):
         self._answers[token] = lambda error: decided(ErrorCode.NONE if error is None else error_of(error.value))
         try:
             leader = self.replicas.leader(partition)
-            effects = leader.append(work, token, self.world.now_ms, acks_all=True)
+            effects = leader.append(work, token, self.now_ms, acks_all=True)
         except ReplicaRefusal as refusal:
             del self._answers[token]
             raise Refusal(error_of(refusal.error.value)) from refusal
@@ -240,7 +220,7 @@ class CoordinatingBroker(TopicConfiguredBroker):
         return None if state is None else state.leader
 
     def _send_markers(self) -> None:
-        for request in self.markers.due(self.world.now_ms):
+        for request in self.markers.due(self.now_ms):
             target, message = self.peers[request.broker], request.message()
             assert isinstance(target, CoordinatingBroker)
             self.call(
@@ -260,7 +240,7 @@ class CoordinatingBroker(TopicConfiguredBroker):
         self._send_markers()
 
     def _marked(self, request: MarkerRequest, codes: dict[tuple[int, TopicPartition], int]) -> None:
-        for one in self.markers.answered(request, codes, self.world.now_ms):
+        for one in self.markers.answered(request, codes, self.now_ms):
             self._complete(one.owner, one.prepared)
         self._send_markers()
 
@@ -278,7 +258,7 @@ class CoordinatingBroker(TopicConfiguredBroker):
     def _complete(self, owner: int, prepared: Transaction) -> None:
         led = self.states.get(owner)
         if led is not None:
-            self._carry(led, led.shard.marked(prepared, self.world.now_ms))
+            self._carry(led, led.shard.marked(prepared, self.now_ms))
 
     def write_markers(self, message: WriteTxnMarkersRequest, answer: Answer) -> None:
         """WriteTxnMarkers: the answer has an error code for each producer id and partition."""
@@ -314,14 +294,14 @@ class CoordinatingBroker(TopicConfiguredBroker):
         bumps_epoch: bool,
         decided: Callable[[ErrorCode], None],
     ) -> None:
-        now_ms = self.world.now_ms
+        now_ms = self.now_ms
         batch = end_of_transaction(*ended, now_ms)
         self._append(partition, lambda log: log.append_own(batch, now_ms, bumps_epoch=bumps_epoch), decided)
 
     def _mark_offsets(
         self, ended: tuple[int, int, bool, int], bumps_epoch: bool, decided: Callable[[ErrorCode], None]
     ) -> None:
-        led, now_ms = self.offsets, self.world.now_ms
+        led, now_ms = self.offsets, self.now_ms
         if led is None:
             raise Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._append((OFFSETS, 0), lambda log: led.log.append_marker(*ended, now_ms, bumps_epoch=bumps_epoch), decided)

@@ -28,13 +28,16 @@ _CONFIG = LogConfig(segment_bytes=30 * BATCH_BYTES, index_interval_bytes=5 * BAT
 
 @dataclass(slots=True)
 class BrokerDisk:
-    """``syncs``: each append is synced; ``is_full``: nothing can be written now; ``fsync_ms``: how long an fsync takes now,
-    ``stalled_ms``: how long those took that the broker's event loop has not waited for yet."""
+    """``syncs``: each append is synced; ``leaves_holes``: of what was not synced a power cut leaves the end, too;
+    ``is_full``: nothing can be written now; ``fsync_ms``: how long an fsync takes now, ``stalled_ms``: how long those took that
+    the broker's event loop has not waited for yet; ``clock_offset_ms``: of its machine's clock."""
 
     syncs: bool = False
+    leaves_holes: bool = False
     is_full: bool = False
     fsync_ms: int = 0
     stalled_ms: int = 0
+    clock_offset_ms: int = 0
 
     @contextmanager
     def spacious(self) -> Iterator[None]:
@@ -68,6 +71,7 @@ class DiskReplicaLog(StoredReplicaLog):
         self._world, self._disk, self._fs = world, disk, _FillingFileSystem(disk)
         self._first_config = self._config = replace(_CONFIG, flush_messages=1) if disk.syncs else _CONFIG
         self._closed: ClosedLog | None = None
+        self._lost_power = False
         self.open(0)
 
     # -- the disk -------------------------------------------------------------------------------------------------------
@@ -78,9 +82,16 @@ class DiskReplicaLog(StoredReplicaLog):
         self._closed = None
         with self._disk.spacious():  # a broker that cannot open a log ends, which is no story of its own
             log = PartitionLog.open(
-                self._fs, _DIRECTORY, self._config, clean=clean, high_watermark=high_watermark, closed=closed
+                self._fs,
+                _DIRECTORY,
+                self._config,
+                clean=clean,
+                lost_power=self._lost_power,
+                high_watermark=high_watermark,
+                closed=closed,
             )
-        super().__init__(log, high_watermark, lambda: self._world.now_ms)
+        self._lost_power = False
+        super().__init__(log, high_watermark, lambda: self._world.now_ms + self._disk.clock_offset_ms)
 
     def configure(self, segment_bytes: int | None, retention_bytes: int | None) -> None:
         """segment.bytes and retention.bytes, None where the topic has none of its own."""
@@ -102,7 +113,17 @@ class DiskReplicaLog(StoredReplicaLog):
 
     def power_cut(self) -> None:
         """What was not synced is lost, but for a piece of each file."""
-        self._fs.crash(self._world.random.choice((0, 0, BATCH_BYTES // 2, 3 * BATCH_BYTES)))
+        self._lost_power = True
+        kept = self._world.random.choice((0, 0, BATCH_BYTES // 2, 3 * BATCH_BYTES))
+        if not self._disk.leaves_holes:
+            self._fs.crash(kept)
+            return
+        synced = {path: file.synced for path, file in self._fs.files.items()}
+        self._fs.crash(kept and 8 * BATCH_BYTES)
+        for path, file in self._fs.files.items():
+            start = synced[path] + self._world.random.randrange(2 * BATCH_BYTES)
+            hole = file.data[start : start + BATCH_BYTES]
+            file.data[start : start + len(hole)] = bytes(len(hole))
 
     @property
     def batches(self) -> list[Batch]:
@@ -120,7 +141,7 @@ class DiskReplicaLog(StoredReplicaLog):
 
     def append_of(self, batch: Any) -> LeaderAppend:
         """The call that appends it to the log."""
-        now_ms = self._world.now_ms
+        now_ms = self._now_ms()
         data = encode_batch([(now_ms, None, batch.encode(), ())])
         return lambda log: log.append(data, now_ms)
 

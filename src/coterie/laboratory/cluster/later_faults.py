@@ -14,6 +14,7 @@ from coterie.laboratory.cluster.topic_settings import MIN_ISR, RETENTION_BYTES, 
 from coterie.replication.states import TopicPartition
 
 LATER_FAULTS_FROM = 70_000
+HOLES_FROM = 110_000  # power cuts leave holes in what was not synced
 EVERY_MS = 8_000  # at most
 SLOW_FOR_MS = (500, 3_000, 9_000)
 FSYNC_MS = (200, 1_000, 4_000, 9_000)  # the last one outlives the session

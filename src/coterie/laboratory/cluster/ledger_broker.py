@@ -46,7 +46,7 @@ class LedgerBroker(CoordinatingBroker):
         done: Callable[[ErrorCode], None],
     ) -> None:
         """``done`` gets NONE once the partition is part of the producer's open transaction."""
-        log, epoch = self.transactional_log(partition), self._epoch_of(partition)
+        log, epoch = self.record_log(partition), self._epoch_of(partition)
         if epoch is None:
             done(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
@@ -78,7 +78,7 @@ class LedgerBroker(CoordinatingBroker):
         self, transactional_id: str, claim: Claim, partition: TopicPartition, sequence: int, value: str, answer: Answer
     ) -> None:
         """The answer is an error code."""
-        adds, now_ms = self.transaction_version >= BUMPS_FROM, self.world.now_ms
+        adds, now_ms = self.transaction_version >= BUMPS_FROM, self.now_ms
         batch = encode_batch(
             [(now_ms, None, value.encode(), ())],
             producer_id=claim.producer_id,
@@ -92,7 +92,7 @@ class LedgerBroker(CoordinatingBroker):
                 answer(code)
                 return
             try:
-                self._append(partition, lambda log: log.append(batch, self.world.now_ms, anew=adds), answer)
+                self._append(partition, lambda log: log.append(batch, self.now_ms, anew=adds), answer)
             except Refusal as refusal:
                 answer(refusal.code)
 
@@ -120,7 +120,7 @@ class LedgerBroker(CoordinatingBroker):
         self._if_led((OFFSETS, 0), answer, verify)
 
     def _commit(self, led: LedOffsets, request: TxnOffsetCommitRequest, version: int, answer: Answer) -> None:
-        decision = led.shard.submit(request, Context(self.world.now_ms, answer, api_version=version))
+        decision = led.shard.submit(request, Context(self.now_ms, answer, api_version=version))
         outcomes: list[ErrorCode] = []  # of the decision, then of its append
 
         def ended(code: ErrorCode) -> None:
@@ -145,7 +145,7 @@ class LedgerBroker(CoordinatingBroker):
         if self._epoch_of(partition) is None:
             answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             return
-        log = self.transactional_log(partition)
+        log = self.record_log(partition)
         try:
             data, aborted = read_committed(log, offset, READ_BYTES, at_least_one=True)
         except Refusal as refusal:

@@ -44,13 +44,19 @@ class _Guarded:
 
 
 class Process:
-    """``life`` counts its starts; nothing reaches a former life. What arrives while it is paused is handled when it goes on."""
+    """``life`` counts its starts; nothing reaches a former life. What arrives while it is paused is handled when it goes on.
+    ``clock_offset_ms``: of its clock from the world's."""
 
     def __init__(self, network: Network, name: str) -> None:
         self.network, self.world, self.name = network, network.world, name
         self.alive = self.paused = False
-        self.life = 0
+        self.life = self.clock_offset_ms = 0
         self.held: list[Callable[[], None]] = []
+
+    @property
+    def now_ms(self) -> int:
+        """By its own clock."""
+        return self.world.now_ms + self.clock_offset_ms
 
     def started(self) -> None:
         self.alive, self.paused = True, False
@@ -170,9 +176,9 @@ class ScriptDriver:
         self.settled_until_ms = 0  # while the machine is idle, and time is before it, there is nothing to do
 
     def pump(self) -> None:
-        world, process, machine = self._process.world, self._process, self.machine
-        self.settled_until_ms = FOREVER_MS
-        while (effect := machine.next(world.now_ms)) is not None:
+        process, machine = self._process, self.machine
+        now_ms, self.settled_until_ms = process.now_ms, FOREVER_MS
+        while (effect := machine.next(now_ms)) is not None:
             if isinstance(effect, self._operation):
                 self._send(effect)
                 return
@@ -181,9 +187,9 @@ class ScriptDriver:
         due_ms = machine.next_deadline_ms()
         if due_ms is None or machine.finished:
             return
-        if not world.now_ms < self._armed_ms <= due_ms:
-            self._armed_ms = max(due_ms, world.now_ms + 1)
-            process.later(self._armed_ms - world.now_ms, self._rearm)
+        if not now_ms < self._armed_ms <= due_ms:
+            self._armed_ms = max(due_ms, now_ms + 1)
+            process.later(self._armed_ms - now_ms, self._rearm)
         self.settled_until_ms = self._armed_ms
 
     def _rearm(self) -> None:

@@ -43,7 +43,7 @@ class ReplicaFetcher:
 
     def fetch(self) -> None:
         """What followers have to request now."""
-        now_ms, ended = self.broker.world.now_ms, self._ended
+        now_ms, ended = self.broker.now_ms, self._ended
         is_due = now_ms >= self._due_ms
         if not (is_due or ended):
             return
@@ -60,7 +60,7 @@ class ReplicaFetcher:
                 self._due_ms = due_ms
 
     def _fetch(self, replica: Replica) -> None:
-        broker, role, now_ms = self.broker, replica.role, self.broker.world.now_ms
+        broker, role, now_ms = self.broker, replica.role, self.broker.now_ms
         assert isinstance(role, Follower)
         request = role.next_request(now_ms)
         if request is None:
@@ -73,7 +73,7 @@ class ReplicaFetcher:
 
         def failed() -> None:
             self._ended.append(replica)
-            role.failed(request, self.broker.world.now_ms)
+            role.failed(request, self.broker.now_ms)
             self._fetch_later(role)
 
         broker.call(target, lambda answer: target.answer_follower(replica.partition, request, answer), answered, failed)
@@ -87,14 +87,14 @@ class ReplicaFetcher:
             if is_out_of_range and isinstance(request, ReplicaFetch):
                 self._find_ends(replica, role, request)
                 return
-            role.refused(request, result, self.broker.world.now_ms)
+            role.refused(request, result, self.broker.now_ms)
             self._fetch_later(role)
         elif isinstance(request, EpochLookup):
             role.epoch_ended(request, result)
         else:
             role.fetched(request, result)
             if not result.batches:
-                role.rest_until(self.broker.world.now_ms + FETCHED_EVERY_MS)
+                role.rest_until(self.broker.now_ms + FETCHED_EVERY_MS)
                 self._fetch_later(role)
 
     def _find_ends(self, replica: Replica, role: Follower, request: ReplicaFetch) -> None:
@@ -106,7 +106,7 @@ class ReplicaFetcher:
                 return
             self._ended.append(replica)
             if isinstance(ends, ReplicaError):
-                role.refused(request, ends, self.broker.world.now_ms)
+                role.refused(request, ends, self.broker.now_ms)
                 self._fetch_later(role)
             else:
                 with self._isolated(role):
@@ -114,7 +114,7 @@ class ReplicaFetcher:
 
         def failed() -> None:
             self._ended.append(replica)
-            role.failed(request, self.broker.world.now_ms)
+            role.failed(request, self.broker.now_ms)
             self._fetch_later(role)
 
         epoch = request.current_leader_epoch
@@ -126,10 +126,10 @@ class ReplicaFetcher:
         try:
             yield
         except OSError:
-            role.rest_until(self.broker.world.now_ms + role.config.replica_fetch_backoff_ms)
+            role.rest_until(self.broker.now_ms + role.config.replica_fetch_backoff_ms)
             self._fetch_later(role)
 
     def _fetch_later(self, role: Follower) -> None:
         due_ms = role.next_deadline_ms()
         if due_ms is not None:
-            self.broker.later(max(due_ms - self.broker.world.now_ms, 1), lambda: None)
+            self.broker.later(max(due_ms - self.broker.now_ms, 1), lambda: None)

@@ -13,7 +13,9 @@ class ClusterReport:
     ``record_deletions``: DeleteRecords that were done; ``cut_reassignments``: power cuts while a partition of the broker moved;
     ``slow_disks``; ``alterations`` of topic settings, ``retentions``: of a log that began later by retention.bytes;
     ``unclean_losses``: acknowledged records of topics with unclean elections that are lost;
-    ``commits``, ``aborts`` and ``torn`` of a story with transactions."""
+    ``commits``, ``aborts`` and ``torn`` of a story with transactions; of one with groups ``coordinator_loads`` of a
+    partition of `__consumer_offsets`, ``group_generations`` in which members were assigned something, and
+    ``group_commits``: offsets; ``producer_ids`` that brokers gave; ``clock_jumps`` of machines."""
 
     seed: int
     events: int = 0
@@ -39,3 +41,8 @@ class ClusterReport:
     commits: int = 0
     aborts: int = 0
     torn: int = 0
+    coordinator_loads: int = 0
+    group_generations: int = 0
+    group_commits: int = 0
+    producer_ids: int = 0
+    clock_jumps: int = 0

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from coterie.controller.requests import Request
+from coterie.controller.commands import Command, ReplicasStopped, RolesAssumed
+from coterie.controller.requests import LeaderAndIsr, Request, StopReplica
+from coterie.replication.states import TopicPartition
+from coterie.wire.errors import ErrorCode
 
 RETRY_MS = 100
 Send = Callable[[Request, Callable[[Any], None], Callable[[], None]], None]
@@ -46,3 +49,13 @@ class RequestChannels:
             self._send_first(broker, channel)
 
         self._send(request, answered, lambda: self._later(RETRY_MS, lambda: self._send_first(broker, channel)))
+
+
+def command_of(request: Request, errors: Mapping[TopicPartition, ErrorCode]) -> Command | None:
+    """A broker's response as the controller gets it; None where it makes no difference."""
+    match request:
+        case StopReplica():
+            return ReplicasStopped(request, errors)
+        case LeaderAndIsr():
+            return RolesAssumed(request, errors)
+    return None

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from coterie.controller import nodes
-from coterie.controller.assignment import ReplicaAssignment
 from coterie.laboratory.cluster.administrator import Administrator
 from coterie.laboratory.cluster.broker import ClusterBroker
 from coterie.laboratory.cluster.clients import ClusterConsumer, ClusterProducer
 from coterie.laboratory.cluster.configured_broker import TopicConfiguredBroker
 from coterie.laboratory.cluster.disk_replica_log import DiskReplicaLog
-from coterie.laboratory.cluster.later_faults import LATER_FAULTS_FROM, LaterFaults
+from coterie.laboratory.cluster.later_faults import HOLES_FROM, LATER_FAULTS_FROM, LaterFaults
 from coterie.laboratory.cluster.process import ZOOKEEPER, Network
+from coterie.laboratory.cluster.producer_id_checker import ProducerIdChecker
+from coterie.laboratory.cluster.replica_checker import ReplicaChecker
 from coterie.laboratory.cluster.report import ClusterReport
 from coterie.laboratory.cluster.settings_checker import unapplied_settings
 from coterie.laboratory.fuzz import naming_seed
 from coterie.laboratory.world import World
 from coterie.laboratory.zookeeper_server import ZooKeeperServer
-from coterie.replication.leader import Leader
 from coterie.replication.states import ReplicationConfig, TopicPartition
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import Create, Read, Znode
@@ -31,6 +31,9 @@ LENGTHS_MS = (500, 3_000, 9_000, 18_000)  # of faults
 ORDERS = "orders"  # the topic that stays
 PARTITIONS = 3
 ALL_FAULTS_FROM = 50_000  # tests keep seeds before it, with the stories that they had
+PRODUCER_IDS_FROM, TAKEN_EVERY_MS = 130_000, 1_500
+OWN_CLOCKS_FROM, CLOCK_JUMP_EVERY_MS = 140_000, 8_000
+CLOCK_JUMPS_MS = (1_000, 40_000, 20 * 60_000, 5 * 3_600_000)
 ON_DISK_FROM = 100  # every second seed has the broker's own logs, on a disk in memory
 AT_REST_MS = 25_000  # after the last fault: sessions expire, the ISRs are whole
 ALL_READ_MS = 10_000  # after the last record
@@ -54,14 +57,23 @@ class ClusterStory:
         # each append, as with log.flush.interval.messages=1
         self.syncs = has_disk and seed >= ALL_FAULTS_FROM and seed % 3 == 0
         for broker in self.brokers.values():
-            broker.disk.syncs = self.syncs
+            broker.disk.syncs, broker.disk.leaves_holes = self.syncs, seed >= HOLES_FROM
             broker.peers, broker.appended, broker.has_disk = self.brokers, self._appended, has_disk
+        self.producer_ids = ProducerIdChecker(self.failures)
+        self.reserves_ids = seed >= PRODUCER_IDS_FROM
+        for broker in self.brokers.values():
+            broker.reserves_ids, broker.id_given = self.reserves_ids, self.producer_ids.given
+        self._has_own_clocks = seed >= OWN_CLOCKS_FROM
+        if self._has_own_clocks:
+            for _ in self.brokers:
+                self._move_clock()
         self.producers: list[ClusterProducer] = []
         self.former_producers: list[ClusterProducer] = []  # of topics that were deleted
         self.consumers: dict[TopicPartition, ClusterConsumer] = {}
         self.administrator = Administrator(self.network, self.brokers, self.server)
         self.administrator.made, self.administrator.deleted = self._made, self._deleted
-        if seed >= LATER_FAULTS_FROM:
+        self._has_later_faults = seed >= LATER_FAULTS_FROM
+        if self._has_later_faults:
             for broker in self.brokers.values():
                 broker.reads_settings, broker.retain = True, self._retain
         if has_disk:
@@ -104,10 +116,7 @@ class ClusterStory:
         world.run_until(world.now_ms + 5_000)
         world.faults.break_probability = world.random.choice((0.0, 0.01, 0.05))
         end_ms = world.now_ms + length_ms
-        world.strike_until(end_ms, 15_000, self._strike)
-        world.strike_until(end_ms, 6_000, self.administrator.act)
-        if self.report.seed >= LATER_FAULTS_FROM:
-            LaterFaults(self.administrator, self.report, self._cut_power, self._may_shut_down).strike_until(end_ms)
+        self._begin_faults(end_ms)
         world.run_until(end_ms + 20_000)  # the longest fault is over
         self._mend()
         world.run_until(world.now_ms + AT_REST_MS)
@@ -128,6 +137,17 @@ class ClusterStory:
 
     # -- faults ---------------------------------------------------------------------------------------------------------
 
+    def _begin_faults(self, end_ms: int) -> None:
+        """They occur until then."""
+        self.world.strike_until(end_ms, 15_000, self._strike)
+        self.world.strike_until(end_ms, 6_000, self.administrator.act)
+        if self._has_later_faults:
+            LaterFaults(self.administrator, self.report, self._cut_power, self._may_shut_down).strike_until(end_ms)
+        if self.reserves_ids:
+            self.world.strike_until(end_ms, TAKEN_EVERY_MS, self._take_producer_ids)
+        if self._has_own_clocks:
+            self.world.strike_until(end_ms, CLOCK_JUMP_EVERY_MS, self._move_clock)
+
     def _strike(self) -> None:
         faults: tuple[Callable[[], None], ...] = (
             self._crash,
@@ -142,6 +162,18 @@ class ClusterStory:
             of_all = self._power_cut_of_all if self.syncs else self._crash_all
             faults = (*faults, *faults, of_all, self._lose_zookeeper_twice, self._fill_disk)
         self.world.random.choice(faults)()
+
+    def _move_clock(self) -> None:
+        """Of a machine, forward or back. A process that runs does not see it."""
+        self.report.clock_jumps += 1
+        machine, random = self.world.random.choice(list(self.brokers.values())), self.world.random
+        machine.wall_offset_ms += random.choice((-1, 1)) * random.choice(CLOCK_JUMPS_MS)
+
+    def _take_producer_ids(self) -> None:
+        """Some at each broker at the same time, so that they reserve blocks at the same time."""
+        for broker in self.brokers.values():
+            if broker.alive and not broker.paused:
+                self.producer_ids.take(broker, self.world.between(0, 3))
 
     def _victim(self) -> ClusterBroker | None:
         living = [b for b in self.brokers.values() if b.alive and not b.paused]
@@ -197,8 +229,8 @@ class ClusterStory:
                 self.world.after(self._length_ms(), broker.start)
 
     def _may_lose_power(self, victim: ClusterBroker) -> bool:
-        """From LATER_FAULTS_FROM on one at a time: what two have lost within a session the controller cannot know."""
-        if self.report.seed >= LATER_FAULTS_FROM and any(self._may_lack(n) for n in self.brokers if n != victim.number):
+        """With later faults one at a time: what two have lost within a session the controller cannot know."""
+        if self._has_later_faults and any(self._may_lack(n) for n in self.brokers if n != victim.number):
             return False
         return self._leaves_whole_replicas(victim)
 
@@ -214,8 +246,8 @@ class ClusterStory:
         return any(r != victim.number and not self._may_lack(r) for r in isr)
 
     def _may_shut_down(self, victim: ClusterBroker) -> bool:
-        """Not where its partitions would go to machines without power whose sessions live: the controller cannot know."""
-        return all(
+        """With later faults not where machines without power whose sessions live would lead: no controller can know."""
+        return not self._has_later_faults or all(
             self._others_are_whole(victim, p) or self._registered_beside(victim, p) < MIN_INSYNC_REPLICAS
             for p in self.administrator.partitions()
         )
@@ -289,8 +321,7 @@ class ClusterStory:
         self.world.after(self.world.random.choice(lengths_ms), heal)
 
     def _shut_down(self) -> None:
-        victim = self._victim()
-        if victim is not None and (self.report.seed < LATER_FAULTS_FROM or self._may_shut_down(victim)):
+        if (victim := self._victim()) is not None and self._may_shut_down(victim):
             length_ms = self._length_ms()
             victim.shut_down(lambda: self.world.after(length_ms, lambda: None if victim.alive else victim.start()))
 
@@ -313,75 +344,21 @@ class ClusterStory:
             if len(leaders) > 1:
                 failures.append(f"{partition} had leaders {sorted(leaders)} in epoch {epoch}")
         partitions = self.administrator.partitions()
+        replicas = ReplicaChecker(self.brokers, self.administrator, self.consumers, self.report, failures)
         for producer in self.producers:
-            assignment = partitions.get(producer.partition)
-            if assignment is None:
-                failures.append(f"{producer.partition} is gone, and nobody has deleted it")
-            else:
-                self._check_assignment(producer.partition, assignment)
-                self._check_partition(producer, assignment.replicas)
-        self._check_deletions(partitions)
+            replicas.check_partition(producer, partitions.get(producer.partition))
+        replicas.check_deletions(partitions, self.former_producers)
         for broker in self.brokers.values():
             failures += unapplied_settings(self.administrator, broker)
+        if self.reserves_ids:
+            self.producer_ids.check(self.brokers.values())
         for partition, consumer in self.consumers.items():
             failures += [f"{partition}: {change}" for change in consumer.changed]
         assert not failures, "; ".join(failures)
 
-    def _check_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-        """A reassignment ends, with exactly its target; no other broker has a role."""
-        targets = self.administrator.targets.get(partition)
-        if assignment.is_reassigned:
-            self.failures.append(f"the reassignment of {partition} has not ended: {assignment}")
-        elif targets is not None and assignment.replicas not in targets:
-            self.failures.append(f"{partition} is on {assignment.replicas}, and should be on one of {sorted(targets)}")
-        held = [n for n, broker in self.brokers.items() if partition in broker.with_role()]
-        if not set(held) <= set(assignment.replicas):
-            self.failures.append(f"{partition} is assigned to {assignment.replicas}, and {held} have it")
-
-    def _check_deletions(self, partitions: Collection[TopicPartition]) -> None:
-        """A deleted topic is gone everywhere; what it held does not come back in one of its name."""
-        if deleting := self.administrator.deleting():
-            self.failures.append(f"{sorted(deleting)} are not deleted")
-        for number, broker in self.brokers.items():
-            for partition in broker.with_role() - set(partitions):
-                self.failures.append(f"broker {number} has {partition}, which was deleted")
-        for producer in self.former_producers:
-            values = set(producer.acknowledged)
-            for number, broker in self.brokers.items():
-                log = broker.logs.get(producer.partition)
-                if log is not None and producer.partition in partitions and values & {b.value for b in log.batches}:
-                    self.failures.append(f"{producer.partition} of broker {number} has records of a deleted topic")
-
-    def _check_partition(self, producer: ClusterProducer, replicas: tuple[int, ...]) -> None:
-        partition, failures = producer.partition, self.failures
-        held = [self.brokers[n].replicas.partitions.get(partition) for n in replicas]
-        leaders = [r.role for r in held if r is not None and isinstance(r.role, Leader)]
-        if len(leaders) != 1:
-            failures.append(f"{partition} has {len(leaders)} leaders at rest")
-            return
-        leader = leaders[0]
-        if set(leader.state.isr) != set(replicas) or leader.high_watermark != leader.log.end_offset:
-            failures.append(
-                f"{partition} is not whole at rest: ISR {leader.state.isr}, high watermark {leader.high_watermark}"
-            )
-        deletions = self.administrator.record_deletions
-        floor = deletions.floors.get(partition, 0)
-        logs = [[b for b in self.brokers[n].logs[partition].batches if b.offset >= floor] for n in replicas]
-        if any(log != logs[0] for log in logs):
-            failures.append(f"{partition}: the replicas' logs differ")
-        kept = {batch.value for batch in self.brokers[leader.broker_id].logs[partition].batches}
-        lost = set(producer.acknowledged) - kept - deletions.values.get(partition, set())
-        if partition[0] in self.administrator.unclean:
-            self.report.unclean_losses += len(lost)
-        elif lost:
-            failures.append(f"{partition} lost {len(lost)} acknowledged records, {min(lost)} among them")
-        consumer = self.consumers.get(partition)
-        if consumer is not None and any(consumer.read.get(batch.offset) != batch.value for batch in logs[0]):
-            failures.append(f"{partition}: the consumer has not read what the log holds")
-
     def _summed_up(self) -> ClusterReport:
         report = self.report
-        report.events = self.world.events
+        report.events, report.producer_ids = self.world.events, self.producer_ids.count
         report.acknowledged = sum(len(p.acknowledged) for p in self.producers)
         report.delivered = sum(len(c.read) for c in self.consumers.values())
         administrator = self.administrator

@@ -14,7 +14,7 @@ from coterie.laboratory.cluster.coordinating_broker import (
 )
 from coterie.laboratory.cluster.ledger_broker import LedgerBroker
 from coterie.laboratory.cluster.report import ClusterReport
-from coterie.laboratory.cluster.story import SESSION_TIMEOUT_MS, ClusterStory, run_cluster_seed
+from coterie.laboratory.cluster.story import SESSION_TIMEOUT_MS, ClusterStory
 from coterie.laboratory.cluster.transactional_clients import LedgerProducer, LedgerReader, SentToLedger
 from coterie.laboratory.fuzz import naming_seed
 from coterie.log.partition_log import PartitionLog
@@ -24,7 +24,6 @@ from coterie.replication.leader import Leader
 from coterie.replication.states import ReplicationConfig, TopicPartition
 
 LEDGER_PARTITIONS = 3
-WITH_TRANSACTIONS_FROM = 100
 IDS = ("x", "x", "y")  # of the producers: two of them fence each other
 
 
@@ -39,7 +38,8 @@ class TransactionClusterStory(ClusterStory):
         version = random.choice((0, 2, 2)) if transaction_version is None else transaction_version
         ids = count(1_000)
         for broker in self.brokers.values():
-            broker.transaction_version, broker.new_producer_id = version, ids.__next__
+            broker.transaction_version = version
+            broker.new_producer_id = broker.take_producer_id if self.reserves_ids else ids.__next__
         self.version = version
         self.administrator.of_fixed_size = TRANSACTIONAL
         network, brokers = self.network, self.brokers
@@ -99,7 +99,7 @@ class TransactionClusterStory(ClusterStory):
         if len(leaders) != 1:
             self.failures.append(f"{partition} has {len(leaders)} leaders at rest")
             return None
-        return leaders[0].transactional_log(partition)
+        return leaders[0].record_log(partition)
 
     def _visible(self, partition: TopicPartition, log: PartitionLog) -> list[str]:
         if log.transactions.open or log.last_stable_offset != log.end_offset:
@@ -182,9 +182,3 @@ def run_transaction_cluster_seed(
     """The same seed gives the same story. Raises FuzzFailure."""
     with naming_seed(seed):
         return TransactionClusterStory(seed, transaction_version).run(int(minutes * 60_000))
-
-
-def run_seed_of_clusters(seed: int, minutes: float = 5.0) -> ClusterReport:
-    """As `run_cluster_seed`; every fourth seed from `WITH_TRANSACTIONS_FROM` on has transactions. Raises FuzzFailure."""
-    has_transactions = seed >= WITH_TRANSACTIONS_FROM and seed % 4 == 2
-    return (run_transaction_cluster_seed if has_transactions else run_cluster_seed)(seed, minutes)

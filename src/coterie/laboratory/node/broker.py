@@ -52,6 +52,7 @@ class LaboratoryBroker:
         self.disk = Disk(world.random, lambda: world.now_ms)
         self.up = False
         self.incarnation = self.crashes = self.stops = self.requests = 0
+        self._boots = 1  # of the machine
         self.slow_sync_ms = 0  # at most, of each sync
         self.loaded: Callable[[], None] = lambda: None
         self._mounted: MountedDisk | None = None
@@ -68,7 +69,8 @@ class LaboratoryBroker:
         self.node = BrokerNode(BrokerSettings(self._settings), WorldClock(self.world), self.world.random)
         self.up = True
         try:
-            self.node.open(self._mounted, self.scheduler, self._sync, self._disk_failed)
+            boot_id = str(self._boots)
+            self.node.open(self._mounted, self.scheduler, self._sync, self._disk_failed, boot_id)
             for name, count in self._topics.items():
                 if name not in self.node.topics.by_name:
                     finish(self.node.topics.creating(name, count, {}))
@@ -93,6 +95,7 @@ class LaboratoryBroker:
             power = self.durability == Durability.POWER and self.world.chance(0.7)
         if power:
             self.disk.power_cut()
+            self._boots += 1
         self.world.after(self.world.between(100, 5_000), self._start_again)
 
     def stop(self) -> None:

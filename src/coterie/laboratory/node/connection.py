@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
-from coterie.laboratory.node.broker import LaboratoryBroker
 from coterie.laboratory.world import World
 from coterie.wire.declaration import Message
 
 REQUEST_TIMEOUT_MS = 8_000
+
+
+class ConnectedBroker(Protocol):
+    """A broker as its connections use it. ``handle`` carries a request out and calls its last argument with the response, or
+    with None where it closes the connection; it need not call it."""
+
+    @property
+    def up(self) -> bool:
+        """Whether requests arrive."""
+
+    @property
+    def incarnation(self) -> int:
+        """Another one after each start."""
+
+    def handle(
+        self, request: Message, version: int, client_id: str, answered: Callable[[Message | None], None], /
+    ) -> None: ...
 
 
 class _Sent:
@@ -26,7 +43,7 @@ class _Sent:
 class LaboratoryConnection:
     """Opened with its first request; once it is broken it stays so. What was sent before may still arrive."""
 
-    def __init__(self, world: World, broker: LaboratoryBroker, client_id: str) -> None:
+    def __init__(self, world: World, broker: ConnectedBroker, client_id: str) -> None:
         self._world, self._broker, self._client_id = world, broker, client_id
         self._incarnation = broker.incarnation
         self._sent: deque[_Sent] = deque()

@@ -13,6 +13,7 @@ from coterie.consuming.record import Record, TopicPartition
 from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.state import Group
 from coterie.laboratory.broker_actor import BrokerActor, Durability
+from coterie.laboratory.earliest_timer import EarliestTimer
 from coterie.laboratory.member_actor import SYNC_COMMIT_MS, MemberActor
 from coterie.laboratory.node.broker import LaboratoryBroker
 from coterie.laboratory.node.connection import REQUEST_TIMEOUT_MS, LaboratoryConnection
@@ -104,6 +105,7 @@ class ConsumerActor(MemberActor):
         super().__init__(world, cast(BrokerActor, CoordinatorView(broker)), name, config, topics, ownership)
         self._node_broker, self._delivery, self._fetch_config = broker, checker, fetch
         self._polled_at_most = POLLED_AT_MOST
+        self._fetch_timer = EarliestTimer(world, self._fetch)
 
     def start(self) -> None:
         self._connections: dict[bool, LaboratoryConnection] = {}
@@ -111,7 +113,7 @@ class ConsumerActor(MemberActor):
         self.fetching = Fetching(self._fetch_config, self._known)
         self._resetting: set[TopicPartition] = set()
         self._noted: dict[TopicPartition, int] = {}  # the position up to which the checker knows what was delivered
-        self._fetch_armed_ms = -1
+        self._fetch_timer.forget()
         self._delivery.began(self.name)
         super().start()
 
@@ -192,6 +194,8 @@ class ConsumerActor(MemberActor):
             self._fetch()
 
     def _fetch(self) -> None:
+        if not self.alive:
+            return
         for effect in self.fetching.next(self.clock_ms()):
             match effect:
                 case SendFetch():
@@ -204,19 +208,8 @@ class ConsumerActor(MemberActor):
 
     def _arm_fetching(self) -> None:
         deadline_ms = self.fetching.next_deadline_ms()
-        if deadline_ms is None:
-            return
-        due_ms = max(self._world_ms(deadline_ms), self.world.now_ms + 1)
-        if self.world.now_ms < self._fetch_armed_ms <= due_ms:
-            return
-        life, self._fetch_armed_ms = self._life, due_ms
-
-        def fire() -> None:
-            if self.alive and self._life == life and self._fetch_armed_ms == due_ms:
-                self._fetch_armed_ms = -1
-                self._fetch()
-
-        self.world.at(due_ms, fire)
+        if deadline_ms is not None:
+            self._fetch_timer.set(max(self._world_ms(deadline_ms), self.world.now_ms + 1))
 
     def _send_fetch(self, sent: SendFetch) -> None:
         def received(response: Message) -> None:

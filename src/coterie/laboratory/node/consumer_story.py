@@ -180,6 +180,10 @@ class ConsumersStory(RecordsStory):
         group = self.broker.node.groups.group(GROUP)
         assert group is not None, "the group is gone although consumers live"
         assert group.phase == Phase.STABLE, f"the group is {group.phase} {SETTLE_MS} ms after the last fault"
+        joined = {consumer.machine.member_id for consumer in self.consumers}
+        assert set(group.members) == joined, (
+            f"the group has {sorted(group.members)}, its consumers are {sorted(joined)}"
+        )
         committed = self._committed()
         for partition in self.partitions:
             owners = [consumer for consumer in self.consumers if partition in consumer.owned]

@@ -19,7 +19,7 @@ from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbea
 
 @dataclass(frozen=True, slots=True)
 class TopicsSubscribed:
-    """``regex`` as in `EpochState`. The next heartbeat says so, at once."""
+    """``regex`` as in `EpochState`. The next heartbeat carries it, at once."""
 
     topics: frozenset[str]
     regex: str | None

@@ -39,7 +39,7 @@ _ADVICE = {
 
 
 def heartbeat_due_ms(state: ConsumerMembershipState) -> int | None:
-    """When the next one is to go out; None: one is in flight, or none is owed, or nobody knows where to. To join and to
+    """When the next one is to go out; None: one is in flight, or none is owed, or the coordinator is unknown. To join and to
     acknowledge it does not wait for the interval; after a failure every one waits for the pause."""
     if state.stage not in HEARTBEATS or state.heartbeat.request is not None or not state.coordinator.known:
         return None

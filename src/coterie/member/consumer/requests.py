@@ -19,7 +19,7 @@ from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbea
 
 
 def sent_fields(state: ConsumerMembershipState) -> SentFields:
-    """What a heartbeat of this state, with those before it, tells the coordinator."""
+    """What a heartbeat of this state, with those before it, reports to the coordinator."""
     return SentFields(state.epochs.topics, state.epochs.regex, state.assignment.current)
 
 

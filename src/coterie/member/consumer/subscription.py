@@ -16,7 +16,7 @@ _LEFT = frozenset({ConsumerStage.FENCED, ConsumerStage.STALE})
 
 
 def decide_subscribed(decision: ConsumerMemberDecision, topics: frozenset[str], regex: str | None, now_ms: int) -> None:
-    """Joins; a member tells the coordinator at once. Counts as a poll. A failed membership stays failed."""
+    """Joins; a member notifies the coordinator at once. Counts as a poll. A failed membership stays failed."""
     decision.record(Polled(now_ms))
     before = decision.state.epochs
     if regex is None and before.regex is not None:

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn (key 24): a producer tells the coordinator which partitions its transaction will write to (KIP-98).
+"""AddPartitionsToTxn (key 24): a producer names to the coordinator the partitions that its transaction will write to (KIP-98).
 v3 flexible; from v4 on only brokers ask, for several transactions at once, or verify only; v5 new error codes (KIP-890).
 """
 

@@ -1,4 +1,4 @@
-"""Heartbeat (key 12): a member's sign of life, and how it hears of a rebalance. v3 static members, v4 flexible."""
+"""Heartbeat (key 12): a member's sign of life, and its notice of a rebalance. v3 static members, v4 flexible."""
 
 from __future__ import annotations
 

@@ -1,0 +1,43 @@
+"""What must hold of producer ids in the laboratory's cluster, over all its brokers and their lives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coterie.laboratory.cluster.broker import ClusterBroker
+from coterie.wire.errors import Refusal
+
+
+class ProducerIdChecker:
+    """Each violation is added to ``failures``."""
+
+    def __init__(self, failures: list[str]) -> None:
+        self._failures = failures
+        self._given: dict[int, int] = {}  # by id, the broker
+
+    @property
+    def count(self) -> int:
+        """Of the ids that were given."""
+        return len(self._given)
+
+    def given(self, broker: int, producer_id: int) -> None:
+        """No id is given twice."""
+        other = self._given.setdefault(producer_id, -1)
+        if other >= 0:
+            self._failures.append(f"brokers {other} and {broker} have given the producer id {producer_id}")
+        self._given[producer_id] = broker
+
+    def take(self, broker: ClusterBroker, count: int) -> bool:
+        """As many producers begin there; False where one is refused."""
+        try:
+            for _ in range(count):
+                broker.take_producer_id()
+        except Refusal:
+            return False
+        finally:
+            broker.acted()
+        return True
+
+    def check(self, brokers: Iterable[ClusterBroker]) -> None:
+        """At rest each of them has an id."""
+        self._failures += [f"broker {b.number} has no producer id at rest" for b in brokers if not self.take(b, 1)]

@@ -1,0 +1,34 @@
+"""A broker of the laboratory's cluster some of whose topics hold batches of records, of which coordinators keep their state."""
+
+from __future__ import annotations
+
+from coterie.laboratory.cluster.configured_broker import TopicConfiguredBroker
+from coterie.laboratory.cluster.disk_replica_log import DiskReplicaLog
+from coterie.laboratory.cluster.replica_log import MemoryReplicaLog
+from coterie.laboratory.cluster.transactional_log import TransactionalReplicaLog
+from coterie.log.partition_log import PartitionLog
+from coterie.replication.leader import Leader
+from coterie.replication.states import ReplicaLog, TopicPartition
+
+
+class RecordsBroker(TopicConfiguredBroker):
+    """``record_topics``: their logs are on a disk in memory."""
+
+    record_topics: frozenset[str]
+
+    def _open_log(self, partition: TopicPartition) -> tuple[ReplicaLog, int]:
+        if partition[0] in self.record_topics and partition not in self.logs:
+            self.logs[partition] = TransactionalReplicaLog(self.world, self.disk)
+        return super()._open_log(partition)
+
+    def record_log(self, partition: TopicPartition) -> PartitionLog:
+        """The log of this life of the broker."""
+        log: MemoryReplicaLog | DiskReplicaLog = self.logs[partition]
+        assert isinstance(log, TransactionalReplicaLog)
+        return log.log
+
+    def _epoch_of(self, partition: TopicPartition) -> int | None:
+        """That in which this broker leads the partition."""
+        replica = self.replicas.partitions.get(partition)
+        role = None if replica is None else replica.role
+        return role.state.leader_epoch if isinstance(role, Leader) else None

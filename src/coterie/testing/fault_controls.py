@@ -1,0 +1,66 @@
+"""What a test may do to requests at a broker's door; a part of `LocalBroker`."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from coterie.testing.faults import API_KEYS, FAILABLE, FaultRule, Faults
+from coterie.wire.errors import ErrorCode
+
+T = TypeVar("T")
+
+
+class FaultControls(ABC):
+    """Each method raises ValueError for an API that it does not know."""
+
+    faults: Faults
+
+    @abstractmethod
+    def _call(self, what: Callable[[], T]) -> T:
+        """Carries it out on the brokers' loop."""
+
+    @contextlib.contextmanager
+    def hold(
+        self, api: str, *, group: str | None = None, client_id: str | None = None, times: int = 1
+    ) -> Iterator[FaultRule]:
+        """The next so many requests of that API wait at the door until the with-block ends; the rule's ``held`` has
+        the requests so far."""
+        rule = self._add(FaultRule(_known(api, API_KEYS), group, client_id, times))
+        try:
+            yield rule
+        finally:
+            self._call(lambda: self._release(rule))
+
+    def _release(self, rule: FaultRule) -> None:
+        self.faults.rules.remove(rule)
+        while rule.held:
+            rule.held.pop(0)()
+
+    def fail(
+        self, api: str, code: ErrorCode, *, times: int = 1, group: str | None = None, client_id: str | None = None
+    ) -> FaultRule:
+        """The next so many requests of that API are answered with that code, and not carried out."""
+        return self._add(FaultRule(_known(api, FAILABLE), group, client_id, times, code))
+
+    def lose_answer(
+        self, api: str, *, times: int = 1, group: str | None = None, client_id: str | None = None
+    ) -> FaultRule:
+        """The next so many requests of that API are carried out, and never answered."""
+        return self._add(FaultRule(_known(api, API_KEYS), group, client_id, times, lost=True))
+
+    def _add(self, rule: FaultRule) -> FaultRule:
+        self._call(lambda: self.faults.rules.append(rule))
+        return rule
+
+    def asked(self, api: str) -> int:
+        """How many requests of that API came so far."""
+        return self.faults.asked[_known(api, API_KEYS)]
+
+
+def _known(api: str, names: Iterable[str]) -> str:
+    if api not in names:
+        raise ValueError(f"there is no {api} here; there are {', '.join(sorted(names))}")
+    return api

@@ -1,0 +1,80 @@
+"""Seeds of clusters with groups: fresh ones, and each rule that keeps a group one group while its coordinator moves, switched
+off, which seeds must see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from coterie.broker.groups import GroupCoordinator
+from coterie.broker.hosted_shard import HostedShard, UnreplicatedDecisions, answer
+from coterie.broker.unreplicated_assignments import UnreplicatedAssignments
+from coterie.laboratory.cluster.group_story import run_group_cluster_seed
+from coterie.laboratory.fuzz import FuzzFailure
+
+Patch = pytest.MonkeyPatch
+FIRST = 100_000
+SEEDS_FOR_A_DEFECT = 12
+
+
+def test_fresh_seeds() -> None:
+    reports = [run_group_cluster_seed(seed, minutes=1) for seed in range(FIRST + 300, FIRST + 306)]
+    assert sum(r.coordinator_loads for r in reports) > 40, "coordinators move too seldom to say anything"
+    assert sum(r.group_generations for r in reports) > 30, "too few generations to say anything"
+    assert sum(r.group_commits for r in reports) > 1_000, "too little is committed to say anything"
+    assert sum(r.broker_crashes for r in reports) > 10, "brokers crash too seldom to say anything"
+
+
+def test_the_same_seed_is_the_same_story() -> None:
+    assert run_group_cluster_seed(FIRST, minutes=0.3) == run_group_cluster_seed(FIRST, minutes=0.3)
+
+
+def test_an_assignment_that_only_one_broker_had() -> None:
+    """Its member repeated a SyncGroup whose record was not replicated, and received it; the next coordinator assigned the same
+    partitions in the same generation to others."""
+    run_group_cluster_seed(100_003, minutes=1)
+
+
+def assignments_are_sent_before_they_are_replicated(patch: Patch) -> None:
+    patch.setattr(UnreplicatedAssignments, "answerable", lambda self, replies: replies)
+
+
+def decisions_are_answered_before_they_are_replicated(patch: Patch) -> None:
+    patch.setattr(UnreplicatedDecisions, "add", lambda self, decision: answer(decision.outcome.replies))
+
+
+def a_coordinator_that_resigns_goes_on(patch: Patch) -> None:
+    patch.setattr(GroupCoordinator, "resign", lambda self, index, epoch: True)
+
+
+def a_coordinator_begins_without_a_load(patch: Patch) -> None:
+    patch.setattr(HostedShard, "load_by_chunks", lambda self: iter(()))
+
+
+# Not seen by twenty seeds: sessions that do not begin with a load (the next rebalance removes their members), and commits of
+# any generation (a member sends its commits before its JoinGroup, on one connection; tests/spec/offsets.txt has the rule).
+# Each rule that is off, and a seed that sees it (tests/laboratory/known_seeds finds one).
+DEFECTS: dict[Callable[[Patch], None], int] = {
+    assignments_are_sent_before_they_are_replicated: 11,
+    decisions_are_answered_before_they_are_replicated: 100_000,
+    a_coordinator_that_resigns_goes_on: 0,
+    a_coordinator_begins_without_a_load: 100_000,
+}
+
+
+def run_seeds(seeds: Sequence[int]) -> None:
+    for seed in seeds:
+        run_group_cluster_seed(seed, minutes=1)
+
+
+@pytest.mark.parametrize(("defect", "known"), DEFECTS.items())
+def test_a_rule_that_is_off_is_seen(defect: Callable[[Patch], None], known: int, monkeypatch: Patch) -> None:
+    """A change of the code changes the stories of seeds: where the known one sees nothing any more, the others are tried."""
+    defect(monkeypatch)
+    with pytest.raises((FuzzFailure, AssertionError)):
+        run_seeds([known, *range(FIRST, FIRST + SEEDS_FOR_A_DEFECT)])
+
+
+def test_the_same_seeds_break_no_rule_while_all_are_on() -> None:
+    run_seeds(sorted(set(DEFECTS.values())))
