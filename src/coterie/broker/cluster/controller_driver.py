@@ -88,6 +88,7 @@ class ControllerDriver:
         self._settings_task = ScriptTask(self._config_changes, self.apply, self._settings_changed, now_ms)
         self._producer_ids = ProducerIdBlocks(config.broker_id, now_ms())
         self._ids_task = ScriptTask(self._producer_ids, self.apply, self._ids_decided, now_ms)
+        self._scripts = self._controller_task, self._isr_task, self._settings_task, self._ids_task
         self._first_ids: asyncio.Future[None] | None = None
         self._channels = ControllerChannels(
             config.broker_id, config.controller_socket_timeout_ms, self._address, self._answered, dial
@@ -103,12 +104,11 @@ class ControllerDriver:
         self._session = await open_session(self)
         loop = asyncio.get_running_loop()
         self._first_ids = loop.create_future()
-        tasks = self._controller_task, self._isr_task, self._settings_task, self._ids_task
-        self._tasks = [loop.create_task(self._run(task)) for task in tasks]
+        self._tasks = [loop.create_task(self._run(script)) for script in self._scripts]
 
-    async def _run(self, task: ScriptTask) -> None:
+    async def _run(self, script: ScriptTask) -> None:
         try:
-            await task.run()
+            await script.run()
         except Exception as error:
             logger.exception("the part of broker %d in the cluster has failed", self._broker_id)
             self._failed(error)
@@ -137,16 +137,15 @@ class ControllerDriver:
     def suspended(self) -> None:
         """The connection is lost."""
         self.is_connected = False
-        for machine in (self.machine, self._isr_writer, self._config_changes, self._producer_ids):
-            machine.suspended()
+        for script in self._scripts:
+            script.machine.suspended()
 
     def connected(self) -> None:
         """The connection is back."""
         self.is_connected = True
-        for machine in (self.machine, self._isr_writer, self._config_changes, self._producer_ids):
-            machine.connected()
-        for task in (self._controller_task, self._isr_task, self._settings_task, self._ids_task):
-            task.wake()
+        for script in self._scripts:
+            script.machine.connected()
+            script.wake()
 
     def expired(self) -> None:
         """The broker registers again, once it is connected."""

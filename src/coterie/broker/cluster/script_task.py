@@ -23,7 +23,8 @@ class ScriptTask:
         effect: Callable[[Any], None],
         now_ms: Callable[[], int],
     ) -> None:
-        self._machine, self._apply, self._effect, self._now_ms = machine, apply, effect, now_ms
+        self.machine = machine
+        self._apply, self._effect, self._now_ms = apply, effect, now_ms
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
@@ -32,7 +33,7 @@ class ScriptTask:
     async def run(self) -> None:
         """Carries out each effect of the machine in turn; an operation that fails is its refusal. Ends when the machine
         has finished."""
-        machine = self._machine
+        machine = self.machine
         while True:
             self._woken.clear()
             effect = machine.next(self._now_ms())
@@ -51,11 +52,11 @@ class ScriptTask:
             result = await self._apply(operation)
         except ConnectionLost as error:
             await asyncio.sleep(RETRY_S)  # or a session that refuses at once holds the loop
-            self._machine.refuse(error)
+            self.machine.refuse(error)
         except ZooKeeperError as error:
-            self._machine.refuse(error)
+            self.machine.refuse(error)
         else:
-            self._machine.answer(result)
+            self.machine.answer(result)
 
 
 async def woken(event: asyncio.Event, due_ms: int | None, now_ms: int) -> None:
