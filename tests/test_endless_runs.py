@@ -33,7 +33,8 @@ def options() -> list[str]:
 def settings() -> list[str]:
     """What concerns a test that hangs, with a second in place of its minutes."""
     table = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
-    kept = {name: value for name, value in table.items() if name.startswith("faulthandler")} | {"faulthandler_timeout": 1}
+    kept = {name: value for name, value in table.items() if name.startswith("faulthandler")}
+    kept["faulthandler_timeout"] = 1
     return [word for name, value in kept.items() for word in ("-o", f"{name}={value}")]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from pathlib import Path
 
@@ -71,6 +72,22 @@ def test_an_undeclared_error_is_found() -> None:
 
 def test_a_decoder_that_does_not_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def forever(data: bytes) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(target, "MOST_S", 0.2)
+    with pytest.raises(Broken, match="processor time"):
+        check(of(forever), b"x")
+
+
+def test_a_decoder_that_ends_at_no_first_interrupt_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor at a second one. Python drops an exception in a callback of the garbage collection, as Hypothesis has one."""
+
+    def forever(data: bytes) -> None:
+        for _ in range(2):
+            with contextlib.suppress(BaseException):
+                while True:
+                    pass
         while True:
             pass
 
