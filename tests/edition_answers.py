@@ -27,7 +27,7 @@ from coterie.coordinator.state import Group
 from coterie.fuzzing.messages import random_struct
 from coterie.laboratory.node.broker import Answered, LaboratoryBroker
 from coterie.laboratory.node.consumer_story import run_clients_seed
-from coterie.laboratory.node.scheduler import WorldClock, WorldScheduler
+from coterie.laboratory.node.scheduler import VirtualClock, WorldScheduler
 from coterie.laboratory.node.story import run_records_seed
 from coterie.laboratory.world import World
 from coterie.log.filesystem import MemoryFileSystem
@@ -101,7 +101,7 @@ class FramesBroker(BrokerNode):
     def __init__(self, world: World) -> None:
         settings = BrokerSettings({"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"})
         # Which real time does not touch.
-        super().__init__(settings, WorldClock(world), random.Random(world.random.random()))
+        super().__init__(settings, VirtualClock(world), random.Random(world.random.random()))
         self.handlers, self.unserved = HANDLERS, UnservedRequests()
         self.request_memory = RequestMemory(settings.current.queued_max_request_bytes)
         self.holding: set[AcceptedConnection] = set()

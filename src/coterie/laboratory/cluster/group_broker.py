@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable
 from typing import cast
 
 from coterie.broker.calls import Call
-from coterie.broker.clock import Clock
 from coterie.broker.flusher import Flusher
 from coterie.broker.groups import GroupCoordinator
 from coterie.broker.handlers import groups as group_handlers
@@ -23,7 +21,7 @@ from coterie.broker.topics import Topics
 from coterie.broker.turns import Turns
 from coterie.laboratory.cluster.process import Process
 from coterie.laboratory.cluster.records_broker import RecordsBroker
-from coterie.laboratory.node.scheduler import WorldTimer
+from coterie.laboratory.node.scheduler import VirtualClock, VirtualScheduler
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.replication.states import ReplicaError, TopicPartition
 from coterie.wire.declaration import Message
@@ -40,7 +38,7 @@ Answered = Callable[[Message | None], None]
 logger = logging.getLogger(__name__)
 
 
-class ProcessScheduler:
+class ProcessScheduler(VirtualScheduler):
     """The event loop of one life of a process."""
 
     def __init__(self, process: Process) -> None:
@@ -49,31 +47,11 @@ class ProcessScheduler:
     def time(self) -> float:
         return self._process.world.now_ms / 1000
 
-    def call_soon(self, callback: Callable[[], object], /) -> WorldTimer:
-        return self.call_later(0, callback)
+    def run(self, callback: Callable[[], object]) -> None:
+        callback()
 
-    def call_later(self, delay: float, callback: Callable[[], object], /) -> WorldTimer:
-        timer = WorldTimer()
-
-        def due() -> None:
-            if not timer.cancelled:
-                callback()
-
-        self._process.later(math.ceil(delay * 1000), due)
-        return timer
-
-
-class ProcessClock(Clock):
-    """A process's own clock."""
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-
-    def now_ms(self) -> int:
-        return self._process.now_ms
-
-    def jump(self, ms: int) -> None:
-        raise AssertionError("a process takes another time when it starts again")
+    def _after(self, ms: int, due: Callable[[], None]) -> None:
+        self._process.later(ms, due)
 
 
 class HostedGroups:
@@ -81,7 +59,7 @@ class HostedGroups:
 
     def __init__(self, broker: GroupBroker, effects: ReplicaEffects) -> None:
         self.settings = broker.broker_settings
-        scheduler, clock = ProcessScheduler(broker), ProcessClock(broker)
+        scheduler, clock = ProcessScheduler(broker), VirtualClock(broker)
         self.turns, self.log_lines = Turns(scheduler), LogLines(logger, scheduler)
         self.topics = Topics(MemoryFileSystem(), self.settings, in_cluster=True)
         for number, (name, count) in enumerate(((OFFSETS_TOPIC, OFFSETS_PARTITIONS), (READ_TOPIC, READ_PARTITIONS))):

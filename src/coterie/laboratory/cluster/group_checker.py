@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from coterie.assignors.blobs import decode_assignment
-from coterie.coordinator.events import GroupRemoved, GroupStored, OffsetStored
+from coterie.coordinator.events import Event, GroupRemoved, GroupStored, OffsetStored
 from coterie.coordinator.state import TopicPartition
 from coterie.coordinator.stored import from_record
+from coterie.log.chunks import chunks
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import batches
 from coterie.records.decoding import decode_keys_and_values
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
 from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -84,21 +84,16 @@ class ClusterGroupChecker:
         commits: set[Committed] = set()
         for log in logs.values():
             groups: dict[str, StoredGroup] = {}
-            data = b"".join(segment.file.read(0, segment.size) for segment in log.segments)
-            for at, header in batches(data):
-                for key, value, _ in decode_keys_and_values(data, at, header):
-                    read = from_record(key, value)
-                    assert read is not None, "a record of no group"
-                    group_id, event = read
-                    group = groups.setdefault(group_id, StoredGroup())
-                    if isinstance(event, GroupStored):
-                        self._check_generation(group_id, group, event.value)
-                        for member_id, partitions in group.members.items():
-                            stored.setdefault(((group_id, group.generation), member_id), set()).add(partitions)
-                    elif isinstance(event, GroupRemoved):
-                        groups[group_id] = StoredGroup()
-                    elif isinstance(event, OffsetStored):
-                        commits.add(self._checked_commit(group_id, group, event))
+            for group_id, event in _events(log):
+                group = groups.setdefault(group_id, StoredGroup())
+                if isinstance(event, GroupStored):
+                    self._check_generation(group_id, group, event.value)
+                    for member_id, partitions in group.members.items():
+                        stored.setdefault(((group_id, group.generation), member_id), set()).add(partitions)
+                elif isinstance(event, GroupRemoved):
+                    groups[group_id] = StoredGroup()
+                elif isinstance(event, OffsetStored):
+                    commits.add(self._checked_commit(group_id, group, event))
         for (generation, member_id), partitions in self._assigned.items():
             if partitions not in stored.get((generation, member_id), set()):
                 self._failures.append(f"{member_id} was assigned {sorted(partitions)} in {generation}: not in the log")
@@ -131,3 +126,13 @@ class ClusterGroupChecker:
             self._failures.append(f"{group_id}: {partition} goes back from {before} to {committed.offset}")
         group.offsets[partition] = committed.offset
         return group_id, partition, committed.offset, committed.metadata
+
+
+def _events(log: PartitionLog) -> Iterator[tuple[str, Event]]:
+    """Of each record, in their order, with its group."""
+    for data, headers in chunks(log):
+        for at, header in headers:
+            for key, value, _ in decode_keys_and_values(data, at, header):
+                read = from_record(key, value)
+                assert read is not None, "a record of no group"
+                yield read

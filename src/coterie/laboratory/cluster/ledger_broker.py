@@ -3,7 +3,7 @@ committed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,8 @@ from coterie.laboratory.cluster.coordinating_broker import (
 )
 from coterie.laboratory.cluster.process import Answer
 from coterie.log.reading import read_committed
-from coterie.records.batch import TRANSACTIONAL_BIT, batches
+from coterie.log.transactions import Aborted
+from coterie.records.batch import TRANSACTIONAL_BIT, BatchHeader, batches
 from coterie.records.decoding import decode_keys_and_values
 from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode, Refusal, error_of
@@ -151,13 +152,19 @@ class LedgerBroker(CoordinatingBroker):
         except Refusal as refusal:
             answer(refusal.code)
             return
-        values = []
-        for at, header in batches(data):
-            offset = header.last_offset + 1
-            is_aborted = any(
-                a.producer_id == header.producer_id and a.first_offset <= header.base_offset < a.last_offset
-                for a in aborted
-            )
-            if not header.is_control and not is_aborted:
-                values += [(value or b"").decode() for _, value, _ in decode_keys_and_values(data, at, header)]
-        answer((offset, values))
+        headers = list(batches(data))
+        next_offset = headers[-1][1].last_offset + 1 if headers else offset
+        answer((next_offset, visible_values(data, headers, aborted)))
+
+
+def visible_values(data: bytes, headers: Iterable[tuple[int, BatchHeader]], aborted: Collection[Aborted]) -> list[str]:
+    """The records of ``data`` that a reader of committed records sees."""
+    values: list[str] = []
+    for at, header in headers:
+        is_aborted = any(
+            a.producer_id == header.producer_id and a.first_offset <= header.base_offset < a.last_offset
+            for a in aborted
+        )
+        if not header.is_control and not is_aborted:
+            values += [(value or b"").decode() for _, value, _ in decode_keys_and_values(data, at, header)]
+    return values

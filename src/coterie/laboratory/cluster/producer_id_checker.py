@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from coterie.laboratory.cluster.broker import ClusterBroker
 from coterie.wire.errors import Refusal
@@ -27,17 +27,18 @@ class ProducerIdChecker:
             self._failures.append(f"brokers {other} and {broker} have given the producer id {producer_id}")
         self._given[producer_id] = broker
 
-    def take(self, broker: ClusterBroker, count: int) -> bool:
-        """As many producers begin there; False where one is refused."""
-        try:
-            for _ in range(count):
-                broker.take_producer_id()
-        except Refusal:
-            return False
-        finally:
+    def take(self, brokers: Iterable[ClusterBroker], count: Callable[[], int]) -> list[int]:
+        """As many producers begin at each of them; returns the brokers that refuse one."""
+        refusing: list[int] = []
+        for broker in brokers:
+            try:
+                for _ in range(count()):
+                    broker.take_producer_id()
+            except Refusal:
+                refusing.append(broker.number)
             broker.acted()
-        return True
+        return refusing
 
     def check(self, brokers: Iterable[ClusterBroker]) -> None:
         """At rest each of them has an id."""
-        self._failures += [f"broker {b.number} has no producer id at rest" for b in brokers if not self.take(b, 1)]
+        self._failures += [f"broker {n} has no producer id at rest" for n in self.take(brokers, lambda: 1)]

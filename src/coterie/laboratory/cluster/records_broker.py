@@ -7,7 +7,6 @@ from coterie.laboratory.cluster.disk_replica_log import DiskReplicaLog
 from coterie.laboratory.cluster.replica_log import MemoryReplicaLog
 from coterie.laboratory.cluster.transactional_log import TransactionalReplicaLog
 from coterie.log.partition_log import PartitionLog
-from coterie.replication.leader import Leader
 from coterie.replication.states import ReplicaLog, TopicPartition
 
 
@@ -29,6 +28,5 @@ class RecordsBroker(TopicConfiguredBroker):
 
     def _epoch_of(self, partition: TopicPartition) -> int | None:
         """That in which this broker leads the partition."""
-        replica = self.replicas.partitions.get(partition)
-        role = None if replica is None else replica.role
-        return role.state.leader_epoch if isinstance(role, Leader) else None
+        leader = self.leader_of(partition)
+        return None if leader is None else leader.state.leader_epoch

@@ -9,7 +9,6 @@ from coterie.laboratory.cluster.administrator import Administrator
 from coterie.laboratory.cluster.broker import ClusterBroker
 from coterie.laboratory.cluster.clients import ClusterConsumer, ClusterProducer
 from coterie.laboratory.cluster.report import ClusterReport
-from coterie.replication.leader import Leader
 from coterie.replication.states import TopicPartition
 
 
@@ -62,8 +61,7 @@ class ReplicaChecker:
 
     def _check_replicas(self, producer: ClusterProducer, replicas: tuple[int, ...]) -> None:
         partition, failures = producer.partition, self._failures
-        held = [self._brokers[n].replicas.partitions.get(partition) for n in replicas]
-        leaders = [r.role for r in held if r is not None and isinstance(r.role, Leader)]
+        leaders = [leader for n in replicas if (leader := self._brokers[n].leader_of(partition)) is not None]
         if len(leaders) != 1:
             failures.append(f"{partition} has {len(leaders)} leaders at rest")
             return

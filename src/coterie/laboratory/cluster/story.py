@@ -56,13 +56,14 @@ class ClusterStory:
         has_disk = seed >= ON_DISK_FROM and seed % 2 == 1
         # each append, as with log.flush.interval.messages=1
         self.syncs = has_disk and seed >= ALL_FAULTS_FROM and seed % 3 == 0
+        self.producer_ids = ProducerIdChecker(self.failures)
+        self.reserves_ids = seed >= PRODUCER_IDS_FROM
+        self._has_later_faults = seed >= LATER_FAULTS_FROM
         for broker in self.brokers.values():
             broker.disk.syncs, broker.disk.leaves_holes = self.syncs, seed >= HOLES_FROM
             broker.peers, broker.appended, broker.has_disk = self.brokers, self._appended, has_disk
-        self.producer_ids = ProducerIdChecker(self.failures)
-        self.reserves_ids = seed >= PRODUCER_IDS_FROM
-        for broker in self.brokers.values():
             broker.reserves_ids, broker.id_given = self.reserves_ids, self.producer_ids.given
+            broker.reads_settings, broker.retain = self._has_later_faults, self._retain
         self._has_own_clocks = seed >= OWN_CLOCKS_FROM
         if self._has_own_clocks:
             for _ in self.brokers:
@@ -72,10 +73,6 @@ class ClusterStory:
         self.consumers: dict[TopicPartition, ClusterConsumer] = {}
         self.administrator = Administrator(self.network, self.brokers, self.server)
         self.administrator.made, self.administrator.deleted = self._made, self._deleted
-        self._has_later_faults = seed >= LATER_FAULTS_FROM
-        if self._has_later_faults:
-            for broker in self.brokers.values():
-                broker.reads_settings, broker.retain = True, self._retain
         if has_disk:
             self.administrator.more_acts = (self.administrator.delete_records,)
 
@@ -171,13 +168,14 @@ class ClusterStory:
 
     def _take_producer_ids(self) -> None:
         """Some at each broker at the same time, so that they reserve blocks at the same time."""
-        for broker in self.brokers.values():
-            if broker.alive and not broker.paused:
-                self.producer_ids.take(broker, self.world.between(0, 3))
+        self.producer_ids.take(self._running(), lambda: self.world.between(0, 3))
+
+    def _running(self) -> list[ClusterBroker]:
+        return [b for b in self.brokers.values() if b.alive and not b.paused]
 
     def _victim(self) -> ClusterBroker | None:
-        living = [b for b in self.brokers.values() if b.alive and not b.paused]
-        return self.world.random.choice(living) if living else None
+        running = self._running()
+        return self.world.random.choice(running) if running else None
 
     def _length_ms(self) -> int:
         return self.world.random.choice(LENGTHS_MS)
@@ -300,7 +298,7 @@ class ClusterStory:
     def _lose_zookeeper_twice(self) -> None:
         """All of them, or one: a session may expire, and the next one before its broker has a role."""
         self.report.zookeeper_outages += 1
-        victims = [b for b in self.brokers.values() if b.alive and not b.paused]
+        victims = self._running()
         for victim in victims if self.world.chance(0.5) else victims[:1]:
             again = partial(self._lose_zookeeper, victim, LENGTHS_MS[:-1], lambda: None)
             between_ms = self.world.between(1, 500)

@@ -12,15 +12,13 @@ from coterie.laboratory.cluster.coordinating_broker import (
     STATES,
     TRANSACTIONAL,
 )
-from coterie.laboratory.cluster.ledger_broker import LedgerBroker
+from coterie.laboratory.cluster.ledger_broker import LedgerBroker, visible_values
 from coterie.laboratory.cluster.report import ClusterReport
 from coterie.laboratory.cluster.story import SESSION_TIMEOUT_MS, ClusterStory
 from coterie.laboratory.cluster.transactional_clients import LedgerProducer, LedgerReader, SentToLedger
 from coterie.laboratory.fuzz import naming_seed
+from coterie.log.chunks import chunks
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import batches
-from coterie.records.decoding import decode_keys_and_values
-from coterie.replication.leader import Leader
 from coterie.replication.states import ReplicationConfig, TopicPartition
 
 LEDGER_PARTITIONS = 3
@@ -91,11 +89,7 @@ class TransactionClusterStory(ClusterStory):
 
     def _log_of(self, partition: TopicPartition) -> PartitionLog | None:
         """That of the leader, at rest."""
-        leaders = [
-            broker
-            for broker in self.brokers.values()
-            if (replica := broker.replicas.partitions.get(partition)) is not None and isinstance(replica.role, Leader)
-        ]
+        leaders = [broker for broker in self.brokers.values() if broker.leader_of(partition) is not None]
         if len(leaders) != 1:
             self.failures.append(f"{partition} has {len(leaders)} leaders at rest")
             return None
@@ -108,14 +102,8 @@ class TransactionClusterStory(ClusterStory):
                 f" {log.last_stable_offset} of {log.end_offset}"
             )
         values: list[str] = []
-        data = b"".join(segment.file.read(0, segment.size) for segment in log.segments)
-        for at, header in batches(data):
-            is_aborted = any(
-                a.producer_id == header.producer_id and a.first_offset <= header.base_offset < a.last_offset
-                for a in log.transactions.aborted
-            )
-            if not header.is_control and not is_aborted:
-                values += [(value or b"").decode() for _, value, _ in decode_keys_and_values(data, at, header)]
+        for data, headers in chunks(log):
+            values += visible_values(data, headers, log.transactions.aborted)
         if len(set(values)) != len(values):
             self.failures.append(f"{partition} has records twice")
         return values

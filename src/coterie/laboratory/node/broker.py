@@ -17,7 +17,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.turns import finish
 from coterie.laboratory.broker_actor import Durability
 from coterie.laboratory.node.disk import Disk, MountedDisk, OpenFile, ProcessEnded
-from coterie.laboratory.node.scheduler import WorldClock, WorldScheduler
+from coterie.laboratory.node.scheduler import VirtualClock, WorldScheduler
 from coterie.laboratory.world import World
 from coterie.log.compaction import clean, plan, swap
 from coterie.log.filesystem import File
@@ -66,7 +66,7 @@ class LaboratoryBroker:
         self.incarnation += 1
         self.scheduler = WorldScheduler(self.world, self.crash)
         self._mounted = self.disk.mount()
-        self.node = BrokerNode(BrokerSettings(self._settings), WorldClock(self.world), self.world.random)
+        self.node = BrokerNode(BrokerSettings(self._settings), VirtualClock(self.world), self.world.random)
         self.up = True
         try:
             boot_id = str(self._boots)
