@@ -8,13 +8,14 @@ import ipaddress
 import logging
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from coterie.addresses import format_address, parse_address
-from coterie.cli.invocation import run_until_stopped, settings_of
+from coterie.cli.invocation import run_until_stopped, settings_option
 from coterie.console.terminal import VisibleFormatter, write_line
 from coterie.interruption import INTERRUPTED
 from coterie.quantity import quantity
@@ -50,9 +51,7 @@ Examples:
     help="Folder for logs and groups.  [default: log.dirs of the settings]",
 )
 @click.option("--memory", is_flag=True, help="Keep everything in memory instead.")
-@click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting, by Kafka's name; may be given again."
-)
+@settings_option("--set", "settings", help_text="A setting, by Kafka's name")
 @click.option(
     "--properties", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Kafka's server.properties."
 )
@@ -72,7 +71,7 @@ def broker(
     listen: str | None,
     data: Path | None,
     memory: bool,
-    settings: tuple[str, ...],
+    settings: dict[str, str],
     properties: Path | None,
     fsync: bool,
     http: str | None,
@@ -112,7 +111,7 @@ def broker(
     )
 
 
-def _settings(properties: Path | None, settings: tuple[str, ...], fsync: bool) -> BrokerSettings:
+def _settings(properties: Path | None, settings: Mapping[str, str], fsync: bool) -> BrokerSettings:
     """The settings of the command line over those of the file; a warning names the settings without effect. Raises
     SettingError."""
     from coterie.broker.settings import BrokerSettings, read_properties, server_properties
@@ -124,7 +123,7 @@ def _settings(properties: Path | None, settings: tuple[str, ...], fsync: bool) -
         given |= of_file.given
         if of_file.warning():
             write_line(f"{properties}: settings {of_file.warning()}", err=True)
-    given |= {name: value.strip() for name, value in settings_of(settings, "--set").items()}
+    given |= {name: value.strip() for name, value in settings.items()}
     if fsync:
         given["log.flush.interval.messages"] = "1"
     checked = BrokerSettings(given)

@@ -12,7 +12,7 @@ import click
 
 from coterie.cli.cluster_description import describe_cluster, until_known
 from coterie.cli.commands import CommandGroup
-from coterie.cli.invocation import broker_option, json_option, run, run_until_stopped, settings_of, show
+from coterie.cli.invocation import broker_option, json_option, run, run_until_stopped, settings_option, show
 from coterie.cli.ranges import IntegerRange
 from coterie.console.terminal import write_line
 from coterie.interruption import INTERRUPTED
@@ -65,16 +65,10 @@ def cluster() -> None:
 @click.option(
     "--zookeeper-port", type=IntegerRange(0, 65_535), default=0, help="ZooKeeper's port.  [default: any free one]"
 )
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A setting of each broker, by Kafka's name; may be given again.",
-)
+@settings_option("--set", "settings", help_text="A setting of each broker, by Kafka's name")
 @click.option("--detach", is_flag=True, help="Return once the cluster is up; it runs until `coterie cluster stop`.")
 def start(
-    data: Path, brokers: int | None, port: int | None, zookeeper_port: int, settings: tuple[str, ...], detach: bool
+    data: Path, brokers: int | None, port: int | None, zookeeper_port: int, settings: dict[str, str], detach: bool
 ) -> None:
     """Start ZooKeeper and brokers on loopback, and wait for them.
 
@@ -104,11 +98,11 @@ def start(
     sys.exit(code)
 
 
-def _settings(words: tuple[str, ...]) -> dict[str, str]:
+def _settings(given: Mapping[str, str]) -> dict[str, str]:
     """--set, checked. Raises UsageError."""
     from coterie.broker.settings import BrokerSettings, SettingError
 
-    settings = {name: value.strip() for name, value in settings_of(words, "--set").items()}
+    settings = {name: value.strip() for name, value in given.items()}
     own = {"broker.id", "node.id", "zookeeper.connect", "listeners", "log.dirs", "log.dir"} & settings.keys()
     if own:
         raise click.UsageError(f"--set {min(own)}: `coterie cluster start` gives each broker its own.")

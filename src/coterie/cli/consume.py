@@ -16,7 +16,7 @@ from coterie.cli.invocation import (
     json_option,
     run_until_stopped,
     sentences,
-    settings_of,
+    settings_option,
 )
 from coterie.cli.ranges import IntegerRange
 from coterie.cli.zookeeper import read_streams, zookeeper_option
@@ -45,13 +45,7 @@ Examples:
 @click.option("--from-beginning", is_flag=True, help="Where there is no committed offset, start at the first record.")
 @click.option("--max-messages", "-n", type=IntegerRange(1), help="Stop after this number of records.")
 @click.option("--timeout-ms", type=IntegerRange(1), help="Stop when no record has arrived for this time.")
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A consumer setting, by Kafka's name; may be given again.",
-)
+@settings_option("--set", "settings", help_text="A consumer setting, by Kafka's name")
 @zookeeper_option("Join the group in this ZooKeeper, as the high-level consumer of Kafka 0.8; needs --group")
 @click.option("--streams", type=IntegerRange(1, 1000), help="With --zookeeper: threads.  [default: 1]")
 @broker_option
@@ -63,7 +57,7 @@ def consume(
     from_beginning: bool,
     max_messages: int | None,
     timeout_ms: int | None,
-    settings: tuple[str, ...],
+    settings: dict[str, str],
     zookeeper: str | None,
     streams: int | None,
     client: dict[str, str],
@@ -91,7 +85,7 @@ def consume(
         def write(message: Any) -> None:
             _write(message.record, as_json)
 
-        sentences(read_streams, old | settings_of(settings, "--set"), topic, streams or 1, max_messages, write)
+        sentences(read_streams, old | settings, topic, streams or 1, max_messages, write)
         return
     if streams is not None:
         raise click.UsageError("--streams goes with --zookeeper.")
@@ -102,7 +96,7 @@ def consume(
     }
     given: dict[str, Any] = {"group.id": None, "auto.offset.reset": "latest"} | client
     given |= {name: value for name, value in own.items() if value is not None}
-    given = {"enable.auto.commit": given["group.id"] is not None} | given | settings_of(settings, "--set")
+    given = {"enable.auto.commit": given["group.id"] is not None} | given | settings
     if instance_id is not None and given["group.id"] is None:
         raise click.UsageError("--instance-id goes with --group.")
     run_until_stopped(lambda stop: _read(stop, given, topic, max_messages, timeout_ms, as_json))

@@ -102,13 +102,20 @@ def was_given(option: str) -> bool:
     return source not in (None, ParameterSource.DEFAULT)
 
 
-def settings_of(items: Sequence[str], option: str, form: str = "KEY=VALUE") -> dict[str, str]:
-    """The settings of an option that may be given again. Raises UsageError for one without a name or an equals sign."""
+def settings_option(*names: str, help_text: str, form: str = "KEY=VALUE") -> Callable[[F], F]:
+    """An option of settings, one each time that it is given: a ``dict[str, str]``. ``names`` are those of the option and of the
+    command's parameter."""
+    again = f"{help_text}; may be given again."
+    return click.option(*names, multiple=True, metavar=form, callback=_settings_of, help=again)
+
+
+def _settings_of(ctx: click.Context, param: click.Parameter, items: Sequence[str]) -> dict[str, str]:
+    """Raises UsageError for one without a name or an equals sign."""
     settings: dict[str, str] = {}
     for item in items:
         name, equals, value = item.partition("=")
         if not (equals and name.strip()):
-            raise click.UsageError(f"{option} takes {form}, not {item!r}.")
+            raise click.UsageError(f"{param.opts[0]} takes {param.metavar}, not {item!r}.")
         settings[name.strip()] = value
     return settings
 

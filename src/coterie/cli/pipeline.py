@@ -17,7 +17,7 @@ from coterie.cli.invocation import (
     json_option,
     milliseconds,
     sentences,
-    settings_of,
+    settings_option,
     show,
     was_given,
 )
@@ -35,18 +35,9 @@ if TYPE_CHECKING:
 LARGE_BYTES = 256 * 1024 * 1024
 
 
-def kafka_option(command: Any) -> Any:
-    """--kafka, as often as it is given: texts of the form NAME=VALUE."""
-    return click.option(
-        "--kafka",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="A client setting by Kafka's name, such as security.protocol=SSL; may be given again.",
-    )(command)
-
-
-def _kafka(given: tuple[str, ...]) -> dict[str, str]:
-    return settings_of(given, "--kafka", "NAME=VALUE")
+kafka_option = settings_option(
+    "--kafka", help_text="A client setting by Kafka's name, such as security.protocol=SSL", form="NAME=VALUE"
+)
 
 
 @click.group(
@@ -81,7 +72,7 @@ def _stream_job(
     member: bool,
     follow: bool,
     limit: int | None,
-    kafka: tuple[str, ...],
+    kafka: dict[str, str],
     master: str,
     out: Path,
     client: dict[str, str],
@@ -89,7 +80,7 @@ def _stream_job(
 ) -> None:
     from coterie.pipeline import jobs
 
-    source = jobs.JobSource(client["bootstrap.servers"], topic, group, member, limit, client | _kafka(kafka))
+    source = jobs.JobSource(client["bootstrap.servers"], topic, group, member, limit, client | kafka)
     _check(source, out)
     signals: list[int] = []
     report = (lambda line: write_line(line, err=True)) if follow else None
@@ -188,7 +179,7 @@ def keys(**options: Any) -> None:
 def history(
     folders: tuple[Path, ...],
     server_logs: tuple[str, ...],
-    kafka: tuple[str, ...],
+    kafka: dict[str, str],
     master: str,
     out: Path,
     client: dict[str, str],
@@ -201,7 +192,7 @@ def history(
     from coterie.pipeline.history.job import Sources, run_history
 
     asks_broker = not folders and (not server_logs or was_given("client") or was_given("command_config"))
-    settings = client | _kafka(kafka) if asks_broker else None
+    settings = client | kafka if asks_broker else None
     sources = Sources(settings, folders, _files(server_logs))
     if settings is not None:
         reach(settings)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from coterie.cli.invocation import broker_option, json_option, run, settings_of
+from coterie.cli.invocation import broker_option, json_option, run, settings_option
 from coterie.console.terminal import write_json, write_line
 from coterie.quantity import quantity
 
@@ -35,20 +35,14 @@ Examples:
     "--key-separator", "-K", metavar="TEXT", help="The text between key and value; without it, records have no keys."
 )
 @click.option("--compression", type=click.Choice(CODECS), help="How batches are compressed.  [default: none]")
-@click.option(
-    "--set",
-    "given",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A producer setting, by Kafka's name; may be given again.",
-)
+@settings_option("--set", "given", help_text="A producer setting, by Kafka's name")
 @broker_option
 @json_option
 def produce(
     topic: str,
     key_separator: str | None,
     compression: str | None,
-    given: tuple[str, ...],
+    given: dict[str, str],
     client: dict[str, str],
     as_json: bool,
 ) -> None:
@@ -62,7 +56,7 @@ def produce(
     if key_separator == "":
         raise click.UsageError("--key-separator must not be empty; leave it out for records without keys.")
     own = {} if compression is None else {"compression.type": compression}
-    settings = client | own | settings_of(given, "--set")
+    settings = client | own | given
 
     async def send() -> int:
         async with Admin(settings) as admin:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie.cli.commands import CommandGroup
-from coterie.cli.invocation import broker_option, done, json_option, run, settings_of, show
+from coterie.cli.invocation import broker_option, done, json_option, run, settings_option, show
 from coterie.cli.ranges import IntegerRange
 from coterie.cli.topic_replicas import elect, ids, reassign
 from coterie.console.terminal import write_line, write_lines
@@ -70,28 +70,19 @@ def list_topics(client: dict[str, str], internal: bool, as_json: bool) -> None:
     type=IntegerRange(1, 1000),
     help="Replicas of each partition; by default the broker's default.replication.factor.",
 )
-@click.option(
-    "--config",
-    "-c",
-    "configs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A topic setting, by Kafka's name; may be given again.",
-)
+@settings_option("--config", "-c", "settings", help_text="A topic setting, by Kafka's name")
 @broker_option
 @json_option
 def create(
     topic: str,
     partitions: int | None,
     replication_factor: int | None,
-    configs: tuple[str, ...],
+    settings: dict[str, str],
     client: dict[str, str],
     as_json: bool,
 ) -> None:
     """Create a topic."""
     from coterie.client import Admin
-
-    settings = settings_of(configs, "--config")
 
     async def ask() -> None:
         async with Admin(client) as admin:
