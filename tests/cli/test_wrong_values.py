@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from click.testing import CliRunner
@@ -99,9 +100,37 @@ def test_a_folder_without_logs(tmp_path: Path) -> None:
         assert (end.code, re.search("name (the|a) data folder", end.sentence) is not None) == (1, True), end
 
 
-def test_a_file_that_is_no_segment(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("short")
-    assert ended("groups", "dump", str(tmp_path / "notes.txt")).output == "! no whole record batch at byte 0\n"
+@pytest.mark.parametrize(
+    "content",
+    [b"short", b"a long text " * 20, bytes(300), b"".join(bytes([0, 0, n, 0, 0, 0, 0, 99]) for n in range(90))],
+    ids=["short", "long", "zeros", "index"],
+)
+def test_a_file_that_is_no_segment(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+    end = ended("groups", "dump", str(path))
+    assert (end.code, end.output) == (
+        1,
+        f"Error: {path} has no record batch at byte 0; name a segment of __consumer_offsets, or a data folder\n",
+    )
+
+
+def test_an_empty_segment_has_no_records(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020}.log").touch()
+    assert ended("groups", "dump", str(tmp_path / f"{0:020}.log")) == Ended(0, "")
+
+
+def test_a_folder_without_offsets_is_refused_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(master: str, *, short: bool) -> NoReturn:
+        pytest.fail("Spark was started")
+
+    monkeypatch.setattr("coterie.pipeline.session.make_session", started)
+    (tmp_path / "__consumer_offsets-0").mkdir()  # without a segment
+    end = ended("pipeline", "history", "--from-log", str(tmp_path), "--out", str(tmp_path / "out"))
+    sentence = f"there is no folder __consumer_offsets-N with a segment in {tmp_path}; give a broker's data folder."
+    assert (end.code, sentence in end.sentence, (tmp_path / "out").exists()) == (2, True, False), end
 
 
 def test_unknown_settings_of_a_file_are_counted_after_ten() -> None:

@@ -286,8 +286,11 @@ def dump(path: Path) -> None:
 
     PATH is a segment, a partition's folder or a data folder.
     """
-    from coterie.cli.offsets_dump import dump_offsets, offset_segments
+    from coterie.cli.offsets_dump import dump_offsets, is_segment, offset_segments
 
+    if path.is_file() and not is_segment(path):
+        sentence = f"{path} has no record batch at byte 0; name a segment of __consumer_offsets, or a data folder"
+        raise click.ClickException(sentence)
     segments = offset_segments(path)
     if not segments:
         raise click.ClickException(f"{path} has no segment of __consumer_offsets; name a data folder, or a file of one")

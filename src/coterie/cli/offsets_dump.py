@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from coterie.coordinator.stored import record_text
-from coterie.records.batch import BatchError, BatchHeader, batches
+from coterie.records.batch import MAGIC, BatchError, BatchHeader, batches
 from coterie.records.compression import CompressionError
 from coterie.records.decoding import decode_records
 from coterie.records.markers import ends_transaction
@@ -19,6 +19,16 @@ def offset_segments(path: Path) -> list[Path]:
         return [path]
     folders = sorted(path.glob("__consumer_offsets-*")) or [path]
     return sorted(segment for folder in folders for segment in folder.glob("[0-9]*.log"))
+
+
+def is_segment(path: Path) -> bool:
+    """Whether the file is empty or begins with a whole record batch."""
+    data = path.read_bytes()
+    try:
+        header = next((header for _, header in batches(data)), None)
+    except BatchError:
+        return False
+    return not data or (header is not None and header.magic == MAGIC)
 
 
 def dump_offsets(segments: Sequence[Path]) -> Iterator[str]:

@@ -157,12 +157,25 @@ def keys(**options: Any) -> None:
     _stream_job("keys", **options)
 
 
+def _check_folders(ctx: click.Context, param: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Raises BadParameter for folders without records of __consumer_offsets."""
+    if value:
+        from coterie.pipeline.history.reading import NothingToRead, offsets_folders
+
+        try:
+            offsets_folders(value)
+        except NothingToRead as error:
+            raise click.BadParameter(f"{error}.") from None
+    return value
+
+
 @pipeline.command()
 @click.option(
     "--from-log",
     "folders",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     multiple=True,
+    callback=_check_folders,
     help="A broker's data folder, or a folder __consumer_offsets-N, instead of a broker; may be given again.",
 )
 @click.option(

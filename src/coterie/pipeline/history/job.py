@@ -122,7 +122,7 @@ def _topic_names(sources: Sources) -> dict[str, str]:
 
 def _ranges(sources: Sources, progress: HistoryProgress) -> list[reading.LogRange]:
     if sources.folders:
-        return reading.log_ranges(list(sources.folders), progress.offsets)
+        return reading.log_ranges(sources.folders, progress.offsets)
     if sources.client is None:
         return []
     options = SourceOptions(dict(sources.client), subscribe=(reading.TOPIC,))

@@ -4,7 +4,7 @@ topic, in ranges of offsets. Each task reads its range in pieces and decodes the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,16 +61,21 @@ class LogRange:
 # -- planning ---------------------------------------------------------------------------------------------------------------
 
 
-def log_ranges(folders: list[Path], since: Mapping[int, int]) -> list[LogRange]:
-    """``folders``: those of the partitions, or ones that hold them (a broker's log.dirs). Raises NothingToRead."""
-    folders_by_partition = {
-        tp: path for folder in folders for tp, path in partition_folders(folder).items() if tp[0] == TOPIC
-    }
-    if not folders_by_partition:
-        named = ", ".join(map(str, folders))
-        raise NothingToRead(f"there is no folder {TOPIC}-N in {named}; give a broker's data folder")
+def offsets_folders(folders: Sequence[Path]) -> dict[int, Path]:
+    """By partition, in order. ``folders``: those of the partitions, or ones that hold them (a broker's log.dirs). Raises
+    NothingToRead."""
+    named = [item for folder in folders for item in partition_folders(folder).items()]
+    by_partition = {number: path for (topic, number), path in sorted(named) if topic == TOPIC}
+    if not by_partition:
+        text = ", ".join(map(str, folders))
+        raise NothingToRead(f"there is no folder {TOPIC}-N with a segment in {text}; give a broker's data folder")
+    return by_partition
+
+
+def log_ranges(folders: Sequence[Path], since: Mapping[int, int]) -> list[LogRange]:
+    """``folders`` as `offsets_folders`. Raises NothingToRead."""
     ranges: list[LogRange] = []
-    for (_, number), path in sorted(folders_by_partition.items()):
+    for number, path in offsets_folders(folders).items():
         done = since.get(number, 0)
         ranges += [LogRange(r.path, None, None, number, r.first, r.last, done) for r in file_ranges(path, done)]
     return ranges
