@@ -53,15 +53,15 @@ class Office:
         machine, config = self._machine, self._machine.config
         rebalanced_ms = machine.now_ms + REBALANCED_FIRST_MS if config.auto_leader_rebalance_enable else None
         while True:
-            while not machine.events:
-                if rebalanced_ms is not None and machine.now_ms >= rebalanced_ms:
-                    yield from self._elections.rebalance()
-                    rebalanced_ms = machine.now_ms + 1_000 * config.leader_imbalance_check_interval_seconds
-                else:
-                    yield from machine.wait(rebalanced_ms)
-            event = machine.events[0]
-            yield from self._changed(event) if isinstance(event, str) else self._commanded(event)
-            machine.events.popleft()
+            if rebalanced_ms is not None and machine.now_ms >= rebalanced_ms:
+                yield from self._elections.rebalance()
+                rebalanced_ms = machine.now_ms + 1_000 * config.leader_imbalance_check_interval_seconds
+            elif machine.events:
+                event = machine.events[0]
+                yield from self._changed(event) if isinstance(event, str) else self._commanded(event)
+                machine.events.popleft()
+            else:
+                yield from machine.wait(rebalanced_ms)
 
     def _changed(self, path: str) -> Steps[None]:
         """A watch fired."""

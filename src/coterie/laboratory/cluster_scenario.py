@@ -217,7 +217,7 @@ class ClusterScenario:
         return self.server.connect(_FOREVER_MS, event)
 
     def _controller(self, words: list[str], options: Mapping[str, str]) -> None:
-        """With unclean=true, min-isr=2, imbalance=10, rebalance=no."""
+        """With unclean=true, min-isr=2, rebalance=yes, imbalance=10, interval=300."""
         config = ControllerConfig(
             int(words[0]),
             nodes.broker(f"b{words[0]}", 9092, None, 0),
@@ -225,6 +225,7 @@ class ClusterScenario:
             min_insync_replicas=int(options.get("min-isr", 1)),
             auto_leader_rebalance_enable=options.get("rebalance") == "yes",
             leader_imbalance_per_broker_percentage=int(options.get("imbalance", 10)),
+            leader_imbalance_check_interval_seconds=int(options.get("interval", 300)),
         )
         number = int(words[0])
         self._sessions.setdefault(number, self._connect(number))

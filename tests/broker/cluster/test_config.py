@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 
 from coterie.broker.cluster.config import ClusterConfig, cluster_config
+from coterie.broker.cluster.controller_driver import ControllerDriver
 from coterie.broker.settings import BrokerSettings
+from coterie.controller.config import ControllerConfig
 from coterie.replication.states import ReplicationConfig
 
 
@@ -25,6 +27,8 @@ def test_each_setting_arrives() -> None:
         "controller.socket.timeout.ms": 17,
         "controlled.shutdown.max.retries": 18,
         "controlled.shutdown.retry.backoff.ms": 19,
+        "leader.imbalance.check.interval.seconds": 23,
+        "leader.imbalance.per.broker.percentage": 24,
     }
     others = {
         "node.id": 7,
@@ -34,6 +38,7 @@ def test_each_setting_arrives() -> None:
         "replica.fetch.backoff.ms": 22,
         "unclean.leader.election.enable": "true",
         "controlled.shutdown.enable": "false",
+        "auto.leader.rebalance.enable": "false",
     }
     config = cluster_config(BrokerSettings(numbers | others), lost_power=True)
     assert {field.name: getattr(config, field.name) for field in fields(config)} == {
@@ -43,5 +48,29 @@ def test_each_setting_arrives() -> None:
         "replication": ReplicationConfig(2, 21, 22),
         "unclean_leader_election_enable": True,
         "controlled_shutdown_enable": False,
+        "auto_leader_rebalance_enable": False,
         "lost_power": True,
     }
+
+
+def test_the_controller_has_the_settings_of_its_broker() -> None:
+    settings = {
+        "node.id": 7,
+        "min.insync.replicas": 2,
+        "unclean.leader.election.enable": "true",
+        "auto.leader.rebalance.enable": "false",
+        "leader.imbalance.check.interval.seconds": 23,
+        "leader.imbalance.per.broker.percentage": 24,
+    }
+    config = cluster_config(BrokerSettings(settings), lost_power=True)
+    driver = ControllerDriver(config, "node", lambda epoch: None, lambda effect: None, lambda: 0)
+    assert driver.machine.config == ControllerConfig(
+        7,
+        "node",
+        unclean_leader_election_enable=True,
+        min_insync_replicas=2,
+        auto_leader_rebalance_enable=False,
+        leader_imbalance_per_broker_percentage=24,
+        leader_imbalance_check_interval_seconds=23,
+        lost_power=True,
+    )

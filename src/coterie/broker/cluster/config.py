@@ -28,6 +28,9 @@ class ClusterConfig:
     controlled_shutdown_enable: bool = True
     controlled_shutdown_max_retries: int = 3
     controlled_shutdown_retry_backoff_ms: int = 5_000
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_seconds: int = 300
+    leader_imbalance_per_broker_percentage: int = 10
 
 
 def cluster_config(settings: BrokerSettings, *, lost_power: bool = False) -> ClusterConfig:
@@ -49,4 +52,7 @@ def cluster_config(settings: BrokerSettings, *, lost_power: bool = False) -> Clu
         controlled_shutdown_enable=own.controlled_shutdown_enable,
         controlled_shutdown_max_retries=own.controlled_shutdown_max_retries,
         controlled_shutdown_retry_backoff_ms=own.controlled_shutdown_retry_backoff_ms,
+        auto_leader_rebalance_enable=own.auto_leader_rebalance_enable,
+        leader_imbalance_check_interval_seconds=own.leader_imbalance_check_interval_seconds,
+        leader_imbalance_per_broker_percentage=own.leader_imbalance_per_broker_percentage,
     )

@@ -75,8 +75,11 @@ class ControllerDriver:
         own = ControllerConfig(
             config.broker_id,
             registration,
-            config.unclean_leader_election_enable,
-            config.replication.min_insync_replicas,
+            unclean_leader_election_enable=config.unclean_leader_election_enable,
+            min_insync_replicas=config.replication.min_insync_replicas,
+            auto_leader_rebalance_enable=config.auto_leader_rebalance_enable,
+            leader_imbalance_per_broker_percentage=config.leader_imbalance_per_broker_percentage,
+            leader_imbalance_check_interval_seconds=config.leader_imbalance_check_interval_seconds,
             lost_power=config.lost_power,
         )
         self.machine, self._isr_writer = ControllerMachine(own, now_ms()), IsrWriter(now_ms())

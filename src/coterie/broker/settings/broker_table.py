@@ -231,6 +231,15 @@ class BrokerConfig:
     controlled_shutdown_max_retries: int = _broker(INT, 3, "How often a controlled shutdown is requested.")
     controlled_shutdown_retry_backoff_ms: int = _broker(LONG, 5_000, "The pause before it is requested again.")
     controller_socket_timeout_ms: int = _broker(INT, 30_000, "How long the controller waits for a broker's response.")
+    auto_leader_rebalance_enable: bool = _broker(
+        BOOLEAN, True, "Whether the controller has preferred replicas lead again, of brokers that lead too few."
+    )
+    leader_imbalance_check_interval_seconds: int = _broker(
+        LONG, 300, "How often the controller looks for such brokers.", at_least(1)
+    )
+    leader_imbalance_per_broker_percentage: int = _broker(
+        INT, 10, "The share of a broker's preferred partitions that others may lead."
+    )
     replica_fetch_backoff_ms: int = _broker(INT, 1_000, "The pause of a follower after a failed fetch.", at_least(0))
     replica_fetch_max_bytes: int = _broker(
         INT, 1_048_576, "The bytes of a partition in a follower's fetch; a larger batch comes whole.", at_least(0)
