@@ -19,7 +19,7 @@ from pathlib import Path
 from coterie.client import Admin, KafkaError, NewTopic, Producer
 from coterie.client.types import TopicPartition
 from coterie.client.zookeeper.groups import GroupInZooKeeper, ZooKeeperGroups
-from coterie.conformance.kafka import CannotRun, end, free_port, maven_jars, wait_for_port
+from coterie.conformance.kafka import CannotRun, end, free_port, jars, wait_for_port
 from coterie.pipeline.session import JavaMissing
 from coterie.testing.local_broker import LocalBroker
 from coterie.testing.local_zookeeper import LocalZooKeeper
@@ -31,20 +31,10 @@ SESSION_MS = 4_000
 PATIENCE_S = 40.0
 
 
-def jars() -> Path:
-    """Raises CannotRun."""
-    folder = maven_jars(
-        f"kafka-{KAFKA}", [("org.apache.kafka", "kafka_2.12", KAFKA), ("org.slf4j", "slf4j-simple", "1.7.36")]
-    )
-    for other in folder.glob("slf4j-log4j*.jar"):
-        other.unlink()
-    return folder
-
-
 def java(main: str, *args: str) -> list[str]:
     """The command line of a class of that Kafka."""
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-    return ["java", "-Xmx512m", quiet, "-cp", f"{jars()}/*", main, *args]
+    return ["java", "-Xmx512m", quiet, "-cp", f"{jars(KAFKA)}/*", main, *args]
 
 
 class Together:

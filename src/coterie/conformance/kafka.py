@@ -26,6 +26,9 @@ VERSIONS = ("2.6.3", "3.9.1", "4.3.0")
 # The first versions of old protocols: 0.11 has the first record batches and transactions, 1.1 the first DeleteGroups.
 OLDER_VERSIONS = ("0.11.0.3", "1.1.1")
 EVERY_VERSION = (*OLDER_VERSIONS, *VERSIONS)
+# Kafka has slf4j-api 1.7 to this day, which ignores a provider of 2.0.
+SIMPLE_LOGGER = ("org.slf4j", "slf4j-simple", "1.7.36")
+_LOG4J = f"-Dlog4j.configuration={Path(__file__).with_name('log4j.properties').as_uri()}"
 START_S = 90.0
 _POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>coterie</groupId><artifactId>{name}</artifactId><version>1</version><dependencies>{wanted}</dependencies>
@@ -40,9 +43,8 @@ class CannotRun(RuntimeError):
 
 def jars(version: str) -> Path:
     """The folder of that version's jars, fetched with Maven the first time. Raises CannotRun."""
-    slf4j = "2.0.16" if version.startswith("4.") else "1.7.36"
     scala = "2.12" if version in OLDER_VERSIONS else "2.13"
-    wanted = [("org.apache.kafka", f"kafka_{scala}", version), ("org.slf4j", "slf4j-simple", slf4j)]
+    wanted = [("org.apache.kafka", f"kafka_{scala}", version), SIMPLE_LOGGER]
     if not on_zookeeper(version):
         wanted.append(("org.apache.kafka", "kafka-tools", version))
     if version.startswith("0."):
@@ -55,16 +57,18 @@ def jars(version: str) -> Path:
 
 
 def maven_jars(name: str, wanted: Sequence[tuple[str, str, str]]) -> Path:
-    """The folder of these (group, artifact, version) and all they need, fetched the first time. Raises CannotRun."""
+    """The folder of these (group, artifact, version) and all they need, fetched the first time, and where they are others than
+    before. Raises CannotRun."""
     for tool in ("java", "mvn"):
         if shutil.which(tool) is None:
             raise CannotRun(f"{tool} is not on the PATH; on Debian: apt-get install default-jre-headless maven")
     folder = cache_folder() / name
-    if (folder / "complete").exists():
+    pom, text = folder / "pom.xml", _POM.format(name=name, wanted="".join(_DEPENDENCY.format(*w) for w in wanted))
+    if (folder / "complete").exists() and pom.read_text() == text:
         return folder / "lib"
-    folder.mkdir(parents=True, exist_ok=True)
-    text = _POM.format(name=name, wanted="".join(_DEPENDENCY.format(*w) for w in wanted))
-    (folder / "pom.xml").write_text(text)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    pom.write_text(text)
     command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={folder / 'lib'}"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode:
@@ -98,6 +102,7 @@ def java(version: str, main: str, *args: str, options: tuple[str, ...] = (), hea
         "java",
         f"-Xmx{heap}",
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        *([_LOG4J] if version.startswith("0.") else []),
         *options,
         "-cp",
         f"{jars(version)}/*",

@@ -22,7 +22,7 @@ from coterie.addresses import format_address
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.conformance.differential import coterie_broker
-from coterie.conformance.kafka import CannotRun, jars, maven_jars, running
+from coterie.conformance.kafka import CannotRun, jars, running
 from coterie.conformance.tools_commands import COMMANDS
 from coterie.conformance.tools_programs import PROGRAMS
 from coterie.conformance.tools_state import prepared
@@ -126,9 +126,7 @@ class JavaTools:
         self.version = version
         source = Path(__file__).with_name("Tools.java")
         options = ["-Xmx1g", "-Duser.timezone=UTC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
-        # Kafka's jars bring slf4j 1.7; in front of any newer back end, so that the tools' errors are printed.
-        logger = maven_jars("slf4j-simple-1.7.36", [("org.slf4j", "slf4j-simple", "1.7.36")])
-        command = ["java", *options, "-cp", f"{logger}/*:{jars(version)}/*", str(source)]
+        command = ["java", *options, "-cp", f"{jars(version)}/*", str(source)]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 from coterie.client import Admin, Consumer, KafkaError, Producer
 from coterie.conformance.client import read, until
 from coterie.conformance.go_programs import FRANZ_GO, go_program
-from coterie.conformance.kafka import end, maven_jars
+from coterie.conformance.kafka import SIMPLE_LOGGER, end, maven_jars
 
 SPRING, MIRROR = "3.3.4", "3.9.1"
 KADM = "v1.19.0"
@@ -103,7 +103,7 @@ def mirror_maker(server: str, folder: Path) -> Printed:
     """MirrorMaker 2 from the broker to itself: records, settings before and after a change, and which of its own classes
     logged an error. Raises CannotRun."""
     wanted = [("org.apache.kafka", name, MIRROR) for name in ("connect-mirror", "connect-runtime")]
-    lib = maven_jars(f"connect-mirror-{MIRROR}", [*wanted, ("org.slf4j", "slf4j-simple", "1.7.36")])
+    lib = maven_jars(f"connect-mirror-{MIRROR}", [*wanted, SIMPLE_LOGGER])
     folder.mkdir(parents=True, exist_ok=True)
     settings, log = folder / "mirror.properties", folder / "mirror.log"
     settings.write_text(_MIRROR_SETTINGS.format(server=server))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.conformance.applications.java_process import JavaProcess
-from coterie.conformance.kafka import free_port, maven_jars
+from coterie.conformance.kafka import SIMPLE_LOGGER, free_port, maven_jars
 
 ANSWER_S, REQUEST_LIMIT_S, REQUEST_EVERY_S = 20.0, 90.0, 1.0
 _STORAGE = {name: f"connect-{name}" for name in ("offset", "config", "status")}
@@ -33,7 +33,7 @@ _SETTINGS = {
 def worker_command(version: str) -> list[str]:
     """The command of a worker of that version, without its file of settings. Raises CannotRun."""
     wanted = [("org.apache.kafka", name, version) for name in ("connect-runtime", "connect-file")]
-    lib = maven_jars(f"kafka-connect-{version}", [*wanted, ("org.slf4j", "slf4j-simple", "1.7.36")])
+    lib = maven_jars(f"kafka-connect-{version}", [*wanted, SIMPLE_LOGGER])
     options = ["-Xmx400m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
     return ["java", *options, "-cp", f"{lib}/*", "org.apache.kafka.connect.cli.ConnectDistributed"]
 

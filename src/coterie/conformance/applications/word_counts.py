@@ -6,7 +6,7 @@ from pathlib import Path
 
 from coterie.conformance.applications.java_process import JavaProcess, need_javac
 from coterie.conformance.go_programs import BUILD_LIMIT_S
-from coterie.conformance.kafka import CannotRun, maven_jars
+from coterie.conformance.kafka import SIMPLE_LOGGER, CannotRun, maven_jars
 from coterie.conformance.tools_programs import output_of
 
 APPLICATION = "word-counts"
@@ -15,7 +15,7 @@ _SOURCE = Path(__file__).with_name("WordCounts.java")
 
 def built(version: str, folder: Path) -> list[str]:
     """The command of the program for that version of Kafka Streams, without its arguments. Raises CannotRun."""
-    wanted = [("org.apache.kafka", "kafka-streams", version), ("org.slf4j", "slf4j-simple", "1.7.36")]
+    wanted = [("org.apache.kafka", "kafka-streams", version), SIMPLE_LOGGER]
     lib = maven_jars(f"kafka-streams-{version}", wanted)
     need_javac()
     exit_code, printed = output_of(["javac", "-cp", f"{lib}/*", "-d", str(folder), str(_SOURCE)], folder, BUILD_LIMIT_S)
