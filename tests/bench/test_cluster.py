@@ -11,6 +11,7 @@ import pytest
 from coterie.bench import cluster_load
 from coterie.bench.cluster_load import create_topic, ends, outage, produced, produced_singles
 from coterie.bench.load import batch_of
+from coterie.client import Admin
 from coterie.conformance.cluster.mixed import BrokerKind, MixedCluster, in_turn, mixed_cluster, wait_until
 from coterie.conformance.kafka import CannotRun
 
@@ -28,7 +29,14 @@ def cluster(tmp_path: Path) -> Iterator[MixedCluster]:
         pytest.skip(str(reason))
 
 
+async def known(cluster: MixedCluster) -> dict[int, set[int]]:
+    """The brokers that each broker describes."""
+    described = cluster.ask_each(Admin.describe_cluster)
+    return {broker.broker_id: {node.id for node in cluster.nodes} async for broker, cluster in described}
+
+
 def test_each_leader_is_sent_records_and_a_coordinator_dies(cluster: MixedCluster) -> None:
+    assert asyncio.run(known(cluster)) == {number: {1, 2, 3} for number in (1, 2, 3)}
     leaders = create_topic(cluster, "bench")
     assert len(set(leaders)) == 3
     assert [cluster.leader(("bench", number)) for number in range(3)] == [1, 2, 3]

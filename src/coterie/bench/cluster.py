@@ -68,7 +68,6 @@ def figures_of(folder: Path, kind: BrokerKind) -> Figures:
 
 def _measured(cluster: MixedCluster) -> Figures:
     with bound(DRIVER_CORE):
-        asyncio.run(wait_until(lambda: cluster.controller() is not None, "a controller"))
         create_topic(cluster, "first")
         figures: Figures = {IDLE: (_largest_mb(cluster), "MB")}
         figures |= _rates(cluster)

@@ -14,7 +14,6 @@ from coterie.client import Admin
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, KafkaTimeoutError
 from coterie.conformance.cluster.mixed import MixedCluster, in_turn, wait_until
-from coterie.conformance.cluster.replication_checks import until_all_know_each_other
 from coterie.records.encoding import encode_batch
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.offset_commit import (
@@ -36,7 +35,6 @@ def create_topic(cluster: MixedCluster, name: str) -> list[Address]:
     brokers = cluster.running()
 
     async def create() -> None:
-        await until_all_know_each_other(cluster)
         async with Admin({"bootstrap.servers": cluster.bootstrap}) as admin:
             with suppress(KafkaTimeoutError):  # the controller goes on: a first topic takes a JVM its time
                 await admin.create_topic(name, assignments=in_turn(brokers, len(brokers)))

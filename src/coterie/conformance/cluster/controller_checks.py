@@ -8,7 +8,6 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from coterie.addresses import format_address
 from coterie.client import Admin
 from coterie.conformance.cluster.mixed import MixedCluster, wait_until
 from coterie.conformance.cluster.replication_checks import fill, until_equal
@@ -74,11 +73,7 @@ async def _all_show_whole_isrs(cluster: MixedCluster) -> None:
     """Brokers learn of a change of an ISR after ZooKeeper, from Kafka 2.6's leaders seconds later. Raises NotInTime."""
 
     async def do_show() -> bool:
-        for broker_id in cluster.running():
-            async with Admin(
-                {"bootstrap.servers": format_address(*cluster.brokers[broker_id].process.address)}
-            ) as admin:
-                topics = await admin.topics()
+        async for _, topics in cluster.ask_each(Admin.topics):
             if any(partition.is_under_replicated for topic in topics.values() for partition in topic.partitions):
                 return False
         return True

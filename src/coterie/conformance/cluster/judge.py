@@ -9,13 +9,20 @@ from pathlib import Path
 
 from coterie.client.errors import KafkaError
 from coterie.conformance.cluster.controller_checks import run_step, steps
-from coterie.conformance.cluster.mixed import VERSION, BrokerKind, MixedCluster, NotInTime, mixed_cluster, wait_until
+from coterie.conformance.cluster.mixed import (
+    VERSION,
+    BrokerKind,
+    MixedCluster,
+    NotInTime,
+    mixed_cluster,
+    until_all_know_each_other,
+    wait_until,
+)
 from coterie.conformance.cluster.replication_checks import (
     followers_equal,
     move_controller,
     old_leader_truncates,
     restarted_follower_equal,
-    until_all_know_each_other,
 )
 from coterie.conformance.cluster.strikes import StrikeReport, Strikes
 from coterie.conformance.cluster.way_out import WayOutReport, way_out
@@ -61,7 +68,8 @@ class ClusterJudgement:
 
 
 class ClusterJudge:
-    """``report`` gets each check's name as it ends, and what is wrong. The methods raise CannotRun."""
+    """``report`` gets each check's name as it ends, and what is wrong. The methods raise CannotRun, NotInTime,
+    KafkaError."""
 
     def __init__(self, folder: Path, report: Callable[[str, str], None]) -> None:
         self._folder, self._report = folder, report
@@ -126,7 +134,7 @@ async def _replicate(cluster: MixedCluster, check: ReplicationCheck, topic: str)
 
 
 def judge(folder: Path, strikes: int, seed: int, report: Callable[[str, str], None]) -> ClusterJudgement:
-    """All of it. Raises CannotRun."""
+    """All of it. Raises CannotRun, NotInTime, KafkaError."""
 
     async def run() -> ClusterJudgement:
         of = ClusterJudge(folder, report)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import TypeVar
 
 from coterie.addresses import format_address
+from coterie.client import Admin
 from coterie.conformance.cluster.view import ZooKeeperView
 from coterie.conformance.coterie_process import CoterieBroker
 from coterie.conformance.kafka import CannotRun, KafkaBroker
@@ -42,6 +45,8 @@ SETTINGS = {
     "auto.leader.rebalance.enable": "false",
     "inter.broker.protocol.version": "2.6",
 }
+
+T = TypeVar("T")
 
 
 class NotInTime(RuntimeError):
@@ -124,6 +129,14 @@ class MixedCluster(ZooKeeperView):
         """The ids of the brokers whose processes run."""
         return [broker.broker_id for broker in self.brokers.values() if broker.is_running]
 
+    async def ask_each(self, request: Callable[[Admin], Awaitable[T]]) -> AsyncIterator[tuple[MixedBroker, T]]:
+        """The result of ``request`` at each running broker in turn. Raises KafkaError."""
+        for broker_id in self.running():
+            broker = self.brokers[broker_id]
+            async with Admin({"bootstrap.servers": format_address(*broker.process.address)}) as admin:
+                result = await request(admin)
+            yield broker, result
+
     # -- what happens to a broker ---------------------------------------------------------------------------------------
 
     def start(self, broker_id: int) -> None:
@@ -162,12 +175,30 @@ class MixedCluster(ZooKeeperView):
         super().close()
 
 
+async def until_all_know_each_other(cluster: MixedCluster) -> None:
+    """Each broker describes the same brokers and the same controller. Raises NotInTime with a description that differs."""
+    wanted, last = set(cluster.running()), ""
+
+    async def do_know() -> bool:
+        nonlocal last
+        async for broker, description in cluster.ask_each(Admin.describe_cluster):
+            last = f"all know each other; {broker} describes {description}"
+            controller = description.controller
+            if {node.id for node in description.nodes} != wanted or controller is None:
+                return False
+            if controller.id != cluster.controller():
+                return False
+        return True
+
+    await wait_until(do_know, lambda: last)
+
+
 @contextmanager
 def mixed_cluster(
     folder: Path, kinds: Mapping[int, BrokerKind], settings: Mapping[str, str] | None = None, *, heap: str = HEAP
 ) -> Iterator[MixedCluster]:
-    """A cluster of these brokers, started in that order, so that the first is the controller; ``heap`` of Apache Kafka's as
-    Java's -Xmx. Raises CannotRun."""
+    """A cluster of these brokers, started in that order, so that the first is the controller, once all know each other;
+    ``heap`` of Apache Kafka's as Java's -Xmx. Raises CannotRun, NotInTime, KafkaError."""
     with ExitStack() as stack:
         try:
             zookeeper = stack.enter_context(LocalZooKeeper(folder / "zookeeper", TICK_MS))
@@ -177,4 +208,6 @@ def mixed_cluster(
         stack.callback(cluster.close)
         for broker_id, kind in kinds.items():
             cluster.add(broker_id, kind)
+        with ThreadPoolExecutor(1) as thread:  # a loop may be running in this one
+            thread.submit(asyncio.run, until_all_know_each_other(cluster)).result()
         yield cluster

@@ -177,24 +177,3 @@ async def move_controller(cluster: MixedCluster, to: int) -> None:
         await asyncio.to_thread(cluster.stop, controller)
         await wait_until(lambda old=controller: cluster.controller() not in (None, old), "a new controller")
         await asyncio.to_thread(cluster.start, controller)
-
-
-async def until_all_know_each_other(cluster: MixedCluster) -> None:
-    """Each broker describes the same brokers and the same controller. Raises NotInTime with a description that differs."""
-    wanted, last = set(cluster.running()), ""
-
-    async def do_know() -> bool:
-        nonlocal last
-        for broker_id in wanted:
-            host, port = cluster.brokers[broker_id].process.address
-            async with Admin({"bootstrap.servers": f"{host}:{port}"}) as admin:
-                description = await admin.describe_cluster()
-            last = f"all know each other; {cluster.brokers[broker_id]} describes {description}"
-            controller = description.controller
-            if {node.id for node in description.nodes} != wanted or controller is None:
-                return False
-            if controller.id != cluster.controller():
-                return False
-        return True
-
-    await wait_until(do_know, lambda: last)

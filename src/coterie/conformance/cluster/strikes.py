@@ -13,7 +13,7 @@ from coterie.client import Admin
 from coterie.client.errors import KafkaError
 from coterie.conformance.cluster.java_load import JavaClients, JavaLoad
 from coterie.conformance.cluster.mixed import MixedCluster, in_turn, wait_until
-from coterie.conformance.cluster.replication_checks import until_all_know_each_other, until_equal
+from coterie.conformance.cluster.replication_checks import until_equal
 from coterie.conformance.history_workload import HistoryWorkload, WorkloadConfig
 from coterie.coordinator.partitioning import partition_for
 from coterie.laboratory.operation_history import (
@@ -99,7 +99,6 @@ class Strikes:
     async def run(self) -> StrikeReport:
         """Raises NotInTime, KafkaError, CannotRun."""
         cluster = self._cluster
-        await until_all_know_each_other(cluster)
         rows = in_turn(cluster.running(), PARTITIONS)
         async with Admin({"bootstrap.servers": cluster.bootstrap}) as admin:
             await admin.create_topic(TOPIC, assignments=rows)

@@ -15,7 +15,7 @@ from coterie.client import Admin, Consumer, Producer
 from coterie.client.errors import KafkaError
 from coterie.conformance.cluster.java_load import JavaClients, JavaLoad
 from coterie.conformance.cluster.mixed import BrokerKind, MixedCluster, mixed_cluster, wait_until
-from coterie.conformance.cluster.replication_checks import until_all_know_each_other, until_equal
+from coterie.conformance.cluster.replication_checks import until_equal
 from coterie.conformance.cluster.strikes import OFFSETS_TOPIC, committed_offsets, not_delivered
 from coterie.laboratory.operation_history import ClientOperation, PollStep, SendStep, anomalies
 
@@ -83,7 +83,6 @@ class WayOut:
     async def run(self) -> WayOutReport:
         """Raises NotInTime, KafkaError, CannotRun."""
         cluster, report = self._cluster, WayOutReport()
-        await until_all_know_each_other(cluster)
         rows = {n: [OLD[n % 3], OLD[(n + 1) % 3], OLD[(n + 2) % 3]] for n in range(PARTITIONS)}
         async with Admin({"bootstrap.servers": cluster.bootstrap}) as admin:
             await admin.create_topic(TOPIC, assignments=rows)

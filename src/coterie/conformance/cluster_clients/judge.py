@@ -10,7 +10,6 @@ from pathlib import Path
 
 from coterie.client.errors import KafkaError
 from coterie.conformance.cluster.mixed import SETTINGS, BrokerKind, NotInTime, mixed_cluster
-from coterie.conformance.cluster.replication_checks import until_all_know_each_other
 from coterie.conformance.cluster_clients.command_cluster import command_cluster
 from coterie.conformance.cluster_clients.kills import BROKERS, GroupKills, KillableCluster, KillsReport
 from coterie.conformance.cluster_clients.outages import OutageFigure, figure, is_slower, slowest_by_kill
@@ -59,18 +58,17 @@ class KillsJudgement:
 
 @contextmanager
 def _cluster(folder: Path, kind: BrokerKind) -> Iterator[KillableCluster]:
-    """Raises CannotRun, NotInTime."""
+    """Raises CannotRun, NotInTime, KafkaError."""
     if kind is BrokerKind.COTERIE:
         with command_cluster(folder / "cluster", len(BROKERS), KILL_SETTINGS) as ours:
             yield ours
         return
     with mixed_cluster(folder, dict.fromkeys(BROKERS, kind), KILL_SETTINGS) as theirs:
-        asyncio.run(until_all_know_each_other(theirs))
         yield theirs
 
 
 def run_kills(folder: Path, kind: BrokerKind, options: KillsOptions, progress: Callable[[str], None]) -> KillsReport:
-    """One side. What does not come to a state in time is wrong, of Apache Kafka too. Raises CannotRun."""
+    """One side. What does not come to a state in time is wrong, of Apache Kafka too. Raises as `mixed_cluster`."""
     folder.mkdir(parents=True, exist_ok=True)
     with _cluster(folder, kind) as cluster:
         programs = [GROUP_PROGRAMS[name] for name in options.clients]
@@ -83,7 +81,7 @@ def run_kills(folder: Path, kind: BrokerKind, options: KillsOptions, progress: C
 
 
 def judge(folder: Path, options: KillsOptions, progress: Callable[[str], None]) -> KillsJudgement:
-    """Both sides, one after the other. Raises CannotRun."""
+    """Both sides, one after the other. Raises as `mixed_cluster`."""
     for name in options.clients:
         GROUP_PROGRAMS[name].prepare()
     ours = run_kills(folder / "coterie", BrokerKind.COTERIE, options, progress)
