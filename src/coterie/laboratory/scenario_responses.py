@@ -76,7 +76,7 @@ def _join(response: JoinGroupResponse) -> str:
     if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         return f"{text} member={response.member_id}"
     if response.error_code:
-        return text
+        return text if response.protocol_name is None else f"{text} protocol={response.protocol_name}"
     members = ",".join(m.group_instance_id or m.member_id for m in response.members)
     text += f" generation={response.generation_id} protocol={response.protocol_name} leader={response.leader}"
     text += f" member={response.member_id}" + (f" members=[{members}]" if members else "")

@@ -35,7 +35,6 @@ def join_refused(request: JoinGroupRequest, code: ErrorCode, member_id: str | No
     return JoinGroupResponse(
         error_code=code,
         generation_id=NO_GENERATION,
-        protocol_name=None,
         member_id=request.member_id if member_id is None else member_id,
     )
 

@@ -76,7 +76,7 @@ def _decide_join(group: ConsumerGroup, request: JoinGroupRequest, ctx: Context, 
     response = JoinGroupResponse(
         generation_id=epoch,
         protocol_type=CONSUMER,
-        protocol_name=request.protocols[0].name,
+        protocol_name=request.protocols[0].name or None,
         member_id=after.member_id,
     )
     outcome.replies.append(Reply(ctx.token, response))

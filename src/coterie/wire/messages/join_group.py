@@ -51,7 +51,7 @@ class JoinGroupResponse(Message):
     error_code: int = field(int16)
     generation_id: int = field(int32, default=-1)
     protocol_type: str | None = field(string, "7+", nullable="7+", default=None)
-    protocol_name: str | None = field(string, nullable="7+", null_as="")
+    protocol_name: str | None = field(string, nullable="7+", default=None, null_as="")
     leader: str = field(string)
     skip_assignment: bool = field(boolean, "9+")
     member_id: str = field(string)
