@@ -203,6 +203,24 @@ CASES: dict[str, tuple[Message, int, Callable[[Any], Any], Any]] = {
         lambda r: [t.error_code for t in r.responses],
         [INVALID_REQUEST],
     ),
+    "two elements that name no topic to delete": (
+        DeleteTopicsRequest([DeleteTopicState(None), DeleteTopicState(None)]),
+        6,
+        lambda r: [t.error_code for t in r.responses],
+        [INVALID_REQUEST] * 2,
+    ),
+    "a topic deleted twice by name and id": (
+        DeleteTopicsRequest([DeleteTopicState("t", ID)] * 2),
+        6,
+        lambda r: [t.error_code for t in r.responses],
+        [INVALID_REQUEST] * 2,
+    ),
+    "an id deleted twice": (
+        DeleteTopicsRequest([DeleteTopicState(None, ID)] * 2),
+        6,
+        lambda r: [t.error_code for t in r.responses],
+        [INVALID_REQUEST],
+    ),
     "a group deleted twice": (
         DeleteGroupsRequest(["x", "x"]),
         2,
@@ -311,6 +329,22 @@ def test_join_twice_the_same_protocol(connection: BrokerSocket) -> None:
     joined = connection.request(JoinGroupRequest("g", 6_000, 500, "", None, "consumer", twice), highest=3)
     assert (joined.error_code, joined.protocol_name) == (0, "range")
     assert not connection.request(DeleteTopicsRequest(topic_names=["t"]), highest=5).responses[0].error_code
+
+
+def test_delete_topics_by_name_and_by_id(connection: BrokerSocket) -> None:
+    """ControllerApisTest.testInvalidDeleteTopicsRequest: an element for the name and one for the id of one topic have one
+    result, of the name, and nothing is deleted; an id that is there twice has its own as well."""
+    (topic,) = connection.request(MetadataRequest([MetadataRequestTopic(name="t")]), highest=12).topics
+    by_name, by_id = DeleteTopicState("t"), DeleteTopicState(None, topic.topic_id)
+    refused = (INVALID_REQUEST, "t", topic.topic_id)
+
+    def results(*states: DeleteTopicState) -> list[tuple[int, str | None, bytes]]:
+        response = connection.request(DeleteTopicsRequest(list(states)), highest=6)
+        return sorted([(r.error_code, r.name, r.topic_id) for r in response.responses], key=repr)
+
+    assert results(by_name, by_id) == results(by_id, by_name) == [refused]
+    assert results(by_id, by_name, by_id) == sorted([refused, (INVALID_REQUEST, None, topic.topic_id)], key=repr)
+    assert results(by_id) == [(0, "t", topic.topic_id)]
 
 
 def _by_topic(response: Any) -> list[tuple[str, list[tuple[int, int]]]]:

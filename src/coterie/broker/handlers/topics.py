@@ -181,34 +181,59 @@ def handle_delete_topics(broker: TopicServices, request: DeleteTopicsRequest, ca
     return broker.turns.run(_delete_topics(broker, request, call))
 
 
+_Named = tuple[str | None, bytes]  # (name, topic id) of an element
+
+
 def _delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Call) -> Generator[None, None, Message]:
+    """Results as of Kafka's ControllerApis.deleteTopics: one for each element that names its topic not at all or both ways, one
+    for each other topic."""
     response = DeleteTopicsResponse()
     requested = request.topics if call.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
-    times = Counter((state.name, state.topic_id) for state in requested)
-    for name, topic_id in times:
-        state = DeleteTopicState(name, topic_id)
-        result = DeletableTopicResult(name, topic_id)
-        try:
-            if times[name, topic_id] > 1:
-                raise Refusal(ErrorCode.INVALID_REQUEST, "the topic is named twice")
-            topic = _to_delete(broker, state)
-            result.name, result.topic_id = topic.name, topic.topic_id
-            yield from broker.topics.deleting(topic)
-        except Refusal as refusal:
-            result.error_code, result.error_message = refusal.code, str(refusal)
-        response.responses.append(result)
+    times: Counter[_Named] = Counter((state.name, state.topic_id) for state in requested)
+    topics = [broker.topics.by_name.get(name) for name, topic_id in times if name is not None and topic_id == NULL_UUID]
+    by_name = {topic.topic_id for topic in topics if topic is not None}
+    for named, count in times.items():
+        name, topic_id = named
+        if name is None and topic_id in by_name and count == 1:
+            continue  # its name has the result
+        for _ in range(1 if _is_one_way(named) else count):
+            result = yield from _delete(broker, named, times)
+            response.responses.append(result)
     return response
 
 
-def _to_delete(broker: TopicServices, state: DeleteTopicState) -> Topic:
+def _is_one_way(named: _Named) -> bool:
+    """Whether an element names its topic by its name or by its id, and not both or neither."""
+    name, topic_id = named
+    return (name is None) != (topic_id == NULL_UUID)
+
+
+def _delete(broker: TopicServices, named: _Named, times: Counter[_Named]) -> Generator[None, None, DeletableTopicResult]:
+    """``times``: how often the request has each element."""
+    result = DeletableTopicResult(*named)
+    try:
+        topic = _to_delete(broker, named, times[named])
+        result.name, result.topic_id = topic.name, topic.topic_id
+        if named[0] is not None and times[None, topic.topic_id]:
+            raise Refusal(ErrorCode.INVALID_REQUEST, "the topic is named by its name and by its id")
+        yield from broker.topics.deleting(topic)
+    except Refusal as refusal:
+        result.error_code, result.error_message = refusal.code, str(refusal)
+    return result
+
+
+def _to_delete(broker: TopicServices, named: _Named, times: int) -> Topic:
+    """Raises Refusal."""
+    name, topic_id = named
     if not broker.settings.current.delete_topic_enable:
         raise Refusal(ErrorCode.TOPIC_DELETION_DISABLED)
-    by_id = state.name is None
-    if by_id == (state.topic_id == NULL_UUID):
+    if not _is_one_way(named):
         raise Refusal(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id")
-    topic = broker.topics.by_id.get(state.topic_id) if by_id else broker.topics.by_name.get(state.name or "")
+    if times > 1:
+        raise Refusal(ErrorCode.INVALID_REQUEST, "the topic is named twice")
+    topic = broker.topics.by_id.get(topic_id) if name is None else broker.topics.by_name.get(name)
     if topic is None:
-        raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic.internal:
         raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic cannot be deleted")
     return topic
