@@ -83,6 +83,22 @@ def test_topics_are_gone_before_the_judge_asks_on() -> None:
     assert asked[0] == LATE + 1
 
 
+def test_an_expression_is_resolved_before_the_judge_asks_on() -> None:
+    """The next heartbeat has the epoch to which the group rises with the expression's topics."""
+
+    def show_before(response: Any) -> None:
+        response.groups[0].group_epoch = 0
+
+    changed, asked = _late(69, show_before)
+    joining = {"group_id": "$c", "member_id": "$m", "rebalance_timeout_ms": 6000}
+    by_regex = joining | {"subscribed_topic_names": [], "subscribed_topic_regex": "$t.*", "topic_partitions": []}
+    joined = Question("join", "ConsumerGroupHeartbeat", 1, by_regex)
+    next_heartbeat = Question("next", "ConsumerGroupHeartbeat", 1, joining | {"member_epoch": 1})
+    answers = asyncio.run(_asked(changed, _CREATE, joined, next_heartbeat))
+    assert [answer["member_epoch"] for answer in answers[1:]] == [1, 2]
+    assert asked[0] >= LATE + 1
+
+
 async def _differences_of_produce(handle: Handler, acks: int, agree_s: float) -> list[Difference]:
     """A Produce to two of our brokers, of which the second answers by ``handle``."""
     data = {"name": "$t", "partition_data": [{"index": 0, "records": batch()}]}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from coterie.conformance import accepted, recognisers
+from coterie.conformance import accepted, recognisers, recognisers_of_groups
 from coterie.conformance.differences_by_failure import FAILURES
 from coterie.conformance.differences_of_versions import BEFORE_4, FOUR, OF_2_6, OF_4, THREE
 from coterie.conformance.recognisers import DifferingPart
@@ -53,7 +53,7 @@ ROWS: tuple[KnownDifference, ...] = (
         "ConsumerGroup(Describe|Heartbeat)",
         r"(.*\.)?(topics|partitions|configs|results|active_producers|groups|transaction_states|config_resources|finalized_features|"
         r"entries|entity|values|members|topic_partitions|credential_infos|responses|partition_responses|topic_results|"
-        r"results_by_(topic|transaction|partition))\.order",
+        r"results_by_(topic|transaction|partition)|subscribed_topic_names)\.order",
     ),
     KnownDifference(
         "not served",
@@ -224,7 +224,7 @@ ROWS: tuple[KnownDifference, ...] = (
         "a first join or commit that is refused, or is aborted, makes no group here; Kafka keeps an Empty one",
         "ListGroups|DescribeGroups|DeleteGroups|OffsetCommit|OffsetDelete",
         r"groups\[\](\.(group_state|error_code|error_message))?|results\[\]\.error_code|topics.*|error_code",
-        recognisers.empty_in_kafka,
+        recognisers_of_groups.empty_in_kafka,
     ),
     KnownDifference(
         "verified once",
@@ -237,18 +237,30 @@ ROWS: tuple[KnownDifference, ...] = (
     KnownDifference(
         "forgotten",
         "Kafka forgets a consumer group that all have left where a classic join is refused, until it reads its log again",
-        "ConsumerGroupDescribe|ListGroups",
-        r"groups\[\](\..*)?",
-        recognisers.forgotten,
+        "ConsumerGroupDescribe|ListGroups|OffsetCommit",
+        r"groups\[\](\..*)?|topics\[\]\.partitions\[\]\.error_code",
+        recognisers_of_groups.forgotten,
         since=FOUR,
+        lasting=True,
     ),
     KnownDifference(
         "ids",
-        "which of a group's classic members gets a partition depends on their ids, which each broker makes",
-        "ConsumerGroupDescribe|DescribeGroups",
-        r"groups\[\]\.members\[\]\.((target_)?assignment\.topic_partitions\[\]\.partitions\[\]|member_assignment)",
-        recognisers.several_classic_members,
+        "which of a group's members gets a partition depends on the order of their ids, of which each broker makes some",
+        "ConsumerGroupDescribe|DescribeGroups|ConsumerGroupHeartbeat",
+        r"(groups\[\]\.members\[\]\.)?((target_)?assignment\.topic_partitions\[\](\.partitions\[\])?|member_assignment)",
+        recognisers_of_groups.ordered_by_made_ids,
         since=FOUR,
+        lasting=True,
+    ),
+    KnownDifference(
+        "without topics",
+        "Kafka takes all topics from a group whose members name the same ones when a member that names none joins it while its"
+        " target assignment is out of date: TargetAssignmentBuilder has the subscription type from before",
+        "ConsumerGroupDescribe",
+        r"groups\[\]\.members\[\]\.target_assignment\.topic_partitions\[\]",
+        recognisers_of_groups.beside_one_without_topics,
+        since=FOUR,
+        lasting=True,
     ),
     *OF_2_6,
     *BEFORE_4,

@@ -103,6 +103,14 @@ FAILURES: tuple[KnownDifference, ...] = (
         before=FOUR,
     ),
     KnownDifference(
+        "fails on no id twice",
+        "Kafka compares the names of two partitions whose topic has no id, and there is no name",
+        "Fetch",
+        ".*",
+        recognisers.fails_on_no_id_twice,
+        since=THREE,
+    ),
+    KnownDifference(
         "fails on no epoch",
         "Kafka fails on a transactional producer without an epoch",
         "TxnOffsetCommit",

@@ -73,31 +73,6 @@ def version_gap(case: DifferingPart) -> bool:
     return key in NOT_IN_THIS_VERSION and case.part.path.endswith("max_version")
 
 
-MIXED_GROUP = "groups[$c"  # the path of a group of both protocols in a story
-
-
-def forgotten(case: DifferingPart) -> bool:
-    """A group of both protocols that ours describes as Empty, or lists as if it were, and theirs does not know."""
-    if case.question.api == "ListGroups":
-        listed = case.part.path.startswith(MIXED_GROUP) and case.part.theirs == ABSENT
-        return listed and bool(case.part.ours.get("group_state", "Empty") == "Empty")
-    name = case.part.path.partition("[")[2].partition("]")[0]
-    ours, theirs = (
-        [group for group in answer["groups"] if name_of(group) == name] for answer in (case.ours, case.theirs)
-    )
-    return any(group.get("group_state") == "Empty" for group in ours) and any(
-        group.get("error_code") == "GROUP_ID_NOT_FOUND" for group in theirs
-    )
-
-
-def several_classic_members(case: DifferingPart) -> bool:
-    """A group of both protocols that describes two members or more with an id that its broker made."""
-    if not case.part.path.startswith(MIXED_GROUP):
-        return False
-    joined = re.findall(r"'member_id': '(?:<fresh>|member@joingroup)[^']*'", repr(case.theirs))
-    return len(joined) > 1
-
-
 def named_twice(case: DifferingPart) -> bool:
     """Ours lists what theirs lists, more often."""
     ours, theirs = case.part.ours, case.part.theirs
@@ -159,6 +134,14 @@ def fails_about(path: str, classes: str = ".*") -> Recognise:
 def fails_in_a_session(case: DifferingPart) -> bool:
     """A Fetch in a session, for which the other broker fails with an exception of its own."""
     return bool(case.question.body.get("session_id")) and "UNKNOWN_SERVER_ERROR" in repr(case.theirs)
+
+
+def fails_on_no_id_twice(case: DifferingPart) -> bool:
+    """A Fetch of two partitions or more without a topic id, for which the other broker fails."""
+    if not isinstance(case.ours, dict) or case.codes()[1] != "UNKNOWN_SERVER_ERROR":
+        return False
+    without = [topic for topic in case.ours.get("responses", ()) if topic.get("topic_id") == "none"]
+    return sum(len(topic["partitions"]) for topic in without) > 1
 
 
 def names_setting(*names: str) -> Recognise:
@@ -293,47 +276,6 @@ def setting_of_a_broker(*names: str) -> Recognise:
 def other_setting_of_a_broker(case: DifferingPart) -> bool:
     """A broker's setting that only coterie describes."""
     return case.part.theirs == ABSENT and setting_of_a_broker()(case)
-
-
-# A question about a group that only Kafka has, which is Empty and has no protocol: our value and theirs.
-_ONLY_IN_KAFKA = {
-    "DescribeGroups": (("Dead", "Empty"), ("GROUP_ID_NOT_FOUND", "NONE"), ("a text", None)),
-    "DeleteGroups": (("GROUP_ID_NOT_FOUND", "NONE"),),
-    "OffsetCommit": (("GROUP_ID_NOT_FOUND", "UNKNOWN_MEMBER_ID"), ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID")),
-}
-
-
-def empty_in_kafka(case: DifferingPart) -> bool:
-    """A group that exists, Empty, only in Kafka."""
-    ours, theirs = case.part.ours, case.part.theirs
-    if case.question.api == "ListGroups":
-        return bool(ours == ABSENT and theirs["protocol_type"] == "")
-    if case.question.api == "OffsetDelete":
-        return case.codes() == ("GROUP_ID_NOT_FOUND", "NONE")
-    return (ours, theirs) in _ONLY_IN_KAFKA[case.question.api]
-
-
-# A question about a group without members, or with a pending one alone, that Kafka has dropped: our value and theirs.
-_GONE_IN_KAFKA = {
-    "DescribeGroups": (("Empty", "Dead"),),
-    "DeleteGroups": (("NONE", "GROUP_ID_NOT_FOUND"),),
-    "LeaveGroup": (("NONE", "UNKNOWN_MEMBER_ID"),),
-}
-
-
-def gone_in_kafka(case: DifferingPart) -> bool:
-    """A group that exists only in coterie."""
-    ours, theirs, api = case.part.ours, case.part.theirs, case.question.api
-    if api == "ListGroups":
-        return bool(theirs == ABSENT and ours.get("group_state", "Empty") == "Empty")
-    if api == "OffsetDelete":
-        return case.codes() == ("NONE", "GROUP_ID_NOT_FOUND")
-    if api == "DescribeGroups" and case.part.general() == "groups[].protocol_type":
-        return theirs == "" and "'Empty'" in repr(case.ours) and "'Dead'" in repr(case.theirs)
-    if api == "JoinGroup":
-        one, other = case.codes()
-        return one != other == "UNKNOWN_MEMBER_ID" and bool(case.question.body.get("member_id"))
-    return (ours, theirs) in _GONE_IN_KAFKA[api]
 
 
 def fenced_by_itself(case: DifferingPart) -> bool:

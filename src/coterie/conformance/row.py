@@ -16,7 +16,8 @@ NEWEST: Version = (99,)
 class KnownDifference:
     """``apis`` and ``path`` are regular expressions over the whole api name and the part's path without names.
 
-    ``before`` and ``since``: the versions of Kafka, the first that is not meant and the first that is.
+    ``before`` and ``since``: the versions of Kafka, the first that is not meant and the first that is. ``lasting``: what the
+    brokers keep differs since, so that a strict story ends with it.
     """
 
     name: str
@@ -26,6 +27,7 @@ class KnownDifference:
     recognises: Callable[[DifferingPart], bool] = lambda _case: True
     since: Version = ()
     before: Version = NEWEST
+    lasting: bool = False
 
     def explains(self, case: DifferingPart, version: Version) -> bool:
         return (

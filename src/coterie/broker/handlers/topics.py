@@ -208,7 +208,9 @@ def _is_one_way(named: _Named) -> bool:
     return (name is None) != (topic_id == NULL_UUID)
 
 
-def _delete(broker: TopicServices, named: _Named, times: Counter[_Named]) -> Generator[None, None, DeletableTopicResult]:
+def _delete(
+    broker: TopicServices, named: _Named, times: Counter[_Named]
+) -> Generator[None, None, DeletableTopicResult]:
     """``times``: how often the request has each element."""
     result = DeletableTopicResult(*named)
     try:

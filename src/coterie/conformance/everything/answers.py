@@ -107,12 +107,11 @@ def differences(ours: Tree, theirs: Tree, path: str = "") -> Iterator[Part]:
 
 
 def _list_differences(ours: list[Tree], theirs: list[Tree], path: str) -> Iterator[Part]:
-    if all(isinstance(item, int) for item in (*ours, *theirs)) and sorted(ours) == sorted(theirs):
-        yield Part(f"{path}.order", ours, theirs)
-        return
     here, there = [element_name(item) for item in ours], [element_name(item) for item in theirs]
     unique = len({*here}) == len(here) and len({*there}) == len(there) and "" not in (*here, *there)
-    if unique:
+    if not unique and sorted(map(repr, ours)) == sorted(map(repr, theirs)):
+        yield Part(f"{path}.order", ours, theirs)
+    elif unique:
         by_name = dict(zip(there, theirs, strict=True))
         for name, item in zip(here, ours, strict=True):
             if name in by_name:

@@ -88,17 +88,19 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A part of an answer that differs as a row explains: the row's name, the kind of difference, the question."""
+    """A part of an answer that differs as a row explains: the row's name, the kind of difference, the question; ``lasting``
+    as of the row."""
 
     row: str
     kind: str
     question: Question
+    lasting: bool = False
 
 
 @dataclass(slots=True)
 class Comparison:
     """The outcome of one story. ``explained``: the parts that rows explain; ``parted``: the sides' states differ since a
-    request that a row explains; ``accepted``: the questions that both sides answered without an error."""
+    difference that a row explains; ``accepted``: the questions that both sides answered without an error."""
 
     story: Story
     asked: int = 0
@@ -167,6 +169,7 @@ class Comparer:
             left, explained = self._unexplained(question, answers)
         comparison.asked += 1
         comparison.parted |= not keeps_state(question) and any(_is_outcome(part) for part in differences(*answers))
+        comparison.parted |= any(part.lasting for part in explained)
         comparison.explained += explained
         if all(isinstance(answer, dict) and {*codes_in(answer)} <= {"NONE"} for answer in answers):
             comparison.accepted.append(question)
@@ -190,7 +193,7 @@ class Comparer:
             if row is None:
                 left.append(part)
             else:
-                explained.append(Explained(row.name, kind_of(question, part), question))
+                explained.append(Explained(row.name, kind_of(question, part), question, row.lasting))
         return left, explained
 
 

@@ -2,7 +2,7 @@
 
 Kafka answers EndTxn when the transaction's end is decided, and writes its markers then; it answers DeleteTopics when its
 controller has deleted the topics, which its brokers learn a little later. Its group coordinator learns of a topic when the
-brokers already know it.
+brokers already know it, and resolves a regular expression once it has answered the heartbeat that brings it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from coterie.client.connection import Connection
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -27,6 +28,7 @@ SETTLED_WITHIN_S = 4.0
 AGAIN_EVERY_S = 0.005
 METADATA_VERSION = 4  # the first that creates nothing
 HEARTBEAT_VERSION = 0
+DESCRIBE_VERSION = 0  # of ConsumerGroupDescribe
 CREATE_VERSION = 4  # of CreateTopics, which asks the controller
 
 
@@ -39,6 +41,11 @@ async def settle(connection: Connection, request: Message, version: int, respons
         names = [result.name for result in response.responses if result.name and not result.error_code]
         if names:
             await _until(lambda: _are_gone(connection, names))
+    elif isinstance(response, ConsumerGroupHeartbeatResponse) and not response.error_code:
+        assert isinstance(request, ConsumerGroupHeartbeatRequest)
+        group_id, epoch = request.group_id, response.member_epoch
+        if request.subscribed_topic_regex:
+            await _until(lambda: _is_ahead(connection, group_id, epoch))
 
 
 async def until_the_coordinator_knows(connection: Connection, names: list[str]) -> None:
@@ -73,6 +80,15 @@ async def _has_ended(connection: Connection, request: EndTxnRequest, version: in
     """An EndTxn that is repeated has no effect, and is refused as long as markers are missing."""
     response = await connection.request_version(request, EndTxnResponse, version, SETTLED_WITHIN_S)
     return response.error_code != ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+async def _is_ahead(connection: Connection, group_id: str, epoch: int) -> bool:
+    """Whether the group's epoch is beyond the member's: it rises with the topics that an expression resolves to."""
+    request = ConsumerGroupDescribeRequest([group_id])
+    described = await connection.request_version(
+        request, ConsumerGroupDescribeResponse, DESCRIBE_VERSION, SETTLED_WITHIN_S
+    )
+    return all(group.error_code or group.group_epoch > epoch for group in described.groups)
 
 
 async def _are_gone(connection: Connection, names: list[str]) -> bool:

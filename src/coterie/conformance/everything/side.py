@@ -196,7 +196,7 @@ class StorySide:
         topic = topic_id = None
         for spec, item in answers.fields_of(value, version):
             kind = LEARNED.get((question.api, spec.name))
-            kind = None if kind in named else kind
+            kind = None if kind in named or _is_chosen(question) else kind
             if (kind is not None and item not in (-1, 0, "")) or (
                 kind == "producer" and item == 0 and not _failed(value)
             ):
@@ -284,6 +284,11 @@ class StorySide:
     def _text(self, item: str) -> str:
         symbol = self._symbol.get(("member", item))
         return symbol if symbol is not None else _FRESH.sub("<fresh>", item.replace(self.prefix, "$"))
+
+
+def _is_chosen(question: Question) -> bool:
+    """Whether the member chose its id itself, so that it is the same on every broker."""
+    return question.api == "ConsumerGroupHeartbeat" and bool(question.body.get("member_id"))
 
 
 def _failed(value: Struct) -> bool:

@@ -180,6 +180,23 @@ TOPIC_MOVES: dict[str, tuple[float, list[Step]]] = {
             _read(),
         ],
     ),
+    "named both ways": (
+        0.5,
+        [
+            created(),
+            *(
+                ("DeleteTopics", {"topic_names": ["$n{n}"] * 2, "topics": elements})
+                for elements in (
+                    [{"name": None}] * 2,
+                    [{"name": None, "topic_id": _ID}, {"name": _NAME}],
+                    [{"name": _NAME, "topic_id": _ID}, {"name": _NAME, "topic_id": _ID}, {"name": "$nowhere"}],
+                    [{"name": _NAME}, {"name": None, "topic_id": _ID}, {"name": None, "topic_id": _ID}],
+                )
+            ),
+            _read(),
+            _deleted(),
+        ],
+    ),
     "committed and aborted": (
         2,
         [
