@@ -16,7 +16,7 @@ from coterie.coordinator.consumer.state import (
     ConsumerMemberState,
     TopicIdPartition,
 )
-from coterie.coordinator.consumer.target import NO_PARTITIONS, preferred_assignor
+from coterie.coordinator.consumer.target import NO_PARTITIONS, preferred_assignor, time_to_target_ms
 from coterie.coordinator.consumer.topics import TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.quantity import listed, quantity
@@ -115,8 +115,8 @@ def _verdict(group: ConsumerGroup, waiting_for: list[dict[str, Any]], now_ms: in
             members = quantity(len(group.members), "member")
             return f"no rebalance is under way: each of {members} has its partitions of epoch {group.assignment_epoch}"
         case ConsumerGroupState.ASSIGNING:
-            left_ms = group.assignment_timestamp_ms + config.consumer_group_assignment_interval_ms - now_ms
-            when = f" after {left_ms} ms (group.consumer.assignment.interval.ms)" if left_ms > 0 else ""
+            left_ms = time_to_target_ms(group, config.consumer_group_assignment_interval_ms, now_ms)
+            when = f" after {left_ms} ms (group.consumer.assignment.interval.ms)" if left_ms else ""
             return f"the next heartbeat of a member{when} computes the target assignment of epoch {group.group_epoch}"
         case ConsumerGroupState.RECONCILING:
             return _late_text(group, waiting_for, now_ms)

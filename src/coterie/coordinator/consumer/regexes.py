@@ -82,9 +82,11 @@ def _is_due(
         return False
     if last is None:
         return True
-    if ctx.now_ms <= last.timestamp_ms + MIN_REFRESH_INTERVAL_MS:
+    # Less than 0 by the clock of another coordinator, whose version of the metadata may be ahead as well.
+    age_ms = ctx.now_ms - last.timestamp_ms
+    if abs(age_ms) <= MIN_REFRESH_INTERVAL_MS:
         return False
-    stale = ctx.now_ms > last.timestamp_ms + config.consumer_group_regex_refresh_interval_ms
+    stale = not 0 <= age_ms <= config.consumer_group_regex_refresh_interval_ms
     return is_new or stale or len(wanted) != len(group.regexes) or last.version < ctx.topics.created_version
 
 

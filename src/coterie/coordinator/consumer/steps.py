@@ -22,10 +22,10 @@ from coterie.coordinator.consumer.target import (
     NO_PARTITIONS,
     Target,
     compute_target,
-    may_compute,
     subscribed_names,
     subscribed_with,
     target_of,
+    time_to_target_ms,
 )
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome
 from coterie.coordinator.state import Cause
@@ -167,7 +167,7 @@ def _update_target(
     """The epoch of the target assignment, new or not, and the member's part of it. Within the interval the last one
     stays, and the next heartbeat after it computes the new one: there is no timer."""
     member, interval_ms = asking.after, config.consumer_group_assignment_interval_ms
-    if group.assignment_epoch >= epoch or not may_compute(group, interval_ms, ctx.now_ms):
+    if group.assignment_epoch >= epoch or time_to_target_ms(group, interval_ms, ctx.now_ms):
         last = target_of(group, member.member_id, member.subscription.instance_id)
         return group.assignment_epoch, last
     members = {m: other for m, other in group.members.items() if m != asking.replaced} | {member.member_id: member}

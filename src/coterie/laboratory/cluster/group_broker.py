@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import cast
 
 from coterie.broker.calls import Call
+from coterie.broker.features import Features
 from coterie.broker.flusher import Flusher
 from coterie.broker.groups import GroupCoordinator
+from coterie.broker.handlers import consumer_groups as consumer_group_handlers
 from coterie.broker.handlers import groups as group_handlers
 from coterie.broker.handlers import offsets as offset_handlers
 from coterie.broker.log_lines import LogLines
@@ -27,11 +29,17 @@ from coterie.replication.states import ReplicaError, TopicPartition
 from coterie.wire.declaration import Message
 
 OFFSETS_PARTITIONS = 2
-READ_TOPIC, READ_PARTITIONS = "in", 5  # what the groups read: its records are nowhere, offsets of it are committed
-HANDLERS = group_handlers.HANDLERS | offset_handlers.HANDLERS
+# What the groups read: its records are nowhere, offsets of it are committed.
+READ_TOPIC, READ_TOPIC_ID, READ_PARTITIONS = "in", bytes([2]) * 16, 5
+TOPICS = ((OFFSETS_TOPIC, OFFSETS_PARTITIONS, bytes([1]) * 16), (READ_TOPIC, READ_PARTITIONS, READ_TOPIC_ID))
+HANDLERS = group_handlers.HANDLERS | consumer_group_handlers.HANDLERS | offset_handlers.HANDLERS
 SETTINGS = {
     "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.session.timeout.ms": "9000",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.heartbeat.interval.ms": "1500",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
     "coterie.journal.enable": "false",
 }
 Answered = Callable[[Message | None], None]
@@ -61,9 +69,10 @@ class HostedGroups:
         self.settings = broker.broker_settings
         scheduler, clock = ProcessScheduler(broker), VirtualClock(broker)
         self.turns, self.log_lines = Turns(scheduler), LogLines(logger, scheduler)
-        self.topics = Topics(MemoryFileSystem(), self.settings, in_cluster=True)
-        for number, (name, count) in enumerate(((OFFSETS_TOPIC, OFFSETS_PARTITIONS), (READ_TOPIC, READ_PARTITIONS))):
-            self.topics.announce(name, count, bytes([number + 1]) * 16, {})
+        fs = MemoryFileSystem()
+        self.topics, self.features = Topics(fs, self.settings, in_cluster=True), Features(fs)
+        for name, count, topic_id in TOPICS:
+            self.topics.announce(name, count, topic_id, {})
         # never asked for: the logs of replicas are synced by themselves
         flusher = Flusher(scheduler, lambda files, synced: None, lambda error: None)
         self.groups = GroupCoordinator(

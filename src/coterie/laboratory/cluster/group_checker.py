@@ -6,9 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from coterie.assignors.blobs import decode_assignment
+from coterie.coordinator.consumer.events import ConsumerEvent
 from coterie.coordinator.events import Event, GroupRemoved, GroupStored, OffsetStored
 from coterie.coordinator.state import TopicPartition
 from coterie.coordinator.stored import from_record
+from coterie.laboratory.cluster.consumer_group_checker import ConsumerGroupLogChecker
+from coterie.laboratory.cluster.group_broker import READ_TOPIC_ID
 from coterie.log.chunks import chunks
 from coterie.log.partition_log import PartitionLog
 from coterie.records.decoding import decode_keys_and_values
@@ -22,7 +25,7 @@ Committed = tuple[str, TopicPartition, int, str]  # group, partition, offset, me
 
 @dataclass(slots=True)
 class StoredGroup:
-    """A group as far as its log has been read."""
+    """A group as far as its log has been read. ``offsets``: the acknowledged ones."""
 
     generation: int = 0
     members: dict[str, frozenset[TopicPartition]] = field(default_factory=dict)
@@ -34,13 +37,14 @@ class ClusterGroupChecker:
 
     def __init__(self, failures: list[str]) -> None:
         self._failures = failures
+        self.consumers = ConsumerGroupLogChecker(failures)
         self._owners: dict[tuple[Generation, TopicPartition], str] = {}
         self._assigned: dict[tuple[Generation, str], frozenset[TopicPartition]] = {}
         self._acknowledged: set[Committed] = set()
 
     @property
     def generations(self) -> int:
-        """Of all groups, those in which a member was assigned something."""
+        """Of all groups of the classic protocol, those in which a member was assigned something."""
         return len({generation for generation, _ in self._assigned})
 
     @property
@@ -86,7 +90,9 @@ class ClusterGroupChecker:
             groups: dict[str, StoredGroup] = {}
             for group_id, event in _events(log):
                 group = groups.setdefault(group_id, StoredGroup())
-                if isinstance(event, GroupStored):
+                if isinstance(event, ConsumerEvent):
+                    self.consumers.read(group_id, event)
+                elif isinstance(event, GroupStored):
                     self._check_generation(group_id, group, event.value)
                     for member_id, partitions in group.members.items():
                         stored.setdefault(((group_id, group.generation), member_id), set()).add(partitions)
@@ -97,6 +103,7 @@ class ClusterGroupChecker:
         for (generation, member_id), partitions in self._assigned.items():
             if partitions not in stored.get((generation, member_id), set()):
                 self._failures.append(f"{member_id} was assigned {sorted(partitions)} in {generation}: not in the log")
+        self.consumers.check_assigned()
         for lost in sorted(self._acknowledged - commits):
             self._failures.append(f"an acknowledged commit is not in the log: {lost}")
 
@@ -111,21 +118,33 @@ class ClusterGroupChecker:
             self._failures.append(f"{group_id}: a partition has two owners in generation {value.generation}")
 
     def _checked_commit(self, group_id: str, group: StoredGroup, event: OffsetStored) -> Committed:
-        """A commit is of the newest generation that was stored, or of a later one that no SyncGroup has ended; in that
-        generation the partition is nobody else's. Offsets never go back."""
+        """Offsets never go back behind one that was acknowledged. Behind another they may: a member that has waited too long
+        for the replicas reads on from what they have."""
         partition, committed = (event.topic, event.partition), event.committed
         generation, member_id = committed.metadata.split(" ", 1)
-        name = f"a commit of {partition} by {member_id} in generation {generation}"
-        if int(generation) < group.generation:
-            self._failures.append(f"{group_id} in generation {group.generation} has {name}")
-        owners = [m for m, partitions in group.members.items() if partition in partitions]
-        if int(generation) == group.generation and owners not in ([], [member_id]):
-            self._failures.append(f"{group_id} has {name}: {owners[0]} owns it")
+        if self.consumers.has(group_id):
+            self.consumers.check_commit(group_id, (READ_TOPIC_ID, event.partition), member_id, int(generation))
+        else:
+            self._check_owner(group_id, group, partition, member_id, int(generation))
         before = group.offsets.get(partition, 0)
         if committed.offset < before:
             self._failures.append(f"{group_id}: {partition} goes back from {before} to {committed.offset}")
-        group.offsets[partition] = committed.offset
-        return group_id, partition, committed.offset, committed.metadata
+        row = group_id, partition, committed.offset, committed.metadata
+        if row in self._acknowledged:
+            group.offsets[partition] = committed.offset
+        return row
+
+    def _check_owner(
+        self, group_id: str, group: StoredGroup, partition: TopicPartition, member_id: str, generation: int
+    ) -> None:
+        """A commit is of the newest generation that was stored, or of a later one that no SyncGroup has ended; in that
+        generation the partition is nobody else's."""
+        name = f"a commit of {partition} by {member_id} in generation {generation}"
+        if generation < group.generation:
+            self._failures.append(f"{group_id} in generation {group.generation} has {name}")
+        owners = [m for m, partitions in group.members.items() if partition in partitions]
+        if generation == group.generation and owners not in ([], [member_id]):
+            self._failures.append(f"{group_id} has {name}: {owners[0]} owns it")
 
 
 def _events(log: PartitionLog) -> Iterator[tuple[str, Event]]:

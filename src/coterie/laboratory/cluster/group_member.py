@@ -1,4 +1,4 @@
-"""A member of a group in the laboratory's cluster: the real machines of member and commits, whose coordinator moves."""
+"""Members of groups in the laboratory's cluster: the real machines of member and commits, whose coordinator moves."""
 
 from __future__ import annotations
 
@@ -7,20 +7,29 @@ from functools import partial
 from typing import Any, cast
 
 from coterie.broker.topic import OFFSETS_TOPIC
+from coterie.coordinator.consumer.topics import TopicsImage
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.state import Group
 from coterie.laboratory.broker_actor import BrokerActor, Durability
 from coterie.laboratory.cluster.group_broker import OFFSETS_PARTITIONS, READ_PARTITIONS, READ_TOPIC, GroupBroker
 from coterie.laboratory.cluster.group_checker import ClusterGroupChecker
 from coterie.laboratory.cluster.process import Network, Process
+from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor
+from coterie.laboratory.consumer_member_actor import ConsumerMemberActor
+from coterie.laboratory.group_member_actor import GroupMemberActor
 from coterie.laboratory.member_actor import MemberActor
 from coterie.laboratory.node.connection import REQUEST_TIMEOUT_MS, LaboratoryConnection
 from coterie.laboratory.node.consumer import LAST_VERSIONS
 from coterie.laboratory.ownership import Ownership
 from coterie.member.config import MemberConfig
+from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.replication.states import NO_LEADER
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -98,30 +107,26 @@ class CoordinatorOf:
         return self
 
     @property
+    def topics(self) -> TopicsImage:
+        return TopicsImage() if self.broker is None else self.broker.groups.topics_view.image()
+
+    @property
     def groups(self) -> Mapping[str, Group]:
         """Those of the classic protocol in its loaded partitions."""
         loaded = [] if self.broker is None else self.broker.groups.loaded_groups()
         return {group.group_id: group for group in loaded if isinstance(group, Group)}
 
 
-class CoordinatedMember(MemberActor):
-    """Its commits carry generation and member id as their metadata, by which the checker knows them in the log."""
+class CoordinatedActor(GroupMemberActor):
+    """A member of either protocol, over a network to several brokers. Its commits carry generation, or member epoch, and member
+    id as their metadata, by which the checker knows them in the log."""
 
-    def __init__(
-        self,
-        network: Network,
-        brokers: Mapping[int, GroupBroker],
-        name: str,
-        config: MemberConfig,
-        ownership: Ownership,
-        checker: ClusterGroupChecker,
-    ) -> None:
-        self._coordinator = CoordinatorOf()
-        super().__init__(
-            network.world, cast(BrokerActor, self._coordinator), name, config, frozenset({READ_TOPIC}), ownership
-        )
-        self._process, self._brokers, self._group_checker = Process(network, name), brokers, checker
-        self._index = partition_for(config.group_id, OFFSETS_PARTITIONS)
+    _coordinator: CoordinatorOf
+
+    def join_network(self, network: Network, brokers: Mapping[int, GroupBroker], checker: ClusterGroupChecker) -> None:
+        """To be called before the first start."""
+        self._process, self._brokers, self._group_checker = Process(network, self.name), brokers, checker
+        self._index = partition_for(self.config.group_id, OFFSETS_PARTITIONS)
 
     def start(self) -> None:
         self._process.started()
@@ -131,9 +136,6 @@ class CoordinatedMember(MemberActor):
     def crash(self) -> None:
         self._process.alive = False
         super().crash()
-
-    def _check_free(self, added: tuple[tuple[str, int], ...]) -> None:
-        """By the checker, from the responses: two brokers may take themselves for the coordinator."""
 
     # -- the coordinator ------------------------------------------------------------------------------------------------
 
@@ -192,5 +194,46 @@ class CoordinatedMember(MemberActor):
         match request, response:
             case SyncGroupRequest(), SyncGroupResponse(error_code=0):
                 self._group_checker.assigned(request, response)
+            case ConsumerGroupHeartbeatRequest(), ConsumerGroupHeartbeatResponse(error_code=0):
+                self._group_checker.consumers.assigned(request, response)
             case OffsetCommitRequest(), OffsetCommitResponse():
                 self._group_checker.committed(request, response)
+
+
+class CoordinatedMember(CoordinatedActor, MemberActor):
+    """Of the classic protocol."""
+
+    def __init__(
+        self,
+        network: Network,
+        brokers: Mapping[int, GroupBroker],
+        name: str,
+        config: MemberConfig,
+        ownership: Ownership,
+        checker: ClusterGroupChecker,
+    ) -> None:
+        self._coordinator = CoordinatorOf()
+        broker = cast(BrokerActor, self._coordinator)
+        super().__init__(network.world, broker, name, config, frozenset({READ_TOPIC}), ownership)
+        self.join_network(network, brokers, checker)
+
+    def _check_free(self, added: tuple[tuple[str, int], ...]) -> None:
+        """By the checker, from the responses: two brokers may take themselves for the coordinator."""
+
+
+class CoordinatedConsumer(CoordinatedActor, ConsumerMemberActor):
+    """Of the consumer protocol."""
+
+    def __init__(
+        self,
+        network: Network,
+        brokers: Mapping[int, GroupBroker],
+        name: str,
+        config: ConsumerMemberConfig,
+        ownership: Ownership,
+        checker: ClusterGroupChecker,
+    ) -> None:
+        self._coordinator = CoordinatorOf()
+        broker = cast(ConsumerBrokerActor, self._coordinator)
+        super().__init__(network.world, broker, name, config, frozenset({READ_TOPIC}), ownership)
+        self.join_network(network, brokers, checker)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from coterie.broker.topic import OFFSETS_TOPIC
+from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.state import Group, Phase
 from coterie.laboratory.cluster.group_broker import OFFSETS_PARTITIONS, READ_PARTITIONS, READ_TOPIC, GroupBroker
 from coterie.laboratory.cluster.group_checker import ClusterGroupChecker
-from coterie.laboratory.cluster.group_member import CoordinatedMember
+from coterie.laboratory.cluster.group_member import CoordinatedActor, CoordinatedMember
 from coterie.laboratory.cluster.later_faults import start_if_dead
 from coterie.laboratory.cluster.report import ClusterReport
 from coterie.laboratory.cluster.story import LENGTHS_MS, SESSION_TIMEOUT_MS, ClusterStory
@@ -31,12 +33,13 @@ class GroupClusterStory(ClusterStory):
     """The first group has three members, the other two; each in a partition of `__consumer_offsets` of its own."""
 
     brokers: dict[int, GroupBroker]  # type: ignore[assignment]
+    fences = frozenset({ErrorCode.FENCED_INSTANCE_ID})
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.administrator.of_fixed_size = {OFFSETS_TOPIC}
         self.group_checker = ClusterGroupChecker(self.failures)
-        self.members: list[CoordinatedMember] = []
+        self.members: list[CoordinatedActor] = []
         for group_id, count in GROUPS.items():
             kind, ownership = self.world.random.choice(KINDS), Ownership()
             self.members += [self._new_member(group_id, number, kind, ownership) for number in range(count)]
@@ -46,7 +49,7 @@ class GroupClusterStory(ClusterStory):
     def _new_broker(self, number: int, config: ReplicationConfig) -> GroupBroker:
         return GroupBroker(self.network, number, self.server, config, SESSION_TIMEOUT_MS)
 
-    def _new_member(self, group_id: str, number: int, kind: str, ownership: Ownership) -> CoordinatedMember:
+    def _new_member(self, group_id: str, number: int, kind: str, ownership: Ownership) -> CoordinatedActor:
         rng = self.world.random
         config = MemberConfig(
             group_id,
@@ -128,7 +131,7 @@ class GroupClusterStory(ClusterStory):
 
     def _check(self) -> None:
         world = self.world
-        world.run_to_rest(STABLE_MS, lambda: self._start_the_fenced() and holds(self._check_groups))
+        world.run_to_rest(STABLE_MS, self._are_at_rest)
         try:
             self._check_groups()
         except AssertionError as error:
@@ -139,35 +142,40 @@ class GroupClusterStory(ClusterStory):
         self._check_logs()
         super()._check()
 
-    def _start_the_fenced(self) -> bool:
-        """A static member may be fenced by a late request of its own former process; nothing else may end one."""
+    def _are_at_rest(self) -> bool:
+        self._start_the_fenced()
+        return holds(self._check_groups)
+
+    def _start_the_fenced(self) -> None:
+        """A static member may be fenced by its own former process, or by a late request of it; nothing else may end one."""
         for member in self.members:
             if not member.alive:
                 assert member.failed is not None, f"{member.name} ended without an error"
-                assert member.failed.code == ErrorCode.FENCED_INSTANCE_ID, f"{member.name} failed: {member.failed}"
+                assert member.failed.code in self.fences, f"{member.name} failed: {member.failed}"
                 member.start()
-        return True
 
     def _check_groups(self) -> None:
         """Each group is stable at the one coordinator that has it, with all its members, and all of the topic is owned."""
         for group_id in GROUPS:
             members = [m for m in self.members if m.config.group_id == group_id]
-            group = self._group(group_id)
-            assert group.phase == Phase.STABLE, f"{group_id} is {group.phase} long after the last fault"
-            generations = {m.machine.member_id: m.machine.generation for m in members}
-            expected = dict.fromkeys(group.members, group.generation)
-            assert generations == expected, f"{group_id} has {expected}, its members are {generations}"
+            self._check_group(self._group(group_id), members)
             owned = sorted(partition for m in members for partition in m.owned)
             all_of_it = [(READ_TOPIC, number) for number in range(READ_PARTITIONS)]
             assert owned == all_of_it, f"{group_id} owns {owned}"
 
-    def _group(self, group_id: str) -> Group:
+    def _check_group(self, group: AnyGroup, members: Sequence[CoordinatedActor]) -> None:
+        assert isinstance(group, Group), f"{group.group_id} is of another protocol"
+        assert group.phase == Phase.STABLE, f"{group.group_id} is {group.phase} long after the last fault"
+        generations = {m.machine.member_id: m.machine.generation for m in members}
+        expected = dict.fromkeys(group.members, group.generation)
+        assert generations == expected, f"{group.group_id} has {expected}, its members are {generations}"
+
+    def _group(self, group_id: str) -> AnyGroup:
         partition = OFFSETS_TOPIC, partition_for(group_id, OFFSETS_PARTITIONS)
         leaders = [broker for broker in self.brokers.values() if broker.leader_of(partition) is not None]
         assert len(leaders) == 1, f"{partition} has {len(leaders)} leaders at rest"
         groups = [group for group in leaders[0].groups.loaded_groups() if group.group_id == group_id]
         assert groups, f"{group_id} is gone, although its members live"
-        assert isinstance(groups[0], Group), f"{group_id} is of another protocol"
         return groups[0]
 
     def _check_logs(self) -> None:
@@ -184,6 +192,7 @@ class GroupClusterStory(ClusterStory):
         self.group_checker.check_logs(logs)
         self.report.group_generations = self.group_checker.generations
         self.report.group_commits = self.group_checker.commits
+        self.report.consumer_epochs = self.group_checker.consumers.epochs
 
 
 def run_group_cluster_seed(seed: int, minutes: float = 5.0) -> ClusterReport:

@@ -15,7 +15,8 @@ class ClusterReport:
     ``unclean_losses``: acknowledged records of topics with unclean elections that are lost;
     ``commits``, ``aborts`` and ``torn`` of a story with transactions; of one with groups ``coordinator_loads`` of a
     partition of `__consumer_offsets`, ``group_generations`` in which members were assigned something, and
-    ``group_commits``: offsets; ``producer_ids`` that brokers gave; ``clock_jumps`` of machines."""
+    ``group_commits``: offsets; with one of the consumer protocol ``consumer_epochs`` of members in which they were assigned
+    something; ``producer_ids`` that brokers gave; ``clock_jumps`` of machines."""
 
     seed: int
     events: int = 0
@@ -44,5 +45,6 @@ class ClusterReport:
     coordinator_loads: int = 0
     group_generations: int = 0
     group_commits: int = 0
+    consumer_epochs: int = 0
     producer_ids: int = 0
     clock_jumps: int = 0

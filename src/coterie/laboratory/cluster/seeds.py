@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coterie.laboratory.cluster.consumer_group_story import run_consumer_group_cluster_seed
 from coterie.laboratory.cluster.group_story import run_group_cluster_seed
 from coterie.laboratory.cluster.report import ClusterReport
 from coterie.laboratory.cluster.story import run_cluster_seed
@@ -9,11 +10,14 @@ from coterie.laboratory.cluster.transaction_story import run_transaction_cluster
 
 WITH_TRANSACTIONS_FROM = 100  # every fourth seed
 WITH_GROUPS_FROM = 120_000  # every second seed
+WITH_CONSUMER_GROUPS_FROM = 150_000  # one of the two groups
 
 
 def run_seed_of_clusters(seed: int, minutes: float = 5.0) -> ClusterReport:
     """The same seed gives the same story. Raises FuzzFailure."""
     if seed >= WITH_TRANSACTIONS_FROM and seed % 4 == 2:
         return run_transaction_cluster_seed(seed, minutes)
+    if seed >= WITH_CONSUMER_GROUPS_FROM and seed % 4 < 2:
+        return run_consumer_group_cluster_seed(seed, minutes)
     has_groups = seed >= WITH_GROUPS_FROM and seed % 4 < 2
     return (run_group_cluster_seed if has_groups else run_cluster_seed)(seed, minutes)

@@ -1,0 +1,90 @@
+"""Seeds of clusters with a group of the consumer protocol (KIP-848): fresh ones, and each rule that keeps it one group while
+its coordinator moves, switched off, which seeds must see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from coterie.coordinator.consumer import steps
+from coterie.coordinator.consumer.commits import any_partition
+from coterie.coordinator.consumer.reconcile import Reconciliation, reconcile
+from coterie.coordinator.consumer.state import ConsumerGroup, CurrentAssignment
+from coterie.coordinator.offsets import commit
+from coterie.laboratory.cluster.consumer_group_story import run_consumer_group_cluster_seed
+from coterie.laboratory.cluster.seeds import WITH_CONSUMER_GROUPS_FROM, run_seed_of_clusters
+from coterie.laboratory.fuzz import FuzzFailure
+from tests.laboratory.test_group_cluster_fuzz import (
+    a_coordinator_begins_without_a_load,
+    a_coordinator_that_resigns_goes_on,
+    assignments_are_sent_before_they_are_replicated,
+    decisions_are_answered_before_they_are_replicated,
+)
+
+Patch = pytest.MonkeyPatch
+FIRST = WITH_CONSUMER_GROUPS_FROM
+SEEDS_FOR_A_DEFECT = 12
+
+
+def test_fresh_seeds() -> None:
+    reports = [run_seed_of_clusters(seed, minutes=1) for seed in (FIRST + 700, FIRST + 701, FIRST + 704, FIRST + 705)]
+    assert sum(r.coordinator_loads for r in reports) > 40, "coordinators move too seldom to say anything"
+    assert sum(r.consumer_epochs for r in reports) > 30, "members receive too few assignments to say anything"
+    assert sum(r.group_commits for r in reports) > 600, "too little is committed to say anything"
+
+
+def test_the_same_seed_is_the_same_story() -> None:
+    assert run_consumer_group_cluster_seed(FIRST, minutes=0.3) == run_consumer_group_cluster_seed(FIRST, minutes=0.3)
+
+
+def partitions_are_assigned_before_their_owners_release_them(patch: Patch) -> None:
+    def eager(current: CurrentAssignment, given: Reconciliation) -> CurrentAssignment:
+        nobody = Reconciliation(
+            given.target_epoch, given.target, given.subscribed, {}, given.owned, given.subscription_changed
+        )
+        return reconcile(current, nobody)
+
+    patch.setattr(steps, "reconcile", eager)
+
+
+def commits_of_any_epoch_are_accepted(patch: Patch) -> None:
+    patch.setattr(commit, "check_commit", lambda *arguments: any_partition)
+
+
+def a_target_assignment_of_the_future_is_waited_for(patch: Patch) -> None:
+    """As in Apache Kafka 4.3: until the clock of the new coordinator has reached it."""
+
+    def left_ms(group: ConsumerGroup, interval_ms: int, now_ms: int) -> int:
+        return max(group.assignment_timestamp_ms + interval_ms - now_ms, 0)
+
+    patch.setattr(steps, "time_to_target_ms", left_ms)
+
+
+# Each rule that is off, and a seed that sees it (tests/laboratory/known_seeds finds one).
+DEFECTS: dict[Callable[[Patch], None], int] = {
+    assignments_are_sent_before_they_are_replicated: FIRST + 2,
+    decisions_are_answered_before_they_are_replicated: FIRST,
+    a_coordinator_that_resigns_goes_on: FIRST,
+    a_coordinator_begins_without_a_load: FIRST,
+    partitions_are_assigned_before_their_owners_release_them: FIRST,
+    commits_of_any_epoch_are_accepted: FIRST + 1,
+    a_target_assignment_of_the_future_is_waited_for: FIRST,
+}
+
+
+def run_seeds(seeds: Sequence[int]) -> None:
+    for seed in seeds:
+        run_consumer_group_cluster_seed(seed, minutes=1)
+
+
+@pytest.mark.parametrize(("defect", "known"), DEFECTS.items())
+def test_a_rule_that_is_off_is_seen(defect: Callable[[Patch], None], known: int, monkeypatch: Patch) -> None:
+    """A change of the code changes the stories of seeds: where the known one sees nothing any more, the others are tried."""
+    defect(monkeypatch)
+    with pytest.raises((FuzzFailure, AssertionError)):
+        run_seeds([known, *range(FIRST, FIRST + SEEDS_FOR_A_DEFECT)])
+
+
+def test_the_same_seeds_break_no_rule_while_all_are_on() -> None:
+    run_seeds(sorted(set(DEFECTS.values())))
