@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -51,6 +52,7 @@ from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from tests.awaiting import until_in_thread
 
 INVALID_REQUEST, INVALID_TOPIC = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_TOPIC_EXCEPTION
 ID = bytes(range(16))
@@ -345,6 +347,21 @@ def test_delete_topics_by_name_and_by_id(connection: BrokerSocket) -> None:
     assert results(by_name, by_id) == results(by_id, by_name) == [refused]
     assert results(by_id, by_name, by_id) == sorted([refused, (INVALID_REQUEST, None, topic.topic_id)], key=repr)
     assert results(by_id) == [(0, "t", topic.topic_id)]
+
+
+@pytest.mark.parametrize("transactional_id", ["x", "other"])
+def test_an_epoch_below_the_logs_own_is_refused_before_the_coordinator_is_asked(
+    connection: BrokerSocket, transactional_id: str
+) -> None:
+    """UnifiedLog.maybeStartTransactionVerification: also under an id that the coordinator does not know."""
+    first = connection.request(InitProducerIdRequest("x", 60_000), highest=4)
+    old = first.producer_id, first.producer_epoch
+    connection.request(AddPartitionsToTxnRequest("x", *old, [AddPartitionsToTxnTopic("t", [0])]), highest=3)
+    connection.request(_produced("x", producer=old), highest=9)
+    begin_again = partial(connection.request, InitProducerIdRequest("x", 60_000), highest=4)
+    until_in_thread(lambda: not begin_again().error_code, "its transaction is aborted")
+    (refused,) = connection.request(_produced(transactional_id, producer=old, sequence=1), highest=11).responses
+    assert refused.partition_responses[0].error_code == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def _by_topic(response: Any) -> list[tuple[str, list[tuple[int, int]]]]:

@@ -106,6 +106,14 @@ BY_IDS, BY_NAME = (
     ]
     for members in (("member@joingroup0.0", "member@joingroup0.1"), ("~$m", "member@joingroup0.0"))
 )
+PAGES = [{"next_cursor": {"topic_name": name, "partition_index": 1}} for name in ("$t", "e000168-n4")]
+OF_NO_MEMBER = [
+    {"groups": [{"group_id": "$c", "error_code": error}]} for error in ("UNKNOWN_MEMBER_ID", "UNKNOWN_SERVER_ERROR")
+]
+OF_OLD_EPOCH = [
+    {"responses": [{"partition_responses": [{"error_code": error}]}]}
+    for error in ("INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING")
+]
 TWO = [{"name": "$t"}, {"name": "$u"}]
 
 
@@ -269,6 +277,35 @@ CASES: dict[str, tuple[str, tuple[str, str], Any, Any, Any, tuple[int, ...], str
         (4, 3, 0),
         "cursor overflow",
     ),
+    "a page of every topic": ("DescribeTopicPartitions", ("", ""), {}, *PAGES, (4, 3, 0), "page of every topic"),
+    "a page of a story's topics": (
+        "DescribeTopicPartitions",
+        ("", ""),
+        {"topics": TWO},
+        *PAGES,
+        (4, 3, 0),
+        "",
+    ),
+    "a page that goes on with the story's topic": (
+        "DescribeTopicPartitions",
+        ("", ""),
+        {},
+        PAGES[0],
+        {"next_cursor": {"topic_name": "$u", "partition_index": 0}},
+        (4, 3, 0),
+        "",
+    ),
+    "a fault about no member": (
+        "OffsetFetch",
+        ("groups.member_id", "null"),
+        {},
+        *OF_NO_MEMBER,
+        (4, 3, 0),
+        "fails on no member",
+    ),
+    "a fault about another group": ("OffsetFetch", ("groups.group_id", "other"), {}, *OF_NO_MEMBER, (4, 3, 0), ""),
+    "an old epoch before 4": ("Produce", ("", ""), {}, *OF_OLD_EPOCH, (3, 9, 1), "epoch in the log, later"),
+    "an old epoch": ("Produce", ("", ""), {}, *OF_OLD_EPOCH, (4, 3, 0), ""),
     "an order that matters": ("Fetch", ("", ""), {}, {"responses": TWO}, {"responses": TWO[::-1]}, (4, 3, 0), ""),
     "an epoch of a topic of Kafka's": (
         "Metadata",

@@ -26,14 +26,14 @@ FAILED = {"error_code": "UNKNOWN_SERVER_ERROR", "responses": []}
 
 
 def _shares(*partitions: int) -> dict[str, Any]:
-    return {"topic_partitions": [{"topic_name": "$t", "partitions": [p]} for p in partitions]}
+    return {"topic_partitions": [{"topic_name": "$t", "partitions": [*partitions]}] if partitions else []}
 
 
-def _described(*members: tuple[str, int | None], group: str = "$c0", instance: str | None = None) -> dict[str, Any]:
-    """A group of these members, each with its partition (None: with none); the first one is static with an ``instance``."""
+def _described(*members: tuple[Any, ...], group: str = "$c0", instance: str | None = None) -> dict[str, Any]:
+    """A group of these members, each with its id and its partitions; the first one is static with an ``instance``."""
     described = [
-        {"member_id": m, "instance_id": instance if n == 0 else None, "assignment": _shares(*() if p is None else (p,))}
-        for n, (m, p) in enumerate(members)
+        {"member_id": m, "instance_id": instance if n == 0 else None, "assignment": _shares(*partitions)}
+        for n, (m, *partitions) in enumerate(members)
     ]
     return {"groups": [{"group_id": group, "members": described}]}
 
@@ -70,8 +70,15 @@ CASES: dict[str, tuple[str, Any, Any, Any, str]] = {
     "two made ids for one partition": (
         "ConsumerGroupDescribe",
         {},
-        _described((MADE, 0), ("<fresh>", None)),
-        _described((MADE, None), ("<fresh>", 0)),
+        _described((MADE, 0), ("<fresh>",)),
+        _described((MADE,), ("<fresh>", 0)),
+        "ids",
+    ),
+    "more partitions of one than of the other": (
+        "ConsumerGroupDescribe",
+        {},
+        _described((MADE, 0, 1), ("<fresh>", 2)),
+        _described((MADE, 2), ("<fresh>", 0, 1)),
         "ids",
     ),
     "a made id beside a chosen one": (

@@ -148,6 +148,14 @@ ROWS: tuple[KnownDifference, ...] = (
         since=THREE,
     ),
     KnownDifference(
+        "page of every topic",
+        "a page of all topics ends among those of other stories",
+        "DescribeTopicPartitions",
+        r"next_cursor(\..*)?|topics\[\]",
+        recognisers.ends_in_another_story,
+        since=THREE,
+    ),
+    KnownDifference(
         "feature gone",
         "lowering a feature that does not exist is fine in Kafka, refused here",
         "UpdateFeatures",
@@ -247,7 +255,7 @@ ROWS: tuple[KnownDifference, ...] = (
         "ids",
         "which of a group's members gets a partition depends on the order of their ids, of which each broker makes some",
         "ConsumerGroupDescribe|DescribeGroups|ConsumerGroupHeartbeat",
-        r"(groups\[\]\.members\[\]\.)?((target_)?assignment\.topic_partitions\[\](\.partitions\[\])?|member_assignment)",
+        r"(groups\[\]\.members\[\]\.)?((target_)?assignment\.topic_partitions\[\](\.partitions(\[\])?)?|member_assignment)",
         recognisers_of_groups.ordered_by_made_ids,
         since=FOUR,
         lasting=True,

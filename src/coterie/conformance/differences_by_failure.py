@@ -111,6 +111,14 @@ FAILURES: tuple[KnownDifference, ...] = (
         since=THREE,
     ),
     KnownDifference(
+        "fails on no member",
+        "Kafka looks for a member without an id in a consumer group",
+        "OffsetFetch",
+        r"groups\[\]\.error_code",
+        fails_about(r"groups\.member_id", "null|default"),
+        since=FOUR,
+    ),
+    KnownDifference(
         "fails on no epoch",
         "Kafka fails on a transactional producer without an epoch",
         "TxnOffsetCommit",

@@ -159,6 +159,8 @@ BEFORE_4 = (
     KnownDifference("fenced by itself", "before 4 an InitProducerId that ends a transaction bumps the epoch; when it is"
         " repeated, as its CONCURRENT_TRANSACTIONS demands, its own epoch is an old one", "InitProducerId", ".*",
         recognisers.fenced_by_itself, before=FOUR),
+    KnownDifference("epoch in the log, later", "before 4 the log's epoch is looked at once the coordinator has verified the id",
+        "Produce", r".*\.error_code", pair("INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING"), since=THREE, before=FOUR),
     KnownDifference("unknown group", "before 4 a commit to an unknown group had another error", "OffsetCommit",
         r".*\.error_code", lambda c: c.part.theirs == "ILLEGAL_GENERATION"
         and c.part.ours in ("GROUP_ID_NOT_FOUND", "UNKNOWN_MEMBER_ID"),

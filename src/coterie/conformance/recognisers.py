@@ -144,6 +144,13 @@ def fails_on_no_id_twice(case: DifferingPart) -> bool:
     return sum(len(topic["partitions"]) for topic in without) > 1
 
 
+def ends_in_another_story(case: DifferingPart) -> bool:
+    """A page of all topics, of which one answer's goes on with another story's topic."""
+    cursors = [answer.get("next_cursor") for answer in (case.ours, case.theirs) if isinstance(answer, dict)]
+    others = [cursor for cursor in cursors if cursor is not None and not cursor["topic_name"].startswith("$")]
+    return bool(others) and not case.question.body.get("topics")
+
+
 def names_setting(*names: str) -> Recognise:
     """The question, or the part's path, names one of these settings."""
     quoted = [f"'{name}'" for name in names]

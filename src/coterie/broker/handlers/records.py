@@ -255,6 +255,7 @@ class _Produce:
         assert transactional_id is not None, "records of a transaction came without its id"
         abortable = self.call.api_version >= PRODUCE_ABORTABLE_FROM
         claim = Claim(header.producer_id, header.producer_epoch, returns_fenced=False, returns_abortable=abortable)
+        partition.log.producers.check_epoch(header)
         partition.log.producers.note_unverified(header)
         transactions.verify_records(transactional_id, claim, key, adds=self.call.api_version >= PRODUCE_V2_FROM)
 
