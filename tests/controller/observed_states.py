@@ -35,6 +35,7 @@ class ObservedReplicas:
         self.live: set[int] = set()
         self._deleted: set[str] = set()  # topics
         self._lost: set[Replica] = set()  # in a log directory that has failed
+        self._without_role: set[Replica] = set()  # since their partitions were added
 
     def line(self, line: str) -> None:
         if not line.startswith((" ", "#")):
@@ -68,10 +69,14 @@ class ObservedReplicas:
     # -- what the controller requests and writes ------------------------------------------------------------------------
 
     def _requested(self, api: str, replica: Replica, words: list[str]) -> None:
+        """In Kafka the first request to a replica of a new partition is its partition's transition. The replica may have been
+        offline since."""
         if api == "StopReplica":
             self._move([replica], STARTED if words[-1] == "delete" else OFFLINE)
             return
-        if words[-1] == "new" and self.states.get(replica) != NEW:
+        is_first = replica in self._without_role
+        self._without_role.discard(replica)
+        if words[-1] == "new" and self.states.get(replica) != NEW and not is_first:
             self._move([replica], NEW)
         self._move([replica], ONLINE)
 
@@ -130,7 +135,9 @@ class ObservedReplicas:
         for word in words if topic not in self._deleted else []:
             number, _, replicas = word.partition("=")
             if f"{topic}-{number}" not in known:
-                self._move([(f"{topic}-{number}", int(r)) for r in replicas.split(",")], NEW)
+                new = [(f"{topic}-{number}", int(r)) for r in replicas.split(",")]
+                self._without_role.update(new)
+                self._move(new, NEW)
 
     def _fail(self, replicas: list[Replica]) -> None:
         """Their brokers, or the log directories, are down."""

@@ -13,9 +13,9 @@ from coterie.replication.states import NO_LEADER, PartitionState
 NEW_VERSION = -1  # of a node that does not exist yet
 
 
-def first_state(replicas: Sequence[int], live: Container[int], controller_epoch: int) -> PartitionState | None:
-    """A new partition: its living replicas are the ISR, the first of them leads. None while none lives."""
-    isr = tuple(r for r in replicas if r in live)
+def first_state(replicas: Sequence[int], online: Container[int], controller_epoch: int) -> PartitionState | None:
+    """A new partition: its online replicas are the ISR, the first of them leads. None while none is online."""
+    isr = tuple(r for r in replicas if r in online)
     return PartitionState(isr[0], 0, isr, controller_epoch, NEW_VERSION, tuple(replicas)) if isr else None
 
 
@@ -27,14 +27,22 @@ def offline_leader(replicas: Sequence[int], isr: Container[int], live: Container
 
 
 def after_failure(
-    state: PartitionState, live: Container[int], controller_epoch: int, *, at_least: int = 1, unclean: bool = False
+    state: PartitionState,
+    live: Container[int],
+    controller_epoch: int,
+    *,
+    leaving: Container[int] = (),
+    at_least: int = 1,
+    unclean: bool = False,
 ) -> PartitionState | None:
-    """A living member of the ISR leads, and dead replicas leave it where at least ``at_least`` are left. Else all stay: each
-    has all that was acknowledged, the dead ones too, unless its machine lost power, which the controller does not know."""
+    """A living member of the ISR leads, one that shuts down only where there is no other (in Kafka 2.6 none leads then). Dead
+    replicas leave the ISR where at least ``at_least`` are left. Else all stay: each has all that was acknowledged, the dead
+    ones too, unless its machine lost power, which the controller does not know."""
     living = {r for r in state.isr if r in live}
     leader = state.leader
     if leader not in living:
-        leader = offline_leader(state.replicas, living, live, unclean=unclean)
+        candidates = sorted(state.replicas, key=lambda replica: replica in leaving)
+        leader = offline_leader(candidates, living, live, unclean=unclean)
     unclean_isr = (leader,) if leader != NO_LEADER and leader not in living else None
     isr = tuple(r for r in state.isr if r in living) if len(living) >= max(at_least, 1) else state.isr
     return _changed(state, leader, unclean_isr or isr, controller_epoch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from coterie.controller import election, nodes
 from coterie.controller.commands import ElectionType, ElectLeaders, LeadersElected
@@ -126,12 +126,10 @@ class LeaderElections:
 
         def change(state: PartitionState) -> PartitionState | None:
             if kind is ElectionType.PREFERRED:
-                online: Collection[int] = [b for b in view.live if view.is_replica_online(b, partition)]
-                return election.preferred(state, online, epoch)
+                return election.preferred(state, view.online_replicas(partition), epoch)
             unclean = kind is ElectionType.UNCLEAN or view.unclean_leader_election_enable(partition[0])
-            at_least = view.min_insync_replicas(partition[0])
-            online = view.live_replicas(partition)
-            return election.after_failure(state, online, epoch, at_least=at_least, unclean=unclean)
+            at_least, live = view.min_insync_replicas(partition[0]), view.live_replicas(partition)
+            return election.after_failure(state, live, epoch, leaving=view.leaving, at_least=at_least, unclean=unclean)
 
         is_changed = yield from self._session.decide(partition, change, batch)
         return is_changed and (kind is None or view.states[partition].leader != NO_LEADER)

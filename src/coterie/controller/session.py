@@ -133,7 +133,7 @@ class OfficeSession:
         for partition, assignment in list(view.assigned.items()):
             if partition in view.states or not view.needs_leaders(partition[0]):
                 continue
-            state = first_state(assignment.replicas, view.live, self.epoch)
+            state = first_state(assignment.replicas, view.online_replicas(partition), self.epoch)
             if state is not None:
                 yield from self._create_state(partition, with_replicas(state, assignment), batch)
 
@@ -150,7 +150,8 @@ class OfficeSession:
                 return
         written = states[partition]
         is_new = (written.leader_epoch, written.isr) == (state.leader_epoch, state.isr)
-        batch.decided(partition, written, new=written.replicas if is_new else ())
+        leaving = [r for r in written.replicas if r in self.view.leaving]  # roles come with the next start
+        batch.decided(partition, written, new=written.replicas if is_new else (), lost=leaving if is_new else ())
 
     def _make_parents(self, path: str) -> Steps[None]:
         """Raises NoNode where there is no such topic."""

@@ -55,6 +55,10 @@ class ControllerView:
         lost = {broker for broker in self.offline_dirs if self.is_in_offline_dir(broker, partition)}
         return self.live.keys() - lost if lost else self.live
 
+    def online_replicas(self, partition: TopicPartition) -> list[int]:
+        """Of its replicas, in the order of the assignment."""
+        return [r for r in self.assigned[partition].replicas if self.is_replica_online(r, partition)]
+
     def replicas_on(self, brokers: Collection[int]) -> list[Replica]:
         return [(p, r) for p, assignment in self.assigned.items() for r in assignment.replicas if r in brokers]
 
