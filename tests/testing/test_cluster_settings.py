@@ -77,6 +77,17 @@ def _until_in_force(cluster: LocalBroker, field: str, value: object) -> None:
     until_in_thread(in_force, lambda: f"{field}={value} at each broker")
 
 
+def _leaderless(cluster: LocalBroker) -> list[int]:
+    """The leader alone was in sync, and is killed; returns the other brokers."""
+    leader = cluster.leader_of(TOPIC)
+    cluster.shrink_isr(TOPIC, 0, to=[leader])
+    cluster.kill(leader)
+    assert cluster._cluster is not None
+    zookeeper = cluster._cluster
+    until_in_thread(lambda: (state := zookeeper.state(TOPIC, 0)) is not None and state.leader == -1, "no leader")
+    return [broker for broker in (1, 2, 3) if broker != leader]
+
+
 def test_a_new_topics_settings_are_in_force_at_each_broker(cluster: LocalBroker) -> None:
     _until_in_force(cluster, "retention_ms", 3_600_000)
     for broker_id in (1, 2, 3):
@@ -141,15 +152,40 @@ def test_the_topics_own_min_insync_replicas(cluster: LocalBroker) -> None:
 
 # testTopicUncleanLeaderElectionEnable
 def test_an_unclean_election_when_it_is_switched_on(cluster: LocalBroker) -> None:
-    leader = cluster.leader_of(TOPIC)
-    cluster.shrink_isr(TOPIC, 0, to=[leader])
-    others = [broker for broker in (1, 2, 3) if broker != leader]
-    cluster.kill(leader)
-    assert cluster._cluster is not None
-    zookeeper = cluster._cluster
-    until_in_thread(lambda: (state := zookeeper.state(TOPIC, 0)) is not None and state.leader == -1, "no leader")
+    others = _leaderless(cluster)
     _altered(cluster, others[0], TOPIC_TYPE, TOPIC, {"unclean.leader.election.enable": "true"})
     assert cluster.leader_of(TOPIC) in others
+
+
+# DynamicBrokerReconfigurationTest.testUncleanLeaderElectionEnable
+def test_an_unclean_election_when_the_default_is_switched_on(cluster: LocalBroker) -> None:
+    others = _leaderless(cluster)
+    assert _altered(cluster, others[0], BROKER_TYPE, "", {"unclean.leader.election.enable": "true"}) == (0, "")
+    assert cluster.leader_of(TOPIC) in others
+
+
+def test_unclean_elections_by_a_setting_of_all_brokers() -> None:
+    with LocalBroker(brokers=3, settings={"unclean.leader.election.enable": "true"}) as cluster:
+        cluster.create_topic(TOPIC, 1)
+        leader = cluster.leader_of(TOPIC)
+        cluster.shrink_isr(TOPIC, 0, to=[leader])
+        cluster.kill(leader)
+        assert cluster.leader_of(TOPIC) != leader
+
+
+def test_the_controller_keeps_a_default_of_min_insync_replicas_in_the_isr(cluster: LocalBroker) -> None:
+    assert _altered(cluster, 1, BROKER_TYPE, "", {"min.insync.replicas": "3"}) == (0, "")
+    brokers = cluster._brokers()
+    until_in_thread(
+        lambda: all(broker.settings.topic_defaults.min_insync_replicas == 3 for broker in brokers), "3 at each broker"
+    )
+    leader = cluster.leader_of(TOPIC)
+    cluster.kill(leader)
+    assert cluster.leader_of(TOPIC) != leader
+    assert cluster._cluster is not None
+    state = cluster._cluster.state(TOPIC, 0)
+    assert state is not None
+    assert len(state.isr) == 3
 
 
 def test_a_broker_applies_what_was_altered_while_it_was_down(cluster: LocalBroker) -> None:

@@ -79,6 +79,11 @@ class TopicConfigured:
 
 
 @dataclass(frozen=True, slots=True)
+class DefaultsConfigured:
+    """The settings that topics have by default have changed (`ControllerMachine.configure`)."""
+
+
+@dataclass(frozen=True, slots=True)
 class LeadersElected:
     """The response to `ElectLeaders`, for each partition."""
 
@@ -106,7 +111,14 @@ class ReassignmentsListed:
 
 
 Command = (
-    ShutDown | ElectLeaders | AlterReassignments | ListReassignments | ReplicasStopped | RolesAssumed | TopicConfigured
+    ShutDown
+    | ElectLeaders
+    | AlterReassignments
+    | ListReassignments
+    | ReplicasStopped
+    | RolesAssumed
+    | TopicConfigured
+    | DefaultsConfigured
 )
 Response = LeadersElected | ReassignmentsAltered | ReassignmentsListed | ShutdownAllowed
 

@@ -1,10 +1,11 @@
 """Changes of settings (Kafka's DynamicConfigManager and ZkNodeChangeNotificationListener).
 
-The settings of a topic are written to /config/topics/T, and then a notification that names it, /config/changes/config_change_N.
-Every broker reads the new notifications and applies the settings of the topics that it knows; the controller applies
-unclean.leader.election.enable as well (`ControllerMachine.submit` of a TopicConfigured). Notifications that all brokers had
-time to read are deleted. Kafka compares ZooKeeper's time of the node with the broker's: a broker whose clock is ahead deletes
-what others have not read. Here each broker counts from when it read the notification.
+The settings of a topic are written to /config/topics/T, and then a notification that names it,
+/config/changes/config_change_N. Every broker reads the new notifications and applies the settings of the topics that it knows;
+the controller applies unclean.leader.election.enable as well (`ControllerMachine.submit` of a TopicConfigured), and the
+defaults that its own broker has (`ControllerMachine.configure`). Notifications that all brokers had time to read are deleted.
+Kafka compares ZooKeeper's time of the node with the broker's: a broker whose clock is ahead deletes what others have not read.
+Here each broker counts from when it read the notification.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from coterie.controller import nodes
-from coterie.controller.commands import Command, refusal
+from coterie.controller.commands import Command, DefaultsConfigured, refusal
 from coterie.controller.config import ControllerConfig
 from coterie.controller.office import Office
 from coterie.controller.requests import InOffice, Registered
@@ -58,6 +58,15 @@ class ControllerMachine(SessionScript):
         """The response is an effect with the command's token, NOT_CONTROLLER from a broker that is not in office."""
         self.events.append(command)
         self.nudge()
+
+    def configure(self, *, unclean_leader_election_enable: bool, min_insync_replicas: int) -> None:
+        """The defaults for topics that were altered at this broker; the controller's own are in force in its cluster."""
+        self.config = replace(
+            self.config,
+            unclean_leader_election_enable=unclean_leader_election_enable,
+            min_insync_replicas=min_insync_replicas,
+        )
+        self.submit(DefaultsConfigured())
 
     def expired(self) -> None:
         self._expired = True

@@ -12,6 +12,7 @@ from coterie.controller import election, nodes
 from coterie.controller.commands import (
     AlterReassignments,
     Command,
+    DefaultsConfigured,
     ElectLeaders,
     ListReassignments,
     ReplicasStopped,
@@ -108,6 +109,14 @@ class Office:
                 if topic in self.view.topics:
                     yield from self._topics.read_config(topic)
                     yield from self._elections.topic_configured(topic)
+            case DefaultsConfigured():
+                yield from self._defaults_configured()
+
+    def _defaults_configured(self) -> Steps[None]:
+        """Kafka's processUncleanLeaderElectionEnable, where it was not enabled before."""
+        before, self.view.config = self.view.config, self._machine.config
+        if self.view.config.unclean_leader_election_enable and not before.unclean_leader_election_enable:
+            yield from self._elections.after_failures()
 
     def _check_office(self) -> Steps[None]:
         node: Znode | None = yield from self._session.ask(Read(nodes.CONTROLLER, watch=True))

@@ -13,6 +13,7 @@ reassign t-0 2,3              AlterPartitionReassignments; `cancel t-0`, `reassi
 elect preferred|unclean t-0   ElectLeaders; `elect-node t-0 ...`
 shutdown 2 [stale]            ControlledShutdown
 config t key=value            the topic's settings are altered
+defaults [2] unclean=true     the defaults for topics are altered, at all controllers or at one; min-isr=2
 fail state [t-0=2]            the next write to such a node is done, and its response lost; then another writes that ISR
 expire state                  the controller's session ends instead of the next write to such a node; it connects again
 put PATH TEXT                 a tool writes a node
@@ -107,6 +108,7 @@ class ClusterScenario:
             "elect-node": self._elect_node,
             "shutdown": self._shutdown,
             "config": self._config,
+            "defaults": self._defaults,
             "fail": self._fail,
             "expire": self._expire,
             "put": lambda words, _: self._apply(Write(words[0], " ".join(words[1:]))),
@@ -315,6 +317,13 @@ class ClusterScenario:
     def _config(self, words: list[str], options: Mapping[str, str]) -> None:
         self._apply(Write(nodes.topic_config(words[0]), nodes.settings(options)))
         self._submit(TopicConfigured(words[0]))
+
+    def _defaults(self, words: list[str], options: Mapping[str, str]) -> None:
+        for number in map(int, words or self._machines):
+            self._machines[number].configure(
+                unclean_leader_election_enable=options.get("unclean") == "true",
+                min_insync_replicas=int(options.get("min-isr", 1)),
+            )
 
     def _reassign(self, words: list[str], _: Mapping[str, str]) -> None:
         self._submit(AlterReassignments("", {partition_of(words[0]): _ids(words[1])}))

@@ -6,10 +6,11 @@ import asyncio
 import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from coterie.broker.broker import Broker
 from coterie.broker.calls import Call
-from coterie.broker.cluster.config import ClusterConfig
+from coterie.broker.cluster.config import ClusterConfig, cluster_config
 from coterie.broker.cluster.joining import join
 from coterie.broker.cluster.peer_stream import PeerStream, open_stream
 from coterie.broker.cluster.zookeeper_session import SessionEvents
@@ -21,7 +22,7 @@ from coterie.broker.topic import OFFSETS_TOPIC
 from coterie.coordinator.partitioning import partition_for
 from coterie.journal import JournalLine
 from coterie.log.filesystem import MemoryFileSystem
-from coterie.replication.states import PartitionState, ReplicationConfig
+from coterie.replication.states import PartitionState
 from coterie.testing.faults import Faults
 from coterie.testing.in_process_zookeeper import InProcessSession, InProcessZooKeeper
 from coterie.wire.declaration import Message
@@ -181,12 +182,12 @@ class ClusterBrokers:
 
     def config(self, broker_id: int, rack: str | None, settings: BrokerSettings) -> ClusterConfig:
         """Timeouts are short, so that a test sees in a second what takes 30 in production."""
-        replication = ReplicationConfig(
-            min_insync_replicas=settings.topic_defaults.min_insync_replicas,
-            replica_lag_time_max_ms=REPLICA_LAG_TIME_MAX_MS,
-            replica_fetch_backoff_ms=50,
+        config = cluster_config(settings)
+        replication = replace(
+            config.replication, replica_lag_time_max_ms=REPLICA_LAG_TIME_MAX_MS, replica_fetch_backoff_ms=50
         )
-        return ClusterConfig(broker_id, rack, replication, controlled_shutdown_retry_backoff_ms=50)
+        short = replace(config, replication=replication, controlled_shutdown_retry_backoff_ms=50)
+        return replace(short, broker_id=broker_id, rack=rack)
 
     async def start(self) -> None:
         """Returns once each broker knows all of them."""

@@ -21,7 +21,9 @@ class Starting:
 
     def __init__(self, broker: Broker) -> None:
         self.broker, self.reads = broker, list[tuple[str, str]]()
-        self.applied = AppliedSettings(broker, lambda kind, name: self.reads.append((kind, name)), lambda name: None)
+        self.applied = AppliedSettings(
+            broker, lambda kind, name: self.reads.append((kind, name)), lambda name: None, lambda: None
+        )
         self.hosted = HostedTopics(
             broker.topics,
             broker.settings,

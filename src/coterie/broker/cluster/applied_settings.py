@@ -47,12 +47,18 @@ class _Wait(NamedTuple):
 
 class AppliedSettings:
     """``read`` requests the settings of a kind and name, which come to `changed`; ``topic_configured`` is called after a topic
-    has other settings. What is not valid here, a tool's mistake, is logged, and the settings before stay in force."""
+    has other settings, ``defaults_configured`` after the broker has. What is not valid here, a tool's mistake, is logged, and
+    the settings before stay in force."""
 
     def __init__(
-        self, broker: ConfiguredBroker, read: Callable[[str, str], None], topic_configured: Callable[[str], None]
+        self,
+        broker: ConfiguredBroker,
+        read: Callable[[str, str], None],
+        topic_configured: Callable[[str], None],
+        defaults_configured: Callable[[], None],
     ) -> None:
-        self._broker, self._read, self._topic_configured = broker, read, topic_configured
+        self._broker, self._read = broker, read
+        self._topic_configured, self._defaults_configured = topic_configured, defaults_configured
         # As far as they were read since the start, what is valid of it.
         self._of_topics: dict[str, SettingsChanged] = {}
         self._waiting: list[_Wait] = []
@@ -142,5 +148,7 @@ class AppliedSettings:
             client_metrics_config(settings)
         broker.kept_configs.replace(kind, name, settings)
         broker.apply_kept_settings()
-        for topic in list(broker.topics.by_name) if kind is ResourceType.BROKER else ():
-            self._topic_configured(topic)
+        if kind is ResourceType.BROKER:
+            for topic in list(broker.topics.by_name):
+                self._topic_configured(topic)
+            self._defaults_configured()

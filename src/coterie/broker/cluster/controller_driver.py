@@ -245,6 +245,13 @@ class ControllerDriver:
         if change.kind == nodes.TOPICS_KIND and self.is_controller:
             self._submit(TopicConfigured(change.name))
 
+    def configure_defaults(self, *, unclean_leader_election_enable: bool, min_insync_replicas: int) -> None:
+        """As `ControllerMachine.configure`."""
+        self.machine.configure(
+            unclean_leader_election_enable=unclean_leader_election_enable, min_insync_replicas=min_insync_replicas
+        )
+        self._controller_task.wake()
+
     # -- as a leader ----------------------------------------------------------------------------------------------------
 
     def write_isr(self, effect: WriteIsr) -> None:

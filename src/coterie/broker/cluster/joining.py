@@ -58,7 +58,17 @@ async def join(
     member = ClusterMember(config, registration, view, hosted, now_ms, dial, failed)
     new_topic_id = None if node.lacks_topic_ids else lambda: uuid.uuid4().bytes
     changes = TopicAdministration(node.settings, node.topics, view, member.driver.apply, random.Random(), new_topic_id)
-    applied = AppliedSettings(node, member.driver.read_settings, member.manager.replicas.topic_configured)
+
+    def defaults_configured() -> None:
+        defaults = node.settings.topic_defaults
+        member.driver.configure_defaults(
+            unclean_leader_election_enable=defaults.unclean_leader_election_enable,
+            min_insync_replicas=defaults.min_insync_replicas,
+        )
+
+    applied = AppliedSettings(
+        node, member.driver.read_settings, member.manager.replicas.topic_configured, defaults_configured
+    )
     member.driver.settings_changed, member.control.with_settings = applied.changed, applied.with_settings
     member.manager.replicas.config_of = lambda partition: replace(
         config.replication, min_insync_replicas=hosted.min_insync_replicas(partition[0])
