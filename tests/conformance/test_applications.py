@@ -4,11 +4,13 @@ seen."""
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 
 from coterie.conformance.applications.connect import wrong_copies
 from coterie.conformance.applications.streams import wrong_counts
+from coterie.conformance.applications.strikes import ApplicationStrikes
 
 LINES = {"often": 9, "once": 1}
 RIGHT = {"often": list(range(1, 10)), "once": [1]}
@@ -61,3 +63,50 @@ def test_copies_that_are_lost_repeated_or_out_of_order(copied: list[str]) -> Non
 
 def test_a_sink_that_lacks_lines() -> None:
     assert wrong_copies(3, COPIED, [COPIED, COPIED[1:]]) == ["sink 1 lacks 1 of 3 lines, line 0 for one"]
+
+
+class RecordedProcess:
+    """A broker and a process of an application at once."""
+
+    address = "127.0.0.1", 9092
+
+    def __init__(self, name: str, calls: list[str]) -> None:
+        self._name, self._calls = name, calls
+
+    def start(self) -> None:
+        self._calls.append(f"start {self._name}")
+
+    def kill(self) -> None:
+        self._calls.append(f"kill {self._name}")
+
+    def stop(self) -> None:
+        self._calls.append(f"stop {self._name}")
+
+
+def test_each_process_and_the_broker_is_killed_and_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr("time.sleep", lambda seconds: calls.append(f"sleep {seconds:g}"))
+    one = RecordedProcess("one", calls)
+    with ApplicationStrikes(RecordedProcess("broker", calls), random.Random(0)) as struck:
+        struck.processes["one"] = one  # type: ignore[assignment]
+        assert struck.server == "127.0.0.1:9092"
+        struck.start()
+        assert Counter(struck.order()) == {"broker": 2, "one": 2}
+        assert len({struck.order() for _ in range(100)}) == 6
+        struck.strike("broker")
+        struck.strike("one")
+    assert calls == [
+        *("start broker", "start one"),
+        *("kill broker", "start broker", "kill one", "sleep 2", "start one"),
+        *("stop one", "stop broker"),
+    ]
+
+
+def test_the_broker_is_stopped_where_an_application_does_not_begin() -> None:
+    calls: list[str] = []
+    with (
+        pytest.raises(OSError, match="no worker"),
+        ApplicationStrikes(RecordedProcess("broker", calls), random.Random(0)),
+    ):
+        raise OSError("no worker")
+    assert calls == ["start broker", "stop broker"]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from coterie.cli.conformance import conformance
+from coterie.conformance.cluster import mixed
 from coterie.conformance.cluster.controller_checks import steps
 from coterie.conformance.cluster.java_load import operation_of
 from coterie.conformance.cluster.judge import REPLICATION_CHECKS, ClusterJudge, ClusterJudgement
-from coterie.conformance.cluster.mixed import NotInTime, wait_until
+from coterie.conformance.cluster.mixed import BrokerKind, NotInTime, mixed_cluster, wait_until
 from coterie.conformance.cluster.replica_files import ReplicaFiles, difference
 from coterie.conformance.cluster.strikes import StrikeReport, not_delivered
 from coterie.conformance.cluster.way_out import AT_REST, PartitionGaps, WayOutReport
@@ -126,6 +128,30 @@ def test_a_cluster_that_does_not_settle_is_wrong(tmp_path: Path) -> None:
     assert reported == [("never", "not within 0.01 s: three brokers"), ("settled", "")]
     assert judge.judgement.checks == dict(reported)
     assert issubclass(NotInTime, RuntimeError)
+
+
+def test_a_cluster_begins_once_its_brokers_know_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    async def know(cluster: RecordedCluster) -> None:
+        calls.append("know")
+
+    class RecordedCluster:
+        def __init__(self, *_: object) -> None:
+            self.close = lambda: calls.append("close")
+
+        def add(self, broker_id: int, kind: BrokerKind) -> None:
+            calls.append(f"add {broker_id}")
+
+    async def begin() -> None:
+        with mixed_cluster(tmp_path, dict.fromkeys((1, 2), BrokerKind.COTERIE)):
+            calls.append("begin")
+
+    monkeypatch.setattr(mixed, "LocalZooKeeper", lambda *_: nullcontext())
+    monkeypatch.setattr(mixed, "MixedCluster", RecordedCluster)
+    monkeypatch.setattr(mixed, "until_all_know_each_other", know)
+    asyncio.run(begin())  # also where a loop runs
+    assert calls == ["add 1", "add 2", "know", "begin", "close"]
 
 
 def test_each_side_leads_and_follows_under_each_controller() -> None:

@@ -11,18 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coterie.addresses import format_address
 from coterie.client import Consumer
 from coterie.client.blocking import BlockingAdmin
 from coterie.conformance.applications.connect_worker import ConnectWorker, worker_command
+from coterie.conformance.applications.strikes import STRIKE_EVERY_S, ApplicationStrikes
 from coterie.conformance.applications.verdict import ApplicationVerdict
 from coterie.conformance.histories import KillableBroker
 
 _TOPIC = "copied"
 _FILE = "org.apache.kafka.connect.file.FileStream"
-_WORKERS, _SINKS, _STRIKES_EACH = 2, 3, 2
+_WORKERS, _SINKS = 2, 3
 _LINES, _WRITTEN_EVERY_S = 20, 0.1
-_STRIKE_EVERY_S, _DOWN_S = 8.0, 2.0
 _QUIET_MS, _SETTLED_S, _LOOK_EVERY_S = 5_000, 120.0, 1.0
 
 
@@ -32,16 +31,11 @@ def judge(
     """Runs that version of Kafka Connect on ``broker``, which is started here and stopped. ``exactly_once``: of its source.
     Raises CannotRun, OSError."""
     command = worker_command(version)
-    broker.start()
-    server = format_address(*broker.address)
-    folders = [folder / f"worker-{n}" for n in range(_WORKERS)]
-    workers = [ConnectWorker(command, server, of_worker, exactly_once=exactly_once) for of_worker in folders]
-    try:
-        return _ConnectStory(broker, server, workers, folder, random.Random(seed)).run()
-    finally:
-        for worker in workers:
-            worker.stop()
-        broker.stop()
+    with ApplicationStrikes(broker, random.Random(seed)) as strikes:
+        folders = [folder / f"worker-{n}" for n in range(_WORKERS)]
+        workers = [ConnectWorker(command, strikes.server, of, exactly_once=exactly_once) for of in folders]
+        strikes.processes |= {f"worker {n}": worker for n, worker in enumerate(workers)}
+        return _ConnectStory(strikes, workers, folder).run()
 
 
 def wrong_copies(count: int, copied: Sequence[str], sinks: Sequence[Sequence[str]]) -> list[str]:
@@ -61,40 +55,28 @@ def wrong_copies(count: int, copied: Sequence[str], sinks: Sequence[Sequence[str
 
 @dataclass(slots=True)
 class _ConnectStory:
-    broker: KillableBroker
-    server: str
+    strikes: ApplicationStrikes
     workers: list[ConnectWorker]
     folder: Path
-    rng: random.Random
     count: int = 0
     sinks: list[Path] = field(default_factory=list)
 
     def run(self) -> ApplicationVerdict:
-        with BlockingAdmin({"bootstrap.servers": self.server}) as admin:
+        with BlockingAdmin({"bootstrap.servers": self.strikes.server}) as admin:
             admin.create_topic(_TOPIC, 1)
-        for worker in self.workers:
-            worker.start()
+        self.strikes.start()
         for worker in self.workers:
             worker.request("/connectors")
         self.sinks = [self.folder / f"sink-{n}.txt" for n in range(_SINKS)]
         self._create_connectors()
-        victims = [None, *self.workers] * _STRIKES_EACH
-        self.rng.shuffle(victims)
-        for victim in victims:
-            self._write_for(_STRIKE_EVERY_S)
-            if victim is None:
-                self.broker.kill()
-                self.broker.start()
-            else:
-                victim.kill()
-                time.sleep(_DOWN_S)
-                victim.start()
-        self._write_for(_STRIKE_EVERY_S)
+        order = self.strikes.order()
+        for name in order:
+            self._write_for(STRIKE_EVERY_S)
+            self.strikes.strike(name)
+        self._write_for(STRIKE_EVERY_S)
         sinks = self._settled_sinks()
-        names = tuple("broker" if v is None else f"worker {self.workers.index(v)}" for v in victims)
-        return ApplicationVerdict(
-            names, self.count, tuple(wrong_copies(self.count, asyncio.run(self._copied()), sinks))
-        )
+        wrong = wrong_copies(self.count, asyncio.run(self._copied()), sinks)
+        return ApplicationVerdict(order, self.count, tuple(wrong))
 
     @property
     def _source(self) -> Path:
@@ -131,7 +113,7 @@ class _ConnectStory:
     async def _copied(self) -> list[str]:
         """The topic's committed records."""
         settings = {
-            "bootstrap.servers": self.server,
+            "bootstrap.servers": self.strikes.server,
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
         }

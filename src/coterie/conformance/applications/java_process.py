@@ -6,9 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from coterie.conformance.kafka import CannotRun
-
-END_S = 30.0
+from coterie.conformance.kafka import CannotRun, end
 
 
 def need_javac() -> None:
@@ -37,11 +35,6 @@ class JavaProcess:
         self._process.wait()
 
     def stop(self) -> None:
-        """In order, or after `END_S` otherwise."""
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
+        """In order where it can."""
+        if self._process is not None:
+            end([self._process])

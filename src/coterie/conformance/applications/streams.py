@@ -9,18 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coterie.addresses import format_address
 from coterie.client import Admin, Consumer, Producer
-from coterie.conformance.applications.java_process import JavaProcess
+from coterie.conformance.applications.strikes import STRIKE_EVERY_S, ApplicationStrikes
 from coterie.conformance.applications.verdict import ApplicationVerdict
 from coterie.conformance.applications.word_counts import built, instance
 from coterie.conformance.histories import KillableBroker
 
 EXACTLY_ONCE = "exactly_once_v2"
 _INPUT, _OUTPUT, _PARTITIONS = "lines", "counts", 4
-_INSTANCES, _STRIKES_EACH = 2, 2
+_INSTANCES = 2
 _WORDS, _SENT_EVERY_S = 40, 0.01
-_STRIKE_EVERY_S, _DOWN_S = 8.0, 2.0
 _QUIET_MS, _SETTLED_S = 5_000, 120.0
 
 
@@ -30,15 +28,11 @@ def judge(
     """Runs that version of Kafka Streams on ``broker``, which is started here and stopped. ``guarantee`` as
     processing.guarantee. Raises CannotRun."""
     command = built(version, folder / "classes")
-    broker.start()
-    server = format_address(*broker.address)
-    instances = [instance(command, server, folder / f"instance-{n}", guarantee) for n in range(_INSTANCES)]
-    try:
-        return asyncio.run(_StreamsStory(broker, server, instances, random.Random(seed)).run())
-    finally:
-        for process in instances:
-            process.stop()
-        broker.stop()
+    rng = random.Random(seed)
+    with ApplicationStrikes(broker, rng) as strikes:
+        for n in range(_INSTANCES):
+            strikes.processes[f"instance {n}"] = instance(command, strikes.server, folder / f"instance-{n}", guarantee)
+        return asyncio.run(_StreamsStory(strikes, rng).run())
 
 
 def wrong_counts(lines: Mapping[str, int], counts: Mapping[str, Sequence[int]]) -> list[str]:
@@ -55,44 +49,30 @@ def wrong_counts(lines: Mapping[str, int], counts: Mapping[str, Sequence[int]]) 
 
 @dataclass(slots=True)
 class _StreamsStory:
-    broker: KillableBroker
-    server: str
-    instances: list[JavaProcess]
+    strikes: ApplicationStrikes
     rng: random.Random
     lines: Counter[str] = field(default_factory=Counter)
 
     async def run(self) -> ApplicationVerdict:
-        async with Admin({"bootstrap.servers": self.server}) as admin:
+        async with Admin({"bootstrap.servers": self.strikes.server}) as admin:
             for topic in (_INPUT, _OUTPUT):
                 await admin.create_topic(topic, _PARTITIONS)
-        for process in self.instances:
-            process.start()
-        victims = [None, *self.instances] * _STRIKES_EACH
-        self.rng.shuffle(victims)
+        self.strikes.start()
+        order = self.strikes.order()
         over = asyncio.Event()
         writing = asyncio.create_task(self._write(over))
-        for victim in victims:
-            await asyncio.sleep(_STRIKE_EVERY_S)
-            await (self._strike_broker() if victim is None else self._strike(victim))
-        await asyncio.sleep(_STRIKE_EVERY_S)
+        for name in order:
+            await asyncio.sleep(STRIKE_EVERY_S)
+            await asyncio.to_thread(self.strikes.strike, name)
+        await asyncio.sleep(STRIKE_EVERY_S)
         over.set()
         await writing
-        names = tuple("broker" if v is None else f"instance {self.instances.index(v)}" for v in victims)
-        return ApplicationVerdict(names, self.lines.total(), tuple(wrong_counts(self.lines, await self._counts())))
-
-    async def _strike_broker(self) -> None:
-        await asyncio.to_thread(self.broker.kill)
-        await asyncio.to_thread(self.broker.start)
-
-    async def _strike(self, process: JavaProcess) -> None:
-        await asyncio.to_thread(process.kill)
-        await asyncio.sleep(_DOWN_S)
-        process.start()
+        return ApplicationVerdict(order, self.lines.total(), tuple(wrong_counts(self.lines, await self._counts())))
 
     async def _write(self, over: asyncio.Event) -> None:
         """Lines until it is ``over``; all are acknowledged then."""
         words = random.Random(self.rng.random())
-        async with Producer({"bootstrap.servers": self.server, "acks": "all"}) as producer:
+        async with Producer({"bootstrap.servers": self.strikes.server, "acks": "all"}) as producer:
             while not over.is_set():
                 word = f"word-{int(words.paretovariate(0.5)) % _WORDS}"
                 self.lines[word] += 1
@@ -104,7 +84,7 @@ class _StreamsStory:
         """Each word's, once they are all there and no other comes; after `_SETTLED_S` what there is."""
         counts: dict[str, list[int]] = {word: [] for word in self.lines}
         settings = {
-            "bootstrap.servers": self.server,
+            "bootstrap.servers": self.strikes.server,
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
         }
