@@ -75,6 +75,25 @@ def test_should_truncate_if_follower_has_more_of_the_epoch_than_the_leader_or_le
     assert made.log.end_offset == 4
 
 
+def test_a_replica_outside_the_isr_is_cut_at_its_gap() -> None:
+    """The leader fills it."""
+    log = log_of([0, 0, 4, 4, 4])
+    log.gap_offset = 3
+    made = Follower(2, log, CONFIG, state(leader=1, isr=(1, 3)), 5)
+    made.epoch_ended(ask_epoch(made), EndOfEpoch(4, 9))
+    assert (log.end_offset, made.high_watermark, log.gap_offset) == (3, 3, None)
+    assert ask_records(made).fetch_offset == 3
+
+
+def test_a_replica_in_the_isr_keeps_what_is_behind_its_gap() -> None:
+    """It may be the next leader."""
+    log = log_of([0, 0, 4, 4, 4])
+    log.gap_offset = 3
+    made = Follower(2, log, CONFIG, state(leader=1), 5)
+    made.epoch_ended(ask_epoch(made), EndOfEpoch(4, 9))
+    assert (log.end_offset, made.high_watermark, log.gap_offset) == (5, 5, 3)
+
+
 def test_should_fetch_leader_epoch_second_time_if_leader_replies_with_epoch_not_known_to_follower() -> None:
     """shouldFetchLeaderEpochSecondTimeIfLeaderRepliesWithEpochNotKnownToFollower"""
     made = follower(log_of([0, 0, 2, 4, 4]))

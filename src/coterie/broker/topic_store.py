@@ -74,6 +74,8 @@ class TopicStore:
         """The logs of a broker in a cluster, open. Raises OSError."""
         self._load_checkpoints()
         logs = {(topic, index): self.open_log(topic, index) for _, topic, index in self._directories()}
+        # What a power cut or damage took may be in the logs of other replicas: no ISR may count on this one.
+        self.lost_power = self.lost_power or any(log.gap_offset is not None for log in logs.values())
         self._begin()
         return logs
 

@@ -79,7 +79,8 @@ class Topics:
 
     @property
     def lost_power(self) -> bool:
-        """Whether the machine may have gone down before the load, and the logs have lost their end."""
+        """Whether logs may lack records that other replicas have: the machine may have gone down before the load, or damage has
+        left a gap."""
         return self._store.lost_power
 
     def report(self, finding: Finding) -> None:

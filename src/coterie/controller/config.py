@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class ControllerConfig:
     """``registration``: what the broker's node holds. unclean.leader.election.enable and min.insync.replicas are the cluster's
     defaults for topics. ``lost_power``: the broker's folder has no clean-shutdown mark, and its machine was started since
-    (another boot id): after the death of a process alone the system still has what it wrote."""
+    (another boot id): after the death of a process alone the system still has what it wrote. Or damage has left a gap in a
+    log."""
 
     broker_id: int
     registration: str

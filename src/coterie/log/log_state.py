@@ -75,6 +75,13 @@ class LogState:
     def size(self) -> int:
         return sum(segment.size for segment in self.segments)
 
+    @property
+    def gap_offset(self) -> int | None:
+        """The first offset whose records damage took since the log was opened, while others follow; None without such a gap.
+        Compaction forgets it."""
+        gaps = (segment.gap_offset for segment in self.segments)
+        return next((gap for gap in gaps if gap is not None and gap >= self.log_start_offset), None)
+
     def load_state(self, trusted: bool, closed: ClosedLog | None = None) -> None:
         """Producers, transactions and leader epochs: from their files where these may be trusted, else from the batches."""
         names = self.fs.names(self.directory)
@@ -183,6 +190,8 @@ class LogState:
             index_interval_bytes=self.config.index_interval_bytes,
         )
         segment.first_append_ms = old.first_append_ms
+        gaps = [gap for gap in (old.gap_offset, segment.gap_offset) if gap is not None]
+        segment.gap_offset = min(gaps, default=None)
         if is_last:
             segment.next_offset = max(segment.next_offset, old.next_offset)
         old.close_files()

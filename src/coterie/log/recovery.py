@@ -88,6 +88,7 @@ def _mended(
 ) -> Segment:
     """The segment with its undamaged batches only; the file is replaced as a whole, or cut where only its tail goes."""
     path, findings = segment.stem + ".log", []
+    gap_offset: int | None = None
     for damage in result.damages:
         action = f"{damage.size} bytes are cut off"
         if not (damage.torn and crashed) and not damage.zeros:
@@ -96,8 +97,13 @@ def _mended(
             action = f"{damage.size} bytes are set aside in {aside.rpartition('/')[2]}"
             if damage.doubts_rest:
                 action += ", all that follows included, because the machine may have gone down before it was synced"
-        missing = _missing_offsets(result, damage, segment.base_offset, bound)
-        findings.append(Finding(path, damage.position, damage.problem, action + missing))
+        first, end_offset = _missing_offsets(result, damage, segment.base_offset, bound)
+        if end_offset is None:
+            action += f", with whatever records it held from offset {first} on"
+        elif first < end_offset:
+            action += f", with offsets {first} to {end_offset - 1}"
+            gap_offset = first if gap_offset is None else gap_offset
+        findings.append(Finding(path, damage.position, damage.problem, action))
     right = dict(result.batches)
     for position, header in result.restamped.items():
         findings += _corrections(path, position, header, right[position])
@@ -109,6 +115,7 @@ def _mended(
         _rewrite(fs, segment, result)
         segment.close_files()
         segment = Segment(fs, directory, segment.base_offset)
+    segment.gap_offset = gap_offset
     for finding in findings:
         report(finding)
     return segment
@@ -137,14 +144,12 @@ def _corrections(path: str, position: int, wrong: BatchHeader, right: BatchHeade
     return findings
 
 
-def _missing_offsets(result: Survey, damage: Damage, base_offset: int, bound: int | None) -> str:
-    """The offsets that the damage took, by the batches before and after it."""
+def _missing_offsets(result: Survey, damage: Damage, base_offset: int, bound: int | None) -> tuple[int, int | None]:
+    """The offsets that the damage took, by the batches before and after it: the first, and the end, None where no batch of the
+    log follows."""
     before = [h.last_offset + 1 for p, h in result.batches if p < damage.position]
     after = [h.base_offset for p, h in result.batches if p > damage.position]
-    first, end = before[-1] if before else base_offset, after[0] if after else bound
-    if end is None:
-        return f", with whatever records it held from offset {first} on"
-    return f", with offsets {first} to {end - 1}" if first < end else ""
+    return before[-1] if before else base_offset, after[0] if after else bound
 
 
 def _rewrite(fs: FileSystem, segment: Segment, result: Survey) -> None:

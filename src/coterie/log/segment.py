@@ -48,6 +48,7 @@ class Segment:
         self.max_timestamp = -1
         self._max_timestamp_offset = base_offset
         self.first_append_ms = -1  # by this process
+        self.gap_offset: int | None = None  # the first one that damage took, where batches of the log follow
         self._first_timestamp: int | None = None
         self._modified_ms = -1
         self._untidy = False  # the file is longer than the segment

@@ -73,6 +73,9 @@ def _settle(log: PartitionLog) -> None:
     if log.replicas_high_watermark is not None:
         log.replicas_high_watermark = min(log.replicas_high_watermark, end_offset)
     log.epochs.cut(end_offset)
+    for segment in log.segments:
+        if segment.gap_offset is not None and segment.gap_offset >= end_offset:
+            segment.gap_offset = None
     for name in log.fs.names(log.directory):
         if name.endswith(".snapshot") and name > f"{segment_name(end_offset)}.snapshot":
             with suppress(OSError):  # one of a state that is no more; the next close removes it

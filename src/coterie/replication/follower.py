@@ -104,7 +104,11 @@ class Follower:
         self.truncates = False
 
     def _cut(self, offset: int) -> None:
-        """An epoch that begins at the log's end goes in any case: it is of this broker as a leader that appended nothing."""
+        """An epoch that begins at the log's end goes in any case: it is of this broker as a leader that appended nothing. A
+        replica that nobody counts on is cut at its gap, which the leader fills; one in the ISR may be the next leader."""
+        gap_offset = self.log.gap_offset
+        if gap_offset is not None and self.broker_id not in self.state.isr:
+            offset = min(offset, gap_offset)
         self.log.truncate_to(min(offset, self.log.end_offset))
         self.log.high_watermark = min(self.high_watermark, self.log.end_offset)
 

@@ -94,6 +94,10 @@ class ReplicaLog(Protocol):
     @property
     def end_offset(self) -> int: ...
 
+    @property
+    def gap_offset(self) -> int | None:
+        """The first offset whose records damage took out of the log, where others follow."""
+
     def begin_epoch(self, leader_epoch: int) -> None:
         """The replica leads in that epoch, from the log's end on, which goes into ``epochs``."""
 

@@ -38,6 +38,10 @@ class StoredReplicaLog:
         return self.log.end_offset
 
     @property
+    def gap_offset(self) -> int | None:
+        return self.log.gap_offset
+
+    @property
     def high_watermark(self) -> int:
         assert self.log.replicas_high_watermark is not None
         return self.log.replicas_high_watermark

@@ -8,12 +8,17 @@ import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
 from coterie.broker.cluster.hosted_topics import HostedTopics
 from coterie.broker.disk import DiskFileSystem
 from coterie.broker.machine_reset import BootFile
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topics import Topics
+from coterie.log.config import LogConfig
 from coterie.log.filesystem import FileSystem, MemoryFileSystem
+from coterie.log.partition_log import PartitionLog
+from coterie.records.encoding import encode_batch
 from coterie.replication.replicas import Replicas
 from coterie.replication.states import (
     EPOCH_DURING_DELETE,
@@ -22,11 +27,13 @@ from coterie.replication.states import (
     ReplicationConfig,
     StoppedReplica,
 )
+from coterie.testing import LocalBroker
 from coterie.testing.cluster_brokers import ClusterBrokers
 from coterie.testing.faults import Faults
-from tests.awaiting import until
+from tests.awaiting import until, until_in_thread
 
 TOPIC = "orders"
+LOG = f"{TOPIC}-0/{0:020}.log"
 
 
 def run(story: Callable[[ClusterBrokers], Awaitable[None]]) -> None:
@@ -65,6 +72,49 @@ def test_an_fsync_that_failed() -> None:
         await until(lambda: (one := cluster.leader(TOPIC, 0)) is not None and one.broker_id != 1, "another leader")
 
     run(story)
+
+
+def log_bytes(cluster: LocalBroker, broker_id: int) -> bytes:
+    assert cluster._cluster is not None
+    fs = cluster._cluster.brokers[broker_id].broker._fs
+    assert isinstance(fs, MemoryFileSystem)
+    return bytes(fs.files[LOG].data)
+
+
+def test_a_log_that_rotted_is_filled_by_its_leader() -> None:
+    """The replica leaves the ISR, so that its log can be cut at the gap; the leader has all records."""
+    with LocalBroker(brokers=3) as cluster:
+        cluster.create_topic(TOPIC, 1)
+        for value in (b"one", b"two", b"three"):
+            cluster.produce(TOPIC, value)
+        leader = cluster.leader_of(TOPIC)
+        follower = min({1, 2, 3} - {leader})
+        until_in_thread(lambda: log_bytes(cluster, follower) == log_bytes(cluster, leader), "all records")
+        assert cluster._cluster is not None
+        fs = cluster._cluster.brokers[follower].broker._fs
+        assert isinstance(fs, MemoryFileSystem)
+        BootFile(fs).write()  # the machine does not go down
+        cluster.kill(follower)
+        fs.files[LOG].data[len(log_bytes(cluster, leader)) // 2] ^= 1
+        cluster.restart(follower)
+        until_in_thread(lambda: cluster.in_sync(TOPIC) == {1, 2, 3}, "all in sync again")
+        assert log_bytes(cluster, follower) == log_bytes(cluster, leader)
+        assert [name for name in fs.names(f"{TOPIC}-0") if ".damaged-" in name]
+
+
+@pytest.mark.parametrize("rotted", [False, True])
+def test_no_isr_may_count_on_a_log_with_a_gap(rotted: bool) -> None:
+    """The broker leaves the ISRs before it registers, as after a power cut."""
+    fs = MemoryFileSystem()
+    BootFile(fs).write()
+    log = PartitionLog.open(fs, f"{TOPIC}-0", LogConfig(), clean=True, high_watermark=0)
+    for _ in range(3):
+        log.append(encode_batch([(0, None, b"value", ())]), 0)
+    log.close_files()
+    fs.files[LOG].data[len(fs.files[LOG].data) // 2] ^= rotted
+    topics = Topics(fs, BrokerSettings(), in_cluster=True)
+    topics.load()
+    assert topics.lost_power is rotted
 
 
 class FullDisk(MemoryFileSystem):

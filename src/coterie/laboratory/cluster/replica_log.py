@@ -29,6 +29,7 @@ class MemoryReplicaLog:
         self.epochs = LeaderEpochCache()
         self.synced = 0
         self.high_watermark = 0
+        self.gap_offset: int | None = None
 
     @property
     def start_offset(self) -> int:
@@ -62,6 +63,8 @@ class MemoryReplicaLog:
         del self.batches[end_offset:]
         self.epochs.truncate_from_end(end_offset)
         self.synced = min(self.synced, end_offset)
+        if self.gap_offset is not None and self.gap_offset >= end_offset:
+            self.gap_offset = None
 
     def start_anew_at(self, offset: int) -> None:
         raise AssertionError("no record is ever removed from the start of a log here")
