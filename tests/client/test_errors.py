@@ -38,7 +38,7 @@ from coterie.client import (
     UnknownTopicOrPartitionError,
 )
 from coterie.client.blocking_socket import BrokerSocket
-from coterie.client.errors import CLASSES, class_of
+from coterie.client.errors import CLASSES, check, class_of
 from coterie.client.settings import client_settings
 from coterie.testing import LocalBroker
 from tests.client.test_security import TlsFront, tls
@@ -88,6 +88,27 @@ def test_the_groups_are_those_of_kafka() -> None:
     assert (damaged.retriable, isinstance(damaged, SeekNeededError)) == (False, True)
     for error in (CommitFailedError(ErrorCode.UNKNOWN_MEMBER_ID), RebalanceInProgressError()):
         assert isinstance(error, RejoinNeededError)
+
+
+CODE = ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@pytest.mark.parametrize(
+    ("message", "subject", "text"),
+    [
+        ("too long", "topic t", "too long"),
+        ("too long", "", "too long"),
+        (None, "topic t", f"topic t: {CODE.text}"),
+        ("", "topic t", f"topic t: {CODE.text}"),
+        (CODE.text, "topic t", f"topic t: {CODE.text}"),
+        (None, "", CODE.text),
+    ],
+)
+def test_the_brokers_message_goes_before_the_text_of_a_code(message: str | None, subject: str, text: str) -> None:
+    check(ErrorCode.NONE, message, subject=subject)
+    with pytest.raises(KafkaError) as caught:
+        check(CODE, message, subject=subject)
+    assert (caught.value.code, str(caught.value)) == (CODE, f"{CODE.name}: {text}")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -211,6 +211,27 @@ def test_a_broker_alone_has_no_cluster() -> None:
         broker.kill(1)
 
 
-def test_there_is_no_broker_of_that_id(cluster: LocalBroker) -> None:
-    with pytest.raises(ValueError, match="there is no broker 4; there are 1, 2, 3"):
-        cluster.kill(4)
+REFUSED: list[tuple[Callable[[LocalBroker], object], str]] = [
+    (lambda c: c.kill(4), "there is no broker 4; there are 1, 2, 3"),
+    (lambda c: c.restart(1), "broker 1 runs; stop or kill it first"),
+    (lambda c: c.move_leader("none", 0, 1), "broker 1 has no replica of none-0"),
+    (lambda c: c.move_leader("lone", 0, 2), "broker 2 has no replica of lone-0"),
+    (lambda c: c.shrink_isr("lone", 0, to=[2, 3]), r"lone-0 is led by 1, which must be in \[2, 3\]"),
+    (lambda c: c.move_coordinator(GROUP), f"the coordinator of {GROUP}, has no other replica in sync"),
+]
+
+
+def test_what_is_refused() -> None:
+    with LocalBroker({"offsets.topic.replication.factor": "1"}, brokers=3) as cluster:
+        asyncio.run(_create_lone(cluster.bootstrap_servers))
+        assert cluster.leader_of("lone") == 1
+        with BlockingConsumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": GROUP}) as consumer:
+            consumer.committed([("lone", 0)])  # a first request makes `__consumer_offsets`
+        for call, sentence in REFUSED:
+            with pytest.raises(ValueError, match=sentence):
+                call(cluster)
+
+
+async def _create_lone(address: str) -> None:
+    async with Admin({"bootstrap.servers": address}) as admin:
+        await admin.create_topic("lone", assignments={0: [1]})

@@ -93,6 +93,12 @@ def test_an_api_that_cannot_be_failed_is_refused_with_those_that_can(broker: Loc
         broker.fail("CreateTopics", ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
+def test_an_api_that_cannot_be_failed_can_be_held_and_lost(broker: LocalBroker) -> None:
+    with broker.hold("CreateTopics") as rule:
+        assert rule in broker.faults.rules
+    broker.faults.rules.remove(broker.lose_answer("CreateTopics"))
+
+
 def test_a_member_that_is_not_there_cannot_be_expired(broker: LocalBroker) -> None:
     with pytest.raises(LookupError, match="group g has no member ghost; it has none"):
         broker.expire("g", "ghost")
@@ -106,6 +112,7 @@ WRONG: list[tuple[Callable[[LocalBroker], object], type[Exception], str]] = [
     (lambda b: b.produce("t"), ValueError, "produce needs at least one value"),
     (lambda b: b.produce("t", "x"), TypeError, r"value must be bytes or None, not .*; encode it: value.encode\(\)"),  # type: ignore[arg-type]
     (lambda _: LocalBroker(brokers=0), ValueError, "brokers must be at least 1, not 0"),
+    (lambda _: LocalBroker(brokers=3, racks=["a"]), ValueError, "racks must name one for each of 3 brokers, not 1"),
     (lambda _: LocalBroker().create_topic("t"), RuntimeError, "does not run: use it in a with-block, or call start"),
     (lambda _: LocalBroker().bootstrap_servers, RuntimeError, "does not run: use it in a with-block, or call start"),
 ]

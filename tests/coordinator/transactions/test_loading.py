@@ -84,6 +84,17 @@ def test_a_transaction_of_a_clock_that_was_ahead_times_out_from_now_on() -> None
     assert len(late) == 2
 
 
+def test_all_other_times_stay_as_they_were_stored() -> None:
+    log = PartitionLog.open(MemoryFileSystem(), DIRECTORY, LogConfig(), clean=True)
+    earlier = replace(stored("one", Status.ONGOING, A), started_ms=NOW_MS - 500)
+    decided = replace(stored("two", Status.PREPARE_COMMIT, A), started_ms=NOW_MS + 500)
+    ended = replace(stored("three", Status.COMPLETE_COMMIT), started_ms=NOW_MS + 500)
+    log.append_own(batch_of(earlier, decided, ended), NOW_MS)
+    shard = loaded(log)
+    shard.loaded(NOW_MS)
+    assert shard.by_id == {"one": earlier, "two": decided, "three": ended}
+
+
 def test_a_segment_that_ends_with_an_empty_batch() -> None:
     """testLoadTransactionMetadataContainingSegmentEndingWithEmptyBatch."""
     log = PartitionLog.open(MemoryFileSystem(), DIRECTORY, LogConfig(segment_bytes=200), clean=True)
