@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from coterie.controller.config_changes import ConfigChanges
+from coterie.laboratory.cluster.machine_clocks import OWN_CLOCKS_FROM
 from coterie.laboratory.cluster.seeds import run_seed_of_clusters
-from coterie.laboratory.cluster.story import OWN_CLOCKS_FROM
 from coterie.laboratory.fuzz import FuzzFailure
 from coterie.script import Steps
 from coterie.zookeeper.operations import Read, Znode

@@ -65,7 +65,7 @@ class ClusterBroker(LeadingBroker):
         self.number, self.server, self.config, self.session_timeout_ms = number, server, config, session_timeout_ms
         self.peers: Mapping[int, ClusterBroker] = {}
         self.logs: dict[TopicPartition, MemoryReplicaLog | DiskReplicaLog] = {}
-        self.has_disk, self.disk = False, BrokerDisk()
+        self.has_disk, self.disk = False, BrokerDisk(now_ms=lambda: self.now_ms)
         self.checkpointed: dict[TopicPartition, int] = {}
         self.wall_offset_ms = 0  # of the machine's clock, from which a process takes its own when it starts
         self.lost_power = False  # since it last registered, whatever has started it meanwhile
@@ -77,7 +77,7 @@ class ClusterBroker(LeadingBroker):
 
     def start(self) -> None:
         self.started()
-        self.clock_offset_ms = self.disk.clock_offset_ms = self.wall_offset_ms
+        self.clock_offset_ms = self.wall_offset_ms
         self.replicas = Replicas(self.number, self.config, self._open_log, self._delete_log)
         self.metadata: dict[TopicPartition, PartitionState] = {}
         self._answers: dict[object, Answer] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,14 +30,14 @@ _CONFIG = LogConfig(segment_bytes=30 * BATCH_BYTES, index_interval_bytes=5 * BAT
 class BrokerDisk:
     """``syncs``: each append is synced; ``leaves_holes``: of what was not synced a power cut leaves the end, too;
     ``is_full``: nothing can be written now; ``fsync_ms``: how long an fsync takes now, ``stalled_ms``: how long those took that
-    the broker's event loop has not waited for yet; ``clock_offset_ms``: of its machine's clock."""
+    the broker's event loop has not waited for yet; ``now_ms``: the time of the broker's process."""
 
     syncs: bool = False
     leaves_holes: bool = False
     is_full: bool = False
     fsync_ms: int = 0
     stalled_ms: int = 0
-    clock_offset_ms: int = 0
+    now_ms: Callable[[], int] = lambda: 0
 
     @contextmanager
     def spacious(self) -> Iterator[None]:
@@ -91,7 +91,7 @@ class DiskReplicaLog(StoredReplicaLog):
                 closed=closed,
             )
         self._lost_power = False
-        super().__init__(log, high_watermark, lambda: self._world.now_ms + self._disk.clock_offset_ms)
+        super().__init__(log, high_watermark, lambda: self._disk.now_ms())
 
     def configure(self, segment_bytes: int | None, retention_bytes: int | None) -> None:
         """segment.bytes and retention.bytes, None where the topic has none of its own."""

@@ -53,7 +53,7 @@ class ProcessScheduler(VirtualScheduler):
         self._process = process
 
     def time(self) -> float:
-        return self._process.world.now_ms / 1000
+        return self._process.monotonic_ms / 1000
 
     def run(self, callback: Callable[[], object]) -> None:
         callback()

@@ -45,18 +45,26 @@ class _Guarded:
 
 class Process:
     """``life`` counts its starts; nothing reaches a former life. What arrives while it is paused is handled when it goes on.
-    ``clock_offset_ms``: of its clock from the world's."""
+    ``clock_offset_ms``: of its wall clock from its monotonic one, which runs at ``clock_rate``."""
 
     def __init__(self, network: Network, name: str) -> None:
         self.network, self.world, self.name = network, network.world, name
         self.alive = self.paused = False
         self.life = self.clock_offset_ms = 0
+        self.clock_rate = 1.0
         self.held: list[Callable[[], None]] = []
 
     @property
     def now_ms(self) -> int:
-        """By its own clock."""
-        return self.world.now_ms + self.clock_offset_ms
+        """By its own clock: the wall clock at its start, moved on by the monotonic clock."""
+        return self.monotonic_ms + self.clock_offset_ms
+
+    @property
+    def monotonic_ms(self) -> int:
+        world = self.world
+        if self.clock_rate == 1:
+            return world.now_ms
+        return world.start_ms + int((world.now_ms - world.start_ms) * self.clock_rate)
 
     def started(self) -> None:
         self.alive, self.paused = True, False
@@ -79,7 +87,9 @@ class Process:
         """Called after each action."""
 
     def later(self, ms: int, action: Callable[[], None]) -> None:
-        self.world.after(ms, self.guarded(action))
+        """In so many ms by its own clock."""
+        world_ms = ms if self.clock_rate == 1 or ms <= 0 else int(ms / self.clock_rate) + 1
+        self.world.after(world_ms, self.guarded(action))
 
     def resume(self) -> None:
         self.paused = False

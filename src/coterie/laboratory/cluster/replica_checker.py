@@ -10,6 +10,8 @@ from coterie.laboratory.cluster.broker import ClusterBroker
 from coterie.laboratory.cluster.clients import ClusterConsumer, ClusterProducer
 from coterie.laboratory.cluster.report import ClusterReport
 from coterie.replication.states import TopicPartition
+from coterie.zookeeper import paths
+from coterie.zookeeper.operations import Read, Znode
 
 
 class ReplicaChecker:
@@ -84,3 +86,9 @@ class ReplicaChecker:
         consumer = self._consumers.get(partition)
         if consumer is not None and any(consumer.read.get(batch.offset) != batch.value for batch in logs[0]):
             failures.append(f"{partition}: the consumer has not read what the log holds")
+
+
+def state_versions(administrator: Administrator) -> dict[TopicPartition, int]:
+    """How often ZooKeeper's node of each partition's state was written: by leaders with another ISR, and by controllers."""
+    states = {p: administrator.apply(Read(paths.partition_state(*p))) for p in administrator.partitions()}
+    return {partition: node.version for partition, node in states.items() if isinstance(node, Znode)}

@@ -12,9 +12,10 @@ from coterie.laboratory.cluster.clients import ClusterConsumer, ClusterProducer
 from coterie.laboratory.cluster.configured_broker import TopicConfiguredBroker
 from coterie.laboratory.cluster.disk_replica_log import DiskReplicaLog
 from coterie.laboratory.cluster.later_faults import HOLES_FROM, LATER_FAULTS_FROM, LaterFaults
+from coterie.laboratory.cluster.machine_clocks import MachineClocks
 from coterie.laboratory.cluster.process import ZOOKEEPER, Network
 from coterie.laboratory.cluster.producer_id_checker import ProducerIdChecker
-from coterie.laboratory.cluster.replica_checker import ReplicaChecker
+from coterie.laboratory.cluster.replica_checker import ReplicaChecker, state_versions
 from coterie.laboratory.cluster.report import ClusterReport
 from coterie.laboratory.cluster.settings_checker import unapplied_settings
 from coterie.laboratory.fuzz import naming_seed
@@ -32,9 +33,8 @@ ORDERS = "orders"  # the topic that stays
 PARTITIONS = 3
 ALL_FAULTS_FROM = 50_000  # tests keep seeds before it, with the stories that they had
 PRODUCER_IDS_FROM, TAKEN_EVERY_MS = 130_000, 1_500
-OWN_CLOCKS_FROM, CLOCK_JUMP_EVERY_MS = 140_000, 8_000
-CLOCK_JUMPS_MS = (1_000, 40_000, 20 * 60_000, 5 * 3_600_000)
 ON_DISK_FROM = 100  # every second seed has the broker's own logs, on a disk in memory
+QUIET_AT_REST_FROM = 160_000
 AT_REST_MS = 25_000  # after the last fault: sessions expire, the ISRs are whole
 ALL_READ_MS = 10_000  # after the last record
 
@@ -64,10 +64,7 @@ class ClusterStory:
             broker.peers, broker.appended, broker.has_disk = self.brokers, self._appended, has_disk
             broker.reserves_ids, broker.id_given = self.reserves_ids, self.producer_ids.given
             broker.reads_settings, broker.retain = self._has_later_faults, self._retain
-        self._has_own_clocks = seed >= OWN_CLOCKS_FROM
-        if self._has_own_clocks:
-            for _ in self.brokers:
-                self._move_clock()
+        self._clocks = MachineClocks(world, self.brokers, self.report)
         self.producers: list[ClusterProducer] = []
         self.former_producers: list[ClusterProducer] = []  # of topics that were deleted
         self.consumers: dict[TopicPartition, ClusterConsumer] = {}
@@ -121,7 +118,10 @@ class ClusterStory:
             producer.stopped = True
         for consumer in self.consumers.values():
             consumer.rereads = False
+        versions = state_versions(self.administrator)
         world.run_until(world.now_ms + ALL_READ_MS)
+        if self.report.seed >= QUIET_AT_REST_FROM and state_versions(self.administrator) != versions:
+            self.failures.append("the states of partitions are written although nothing happens any more")
         self._check()
         return self._summed_up()
 
@@ -142,8 +142,7 @@ class ClusterStory:
             LaterFaults(self.administrator, self.report, self._cut_power, self._may_shut_down).strike_until(end_ms)
         if self.reserves_ids:
             self.world.strike_until(end_ms, TAKEN_EVERY_MS, self._take_producer_ids)
-        if self._has_own_clocks:
-            self.world.strike_until(end_ms, CLOCK_JUMP_EVERY_MS, self._move_clock)
+        self._clocks.strike_until(end_ms)
 
     def _strike(self) -> None:
         faults: tuple[Callable[[], None], ...] = (
@@ -159,12 +158,6 @@ class ClusterStory:
             of_all = self._power_cut_of_all if self.syncs else self._crash_all
             faults = (*faults, *faults, of_all, self._lose_zookeeper_twice, self._fill_disk)
         self.world.random.choice(faults)()
-
-    def _move_clock(self) -> None:
-        """Of a machine, forward or back. A process that runs does not see it."""
-        self.report.clock_jumps += 1
-        machine, random = self.world.random.choice(list(self.brokers.values())), self.world.random
-        machine.wall_offset_ms += random.choice((-1, 1)) * random.choice(CLOCK_JUMPS_MS)
 
     def _take_producer_ids(self) -> None:
         """Some at each broker at the same time, so that they reserve blocks at the same time."""
