@@ -123,6 +123,12 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert (own.exit_code, "gives each broker its own" in own.output) == (2, True)
     unknown = coterie("cluster", "start", *data, "--set", "no.such.setting=7")
     assert (unknown.exit_code, "no.such.setting" in unknown.output) == (2, True)
+    state = {"zookeeper_port": 2181, "brokers": {"1": 9092, "2": 9093}, "settings": {}, "pids": {}}
+    (tmp_path / "cluster.json").write_text(json.dumps(state))
+    fewer = coterie("cluster", "start", *data, "--brokers", "1")
+    assert (fewer.exit_code, "a broker leaves it only by moving its partitions" in fewer.output) == (1, True)
+    moved = coterie("cluster", "start", *data, "--zookeeper-port", "2182")
+    assert (moved.exit_code, "has port 2181; leave --zookeeper-port out" in moved.output) == (1, True)
     (tmp_path / "cluster.json").write_text("[]")
     damaged = coterie("cluster", "stop", *data)
     assert (damaged.exit_code, "does not describe a cluster" in damaged.output) == (1, True)

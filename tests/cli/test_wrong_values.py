@@ -47,6 +47,11 @@ WRONG = [
         "consume orders --group g --zookeeper h:1 --set zookeeper.session.timeout.ms=x",
         "zookeeper.session.timeout.ms must",
     ),
+    ("consume orders --zookeeper h:1", "--zookeeper needs --group, and has no static members."),
+    (
+        "consume orders --group g --instance-id one --zookeeper h:1",
+        "--zookeeper needs --group, and has no static members.",
+    ),
     (
         "consume orders --group g --zookeeper h:1 --command-config {config}",
         "--command-config does not go with --zookeeper:",
