@@ -108,6 +108,12 @@ def test_a_mistake_is_refused_with_a_sentence(given: dict[str, object], sentence
     assert str(error.value) == sentence
 
 
+def test_a_name_that_is_no_text_is_refused() -> None:
+    given: dict[Any, object] = {5: 1}
+    with pytest.raises(ConfigError, match="the name of a setting must be text, not 5"):
+        client_settings(given)
+
+
 @pytest.mark.parametrize("given", [None, "localhost:9092", [("client.id", "a")]])
 def test_settings_that_are_no_mapping_are_refused(given: Any) -> None:
     with pytest.raises(ConfigError, match="settings must be a mapping from names to values, not "):
