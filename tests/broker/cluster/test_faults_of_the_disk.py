@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -161,6 +162,31 @@ def test_a_log_that_cannot_be_made() -> None:
     refused, effects = replicas.leader_and_isr(1, 5, LED, 0)
     assert (refused, effects) == ({(TOPIC, 0): ReplicaError.KAFKA_STORAGE_ERROR}, [])
     assert [str(failure) for failure in failures] == ["[Errno 28] No space left on device: 'orders-0'"]
+
+
+class RefusesWrites(MemoryFileSystem):
+    """From ``error`` on no file can be written."""
+
+    error: int | None = None
+
+    def write_file(self, path: str, data: bytes) -> None:
+        if self.error is not None:
+            raise OSError(self.error, os.strerror(self.error), path)
+        super().write_file(path, data)
+
+
+@pytest.mark.parametrize(("error", "stops"), [(errno.EROFS, True), (errno.EIO, True), (errno.ENOSPC, False)])
+def test_a_checkpoint_that_cannot_be_written(error: int, stops: bool) -> None:
+    """The file system is read-only, or broken: the broker stops, which would lead for ever and append nothing. A full disk may
+    have space again."""
+    failures, fs = list[Exception](), RefusesWrites()
+    hosted, replicas = hosted_on(fs, failures)
+    assert replicas.leader_and_isr(1, 5, LED, 0)[0] == {}
+    hosted.save_high_watermarks()
+    fs.error = error
+    with pytest.raises(OSError, match=os.strerror(error)):
+        hosted.save_high_watermarks()
+    assert bool(failures) is stops
 
 
 def test_a_log_that_cannot_be_removed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 
@@ -15,12 +16,14 @@ from coterie.replication.partition import Replica
 from coterie.replication.states import ReplicaError, ReplicaLog, ReplicaRefusal, TopicPartition
 from coterie.replication.stored_log import StoredReplicaLog
 
+LACKS = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)  # they may end
+
 
 class HostedTopics:
     """A `ReplicaStorage` over `Topics`. ``role_changed`` is called for each partition whose role here is another;
     ``topics_deleted`` with the names of topics that are gone. ``known_of`` a topic: what ZooKeeper has of it, None
-    where that has not been read. ``failed`` gets the error of a log that cannot be opened, made or removed: the broker must
-    stop then, so that others lead."""
+    where that has not been read. ``failed`` gets the error of a log that cannot be opened, made or removed, and of a folder
+    that cannot be written: the broker must stop then, so that others lead."""
 
     def __init__(
         self,
@@ -127,5 +130,12 @@ class HostedTopics:
             raise ReplicaRefusal(ReplicaError.KAFKA_STORAGE_ERROR) from error
 
     def save_high_watermarks(self) -> None:
-        """Into replication-offset-checkpoint. Raises OSError."""
-        self._topics.save_high_watermarks()
+        """Into replication-offset-checkpoint. Raises OSError. An error that is no lack of space or of descriptors, such as of a
+        file system that is read-only after an error, stops the broker: by this write, which is never long away, it notices that
+        nothing can be stored any more."""
+        try:
+            self._topics.save_high_watermarks()
+        except OSError as error:
+            if error.errno not in LACKS:
+                self._failed(error)
+            raise

@@ -8,7 +8,7 @@ from typing import get_args
 from coterie.controller import nodes
 from coterie.controller.commands import TopicConfigured
 from coterie.controller.requests import LeaderAndIsr, Request, UpdateMetadata
-from coterie.laboratory.cluster.broker import ClusterBroker
+from coterie.laboratory.cluster.directory_broker import DirectoryBroker
 from coterie.laboratory.cluster.disk_replica_log import DiskReplicaLog
 from coterie.laboratory.cluster.process import Answer, ScriptDriver
 from coterie.laboratory.cluster.topic_settings import TopicSettings
@@ -18,7 +18,7 @@ from coterie.zookeeper.operations import Operation
 RETAINED_EVERY_MS = 3_000  # log.retention.check.interval.ms
 
 
-class TopicConfiguredBroker(ClusterBroker):
+class TopicConfiguredBroker(DirectoryBroker):
     """``reads_settings``: whether it does; ``retain`` is called with each log on a disk now and then."""
 
     reads_settings = False

@@ -207,6 +207,9 @@ class CoordinatingBroker(RecordsBroker):
         except ReplicaRefusal as refusal:
             del self._answers[token]
             raise Refusal(error_of(refusal.error.value)) from refusal
+        except OSError as error:
+            del self._answers[token]
+            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error
         except Refusal:
             del self._answers[token]
             raise

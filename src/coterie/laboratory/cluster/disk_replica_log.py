@@ -29,12 +29,14 @@ _CONFIG = LogConfig(segment_bytes=30 * BATCH_BYTES, index_interval_bytes=5 * BAT
 @dataclass(slots=True)
 class BrokerDisk:
     """``syncs``: each append is synced; ``leaves_holes``: of what was not synced a power cut leaves the end, too;
-    ``is_full``: nothing can be written now; ``fsync_ms``: how long an fsync takes now, ``stalled_ms``: how long those took that
+    ``is_full``, ``is_read_only``: nothing can be written now;
+    ``fsync_ms``: how long an fsync takes now, ``stalled_ms``: how long those took that
     the broker's event loop has not waited for yet; ``now_ms``: the time of the broker's process."""
 
     syncs: bool = False
     leaves_holes: bool = False
     is_full: bool = False
+    is_read_only: bool = False
     fsync_ms: int = 0
     stalled_ms: int = 0
     now_ms: Callable[[], int] = lambda: 0
@@ -58,6 +60,8 @@ class _FillingFileSystem(FaultyFileSystem):
         """Raises OSError."""
         if self._disk.is_full and name in ("write", "reserve"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        if self._disk.is_read_only and name in ("write", "reserve"):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
         if name == "sync":
             self._disk.stalled_ms = max(self._disk.stalled_ms, self._disk.fsync_ms)
 

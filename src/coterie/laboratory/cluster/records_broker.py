@@ -17,6 +17,7 @@ class RecordsBroker(TopicConfiguredBroker):
 
     def _open_log(self, partition: TopicPartition) -> tuple[ReplicaLog, int]:
         if partition[0] in self.record_topics and partition not in self.logs:
+            self.check_directory(partition)
             self.logs[partition] = TransactionalReplicaLog(self.world, self.disk)
         return super()._open_log(partition)
 

@@ -16,7 +16,8 @@ class ClusterReport:
     ``commits``, ``aborts`` and ``torn`` of a story with transactions; of one with groups ``coordinator_loads`` of a
     partition of `__consumer_offsets`, ``group_generations`` in which members were assigned something, and
     ``group_commits``: offsets; with one of the consumer protocol ``consumer_epochs`` of members in which they were assigned
-    something; ``producer_ids`` that brokers gave; ``clock_jumps`` of machines."""
+    something; ``producer_ids`` that brokers gave; ``clock_jumps`` of machines;
+    ``failed_directories`` of brokers that lived."""
 
     seed: int
     events: int = 0
@@ -48,3 +49,4 @@ class ClusterReport:
     consumer_epochs: int = 0
     producer_ids: int = 0
     clock_jumps: int = 0
+    failed_directories: int = 0

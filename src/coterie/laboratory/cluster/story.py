@@ -10,8 +10,10 @@ from coterie.laboratory.cluster.administrator import Administrator
 from coterie.laboratory.cluster.broker import ClusterBroker
 from coterie.laboratory.cluster.clients import ClusterConsumer, ClusterProducer
 from coterie.laboratory.cluster.configured_broker import TopicConfiguredBroker
+from coterie.laboratory.cluster.directory_broker import DirectoryBroker
+from coterie.laboratory.cluster.directory_faults import DirectoryFaults
 from coterie.laboratory.cluster.disk_replica_log import DiskReplicaLog
-from coterie.laboratory.cluster.later_faults import HOLES_FROM, LATER_FAULTS_FROM, LaterFaults
+from coterie.laboratory.cluster.later_faults import HOLES_FROM, LATER_FAULTS_FROM, LaterFaults, start_if_dead
 from coterie.laboratory.cluster.machine_clocks import MachineClocks
 from coterie.laboratory.cluster.process import ZOOKEEPER, Network
 from coterie.laboratory.cluster.producer_id_checker import ProducerIdChecker
@@ -70,6 +72,9 @@ class ClusterStory:
         self.consumers: dict[TopicPartition, ClusterConsumer] = {}
         self.administrator = Administrator(self.network, self.brokers, self.server)
         self.administrator.made, self.administrator.deleted = self._made, self._deleted
+        self._directories = DirectoryFaults(
+            self.administrator, self.brokers, self.report, self.failures, self._fail_fsync
+        )
         if has_disk:
             self.administrator.more_acts = (self.administrator.delete_records,)
 
@@ -114,6 +119,9 @@ class ClusterStory:
         world.run_until(end_ms + 20_000)  # the longest fault is over
         self._mend()
         world.run_until(world.now_ms + AT_REST_MS)
+        if self._directories.are_due:
+            self._directories.fail_at_rest()
+            world.run_until(world.now_ms + AT_REST_MS)
         for producer in self.producers:
             producer.stopped = True
         for consumer in self.consumers.values():
@@ -143,6 +151,7 @@ class ClusterStory:
         if self.reserves_ids:
             self.world.strike_until(end_ms, TAKEN_EVERY_MS, self._take_producer_ids)
         self._clocks.strike_until(end_ms)
+        self._directories.strike_until(end_ms)
 
     def _strike(self) -> None:
         faults: tuple[Callable[[], None], ...] = (
@@ -177,7 +186,7 @@ class ClusterStory:
         if (victim := self._victim()) is not None:
             self.report.broker_crashes += 1
             victim.crash()
-            self.world.after(self._length_ms(), victim.start)
+            self.world.after(self._length_ms(), partial(start_if_dead, victim))
 
     def _crash_all(self) -> None:
         """They come back one after another, each with its log as the system has it."""
@@ -186,7 +195,7 @@ class ClusterStory:
             if broker.alive:
                 self.report.broker_crashes += 1
                 broker.crash()
-                self.world.after(self._length_ms(), broker.start)
+                self.world.after(self._length_ms(), partial(start_if_dead, broker))
 
     def _power_cut(self) -> None:
         """Not where all that is in sync would have lost power: then nothing can hold, unless each append is synced."""
@@ -195,13 +204,26 @@ class ClusterStory:
 
     def _cut_power(self, victim: ClusterBroker) -> bool:
         """Whether it was done."""
-        if not (self.syncs or self._may_lose_power(victim)):
+        if not self._may_lose_unsynced(victim):
             return False
         self.report.power_cuts += 1
-        self._uncertain.add(victim.number)
         self.report.broker_crashes += 1
         victim.power_cut()
-        self.world.after(self._length_ms(), victim.start)
+        self.world.after(self._length_ms(), partial(start_if_dead, victim))
+        return True
+
+    def _may_lose_unsynced(self, victim: ClusterBroker) -> bool:
+        """It counts as uncertain then."""
+        if not (self.syncs or self._may_lose_power(victim)):
+            return False
+        self._uncertain.add(victim.number)
+        return True
+
+    def _fail_fsync(self, victim: DirectoryBroker) -> bool:
+        """Whether it was done."""
+        if not self._may_lose_unsynced(victim):
+            return False
+        victim.fail_fsync()
         return True
 
     def _fill_disk(self) -> None:
@@ -217,7 +239,7 @@ class ClusterStory:
         for broker in self.brokers.values():
             if broker.alive:
                 broker.power_cut()
-                self.world.after(self._length_ms(), broker.start)
+                self.world.after(self._length_ms(), partial(start_if_dead, broker))
 
     def _may_lose_power(self, victim: ClusterBroker) -> bool:
         """With later faults one at a time: what two have lost within a session the controller cannot know."""
@@ -314,7 +336,7 @@ class ClusterStory:
     def _shut_down(self) -> None:
         if (victim := self._victim()) is not None and self._may_shut_down(victim):
             length_ms = self._length_ms()
-            victim.shut_down(lambda: self.world.after(length_ms, lambda: None if victim.alive else victim.start()))
+            victim.shut_down(lambda: self.world.after(length_ms, partial(start_if_dead, victim)))
 
     def _mend(self) -> None:
         self.world.faults.break_probability = 0.0
