@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
 from coterie.laboratory.fuzz import FuzzFailure, naming_seed, run_seed
+from coterie.member import events, replay
+from coterie.member.effects import FindCoordinator
+from coterie.member.machine import MemberMachine
+from coterie.member.state import MemberState
 
 # Each found a bug of the core, the member machine or the laboratory; see the commit that added it.
 ONCE_FAILED = (4, 10, 15, 17, 25, 35, 65, 91, 809, 24787, 27751)
@@ -23,6 +30,36 @@ def test_fresh_seeds() -> None:
 
 def test_the_same_seed_is_the_same_story() -> None:
     assert run_seed(7, minutes=2) == run_seed(7, minutes=2)
+
+
+def past_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemberMachine, "next_deadline_ms", lambda self: 0)
+
+
+def endless_effects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemberMachine, "next", lambda self, now_ms: [FindCoordinator()])
+
+
+def partitions_owned_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    take = replay._APPLY[events.AssignmentTaken]
+
+    def take_twice(state: MemberState, event: events.Event) -> MemberState:
+        state = take(state, event)
+        return replace(state, ownership=replace(state.ownership, owned=state.ownership.owned * 2))
+
+    monkeypatch.setitem(replay._APPLY, events.AssignmentTaken, take_twice)
+
+
+@pytest.mark.parametrize(
+    ("defect", "complaint"),
+    [(past_deadline, "a busy loop"), (endless_effects, "is not at rest"), (partitions_owned_twice, "owned twice")],
+)
+def test_a_member_with_a_defect_fails(
+    defect: Callable[[pytest.MonkeyPatch], None], complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defect(monkeypatch)
+    with pytest.raises(FuzzFailure, match=complaint):
+        run_seed(7, minutes=2)
 
 
 def test_an_error_of_the_code_under_test_is_the_seeds_failure() -> None:

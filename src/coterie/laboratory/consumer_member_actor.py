@@ -8,7 +8,6 @@ from coterie.coordinator.consumer.state import TopicIdPartition
 from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor
 from coterie.laboratory.consumer_member_checker import ConsumerMemberChecker
 from coterie.laboratory.group_member_actor import ActorEffect, GroupMemberActor
-from coterie.laboratory.member_checker import check_settled
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
 from coterie.member.consumer.config import ConsumerMemberConfig
@@ -85,7 +84,6 @@ class ConsumerMemberActor(GroupMemberActor):
 
     def _check_machine(self) -> None:
         self._checker.check(self.machine)
-        check_settled(self.machine, self.clock_ms())
 
     def _takes_part(self) -> bool:
         return self.machine.stage in HEARTBEATS

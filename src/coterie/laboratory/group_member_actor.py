@@ -25,6 +25,7 @@ GROUP = "g"
 SYNC_COMMIT_MS = 5_000
 API_VERSION = 9
 AUTO_COMMIT_INTERVAL_MS = 2_000
+MOST_TURNS = 100  # of a process at one time; more is a loop without an end
 ActorEffect = Effect | ConsumerEffect
 
 
@@ -142,25 +143,27 @@ class GroupMemberActor(ABC):
             self.commits.commit_sync(SYNC_COMMIT_MS)
 
     def _pump(self) -> None:
+        """Carries out what is due, until nothing is: then no effect of this time is left."""
         if not self.alive:
             return
-        progress = True
-        while progress:
-            effects = self.machine.next(self.clock_ms())
+        machine, commits, now_ms = self.machine, self.commits, self.clock_ms()
+        for _ in range(MOST_TURNS):
+            before = machine.state
+            effects = machine.next(now_ms)
             for effect in effects:
                 self._carry_out(effect)
-            progress = self.commits.pump() or bool(effects)
+            if not commits.pump(now_ms) and not effects and machine.state is before:
+                break
+        else:
+            raise AssertionError(f"{self.name} is not at rest at {now_ms}: {machine.state}")
+        deadlines_ms = (machine.next_deadline_ms(), commits.next_deadline_ms())
+        due_ms = min((ms for ms in deadlines_ms if ms is not None), default=None)
         if self.checks:
             self._check_machine()
-            self.commits.check()
-        self._arm()
-
-    def _arm(self) -> None:
-        deadlines_ms = [
-            ms for ms in (self.machine.next_deadline_ms(), self.commits.next_deadline_ms()) if ms is not None
-        ]
-        if deadlines_ms:
-            self._timer.set(max(self._world_ms(min(deadlines_ms)), self.world.now_ms + 1))
+            commits.check()
+            assert due_ms is None or due_ms > now_ms, f"a deadline of {due_ms} at {now_ms}, which would be a busy loop"
+        if due_ms is not None:
+            self._timer.set(max(self._world_ms(due_ms), self.world.now_ms + 1))
 
     def _carry_out(self, effect: ActorEffect) -> None:
         match effect:

@@ -6,7 +6,7 @@ from coterie.assignors import ASSIGNORS, AssignableTopics
 from coterie.assignors.blobs import decode_assignment, decode_subscription
 from coterie.laboratory.broker_actor import BrokerActor, Durability
 from coterie.laboratory.group_member_actor import GROUP, SYNC_COMMIT_MS, ActorEffect, GroupMemberActor
-from coterie.laboratory.member_checker import MemberChecker, check_settled
+from coterie.laboratory.member_checker import MemberChecker
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
@@ -41,7 +41,6 @@ class MemberActor(GroupMemberActor):
 
     def _check_machine(self) -> None:
         self._checker.check(self.machine)
-        check_settled(self.machine, self.clock_ms())
 
     def topics_seen(self, topics: AssignableTopics) -> None:
         """Renewed metadata shows these topics."""

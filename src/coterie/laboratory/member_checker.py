@@ -11,7 +11,7 @@ from coterie.consuming.commit_verdicts import GroupMachine
 from coterie.member.machine import MemberMachine
 from coterie.member.replay import replay
 from coterie.member.stages import AWAITS_RESPONSE, IN_A_ROUND, Stage
-from coterie.member.state import MemberState
+from coterie.member.state import MemberState, OwnershipState
 
 M = TypeVar("M", bound=GroupMachine)
 
@@ -48,9 +48,13 @@ class MemberChecker(LoneMemberChecker[MemberMachine]):
 
     def __init__(self) -> None:
         super().__init__(MemberState(), replay)
+        self._ownership: OwnershipState | None = None  # that was checked last
 
     def check_parts(self, machine: MemberMachine) -> None:
         _check_parts(machine.state)
+        if machine.state.ownership is not self._ownership:
+            self._ownership = machine.state.ownership
+            _check_ownership(self._ownership)
         if machine.rebalance_protocol == RebalanceProtocol.EAGER and machine.stage in IN_A_ROUND:
             assert not machine.owned, f"eager, and owns {machine.owned} in {machine.stage.name}"
 
@@ -75,10 +79,13 @@ def _check_parts(state: MemberState) -> None:
         assert ownership.revoking, f"{stage.name} of nothing"
     elif stage not in (Stage.UNJOINED, Stage.REJOIN_NEEDED, Stage.FAILED):
         assert not ownership.revoking, f"{stage.name} while the listener revokes {ownership.revoking}"
+    if ownership.owned and membership.generation < 0:
+        assert ownership.lost, f"owns {ownership.owned} without a generation"
+
+
+def _check_ownership(ownership: OwnershipState) -> None:
     revoking = [tp for partitions in ownership.revoking for tp in partitions]
     assert len(revoking) == len(set(revoking)), f"revoked twice: {ownership.revoking}"
     assert set(revoking) <= set(ownership.owned), f"revokes {ownership.revoking} of {ownership.owned}"
-    if ownership.owned and membership.generation < 0:
-        assert ownership.lost, f"owns {ownership.owned} without a generation"
     assert ownership.owned or not ownership.lost, "nothing is owned, and yet lost"
     assert len(set(ownership.owned)) == len(ownership.owned), f"owned twice: {ownership.owned}"
