@@ -14,11 +14,13 @@ from coterie.cli.conformance import conformance
 from coterie.conformance.cluster import mixed
 from coterie.conformance.cluster.controller_checks import steps
 from coterie.conformance.cluster.java_load import operation_of
-from coterie.conformance.cluster.judge import REPLICATION_CHECKS, ClusterJudge, ClusterJudgement
-from coterie.conformance.cluster.mixed import BrokerKind, NotInTime, mixed_cluster, wait_until
+from coterie.conformance.cluster.judge import KINDS, REPLICATION_CHECKS, ClusterJudge, ClusterJudgement
+from coterie.conformance.cluster.log_dir_checks import log_dir_fails
+from coterie.conformance.cluster.mixed import BrokerKind, MixedBroker, NotInTime, mixed_cluster, wait_until
 from coterie.conformance.cluster.replica_files import ReplicaFiles, difference
 from coterie.conformance.cluster.strikes import StrikeReport, not_delivered
 from coterie.conformance.cluster.way_out import AT_REST, PartitionGaps, WayOutReport
+from coterie.conformance.coterie_process import CoterieBroker
 from coterie.laboratory.operation_history import (
     AnomalyKind,
     ClientOperation,
@@ -152,6 +154,22 @@ def test_a_cluster_begins_once_its_brokers_know_each_other(tmp_path: Path, monke
     monkeypatch.setattr(mixed, "until_all_know_each_other", know)
     asyncio.run(begin())  # also where a loop runs
     assert calls == ["add 1", "add 2", "know", "begin", "close"]
+
+
+def test_the_folder_of_a_log_in_any_log_directory(tmp_path: Path) -> None:
+    first, second = tmp_path / "data", tmp_path / "data-2"
+    (first / "orders-0").mkdir(parents=True)
+    (second / "orders-1").mkdir(parents=True)
+    broker = MixedBroker(1, BrokerKind.COTERIE, CoterieBroker(tmp_path, {}), (first, second))
+    assert broker.log_folder("orders-0") == first / "orders-0"
+    assert broker.log_folder("orders-1") == second / "orders-1"
+    assert broker.log_folder("orders-2") == first / "orders-2"  # of a replica that is not there
+
+
+def test_a_log_directory_fails_under_each_controller() -> None:
+    failing = [check for check in REPLICATION_CHECKS if check.work is log_dir_fails]
+    assert {KINDS[check.controller] for check in failing} == set(BrokerKind)
+    assert {KINDS[check.broker] for check in failing} == {BrokerKind.KAFKA}  # ours have one directory, and stop with it
 
 
 def test_each_side_leads_and_follows_under_each_controller() -> None:

@@ -48,7 +48,7 @@ def _folders(cluster: MixedCluster) -> int:
     """Folders with a log of the topic's replicas: one that Kafka is about to delete has another name."""
     count = 0
     for number, replicas in cluster.assignment(TOPIC).items():
-        count += sum((cluster.brokers[r].logs / f"{TOPIC}-{number}").is_dir() for r in replicas)
+        count += sum(cluster.brokers[r].log_folder(f"{TOPIC}-{number}").is_dir() for r in replicas)
     return count
 
 
@@ -57,8 +57,8 @@ def _replicas_are(replicas: Sequence[int]) -> Settled:
 
 
 def _is_gone(cluster: MixedCluster) -> bool:
-    folders = [folder for broker in cluster.brokers.values() for folder in broker.logs.glob(f"{TOPIC}-[0-9]")]
-    return not cluster.assignment(TOPIC) and not folders
+    log_dirs = [directory for broker in cluster.brokers.values() for directory in broker.log_dirs]
+    return not cluster.assignment(TOPIC) and not any([*directory.glob(f"{TOPIC}-[0-9]")] for directory in log_dirs)
 
 
 async def _fill(cluster: MixedCluster) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from coterie.client.errors import KafkaError
 from coterie.conformance.cluster.controller_checks import run_step, steps
+from coterie.conformance.cluster.log_dir_checks import log_dir_fails
 from coterie.conformance.cluster.mixed import (
     VERSION,
     BrokerKind,
@@ -50,11 +51,13 @@ REPLICATION_CHECKS = (
     ReplicationCheck("Kafka controls, a leader of coterie's comes back", KAFKA, FIRST, old_leader_truncates),
     ReplicationCheck("Kafka controls, a follower of coterie's comes back", KAFKA, SECOND, restarted_follower_equal),
     ReplicationCheck("Kafka controls and leads, and comes back", KAFKA, KAFKA, old_leader_truncates),
+    ReplicationCheck("Kafka controls, a log directory of Kafka's fails", KAFKA, KAFKA, log_dir_fails),
     ReplicationCheck("coterie controls, Kafka leads", FIRST, KAFKA, followers_equal),
     ReplicationCheck("coterie controls and leads, Kafka follows", FIRST, FIRST, followers_equal),
     ReplicationCheck("coterie controls, a leader of Kafka's comes back", FIRST, KAFKA, old_leader_truncates),
     ReplicationCheck("coterie controls, a follower of Kafka's comes back", FIRST, KAFKA, restarted_follower_equal),
     ReplicationCheck("coterie controls and leads, and comes back", FIRST, FIRST, old_leader_truncates),
+    ReplicationCheck("coterie controls, a log directory of Kafka's fails", FIRST, KAFKA, log_dir_fails),
 )
 
 
@@ -88,7 +91,7 @@ class ClusterJudge:
 
     async def replication(self) -> None:
         """Who leads, who follows, who controls."""
-        with mixed_cluster(self._folder / "replication", KINDS) as cluster:
+        with mixed_cluster(self._folder / "replication", KINDS, log_dirs=2) as cluster:
             for number, check in enumerate(REPLICATION_CHECKS):
                 await self.check(check.name, _replicate(cluster, check, f"replicated-{number}"))
             await self._tools(cluster)

@@ -86,23 +86,30 @@ class BrokerKind(Enum):
 
 @dataclass(slots=True)
 class MixedBroker:
-    """One of the brokers. ``logs``: the folder of its partitions' folders."""
+    """One of the brokers. ``log_dirs``: the folders of its partitions' folders."""
 
     broker_id: int
     kind: BrokerKind
     process: KafkaBroker | CoterieBroker
-    logs: Path
+    log_dirs: tuple[Path, ...]
     is_running: bool = False
+
+    def log_folder(self, partition: str) -> Path:
+        """``partition``: such as orders-0. In the first log directory where it is in none."""
+        folders = [directory / partition for directory in self.log_dirs]
+        return next((folder for folder in folders if folder.is_dir()), folders[0])
 
     def __str__(self) -> str:
         return f"broker {self.broker_id} ({self.kind.value})"
 
 
 class MixedCluster(ZooKeeperView):
-    """Use `mixed_cluster`. ``settings``: of every broker, beside `SETTINGS`."""
+    """Use `mixed_cluster`. ``settings``: of every broker, beside `SETTINGS`; ``log_dirs``: how many Apache Kafka's have."""
 
-    def __init__(self, folder: Path, zookeeper: LocalZooKeeper, settings: Mapping[str, str], heap: str) -> None:
-        self.folder, self._zookeeper, self._heap = folder, zookeeper, heap
+    def __init__(
+        self, folder: Path, zookeeper: LocalZooKeeper, settings: Mapping[str, str], heap: str, log_dirs: int
+    ) -> None:
+        self.folder, self._zookeeper, self._heap, self._log_dirs = folder, zookeeper, heap, log_dirs
         self._settings = {**SETTINGS, **settings, "zookeeper.connect": zookeeper.address}
         self.brokers: dict[int, MixedBroker] = {}
         super().__init__(zookeeper.address)
@@ -111,12 +118,15 @@ class MixedCluster(ZooKeeperView):
         """A further broker, started. Raises CannotRun."""
         folder = self.folder / f"broker-{broker_id}"
         settings = {**self._settings, "broker.id": str(broker_id)}
+        log_dirs = [folder / "data"]
         process: KafkaBroker | CoterieBroker
         if kind is BrokerKind.KAFKA:
+            log_dirs += [folder / f"data-{number}" for number in range(2, self._log_dirs + 1)]
+            settings["log.dirs"] = ",".join(map(str, log_dirs))
             process = KafkaBroker(VERSION, folder, settings, heap=self._heap)
         else:
             process = CoterieBroker(folder / "data", settings)
-        self.brokers[broker_id] = MixedBroker(broker_id, kind, process, folder / "data")
+        self.brokers[broker_id] = MixedBroker(broker_id, kind, process, tuple(log_dirs))
         self.start(broker_id)
         return self.brokers[broker_id]
 
@@ -195,16 +205,21 @@ async def until_all_know_each_other(cluster: MixedCluster) -> None:
 
 @contextmanager
 def mixed_cluster(
-    folder: Path, kinds: Mapping[int, BrokerKind], settings: Mapping[str, str] | None = None, *, heap: str = HEAP
+    folder: Path,
+    kinds: Mapping[int, BrokerKind],
+    settings: Mapping[str, str] | None = None,
+    *,
+    heap: str = HEAP,
+    log_dirs: int = 1,
 ) -> Iterator[MixedCluster]:
-    """A cluster of these brokers, started in that order, so that the first is the controller, once all know each other;
-    ``heap`` of Apache Kafka's as Java's -Xmx. Raises CannotRun, NotInTime, KafkaError."""
+    """A cluster of these brokers, started in that order, so that the first is the controller, once all know each other. Apache
+    Kafka's have ``heap`` as Java's -Xmx and that many ``log_dirs``. Raises CannotRun, NotInTime, KafkaError."""
     with ExitStack() as stack:
         try:
             zookeeper = stack.enter_context(LocalZooKeeper(folder / "zookeeper", TICK_MS))
         except (JavaMissing, RuntimeError) as error:
             raise CannotRun(str(error)) from error
-        cluster = MixedCluster(folder, zookeeper, settings or {}, heap)
+        cluster = MixedCluster(folder, zookeeper, settings or {}, heap, log_dirs)
         stack.callback(cluster.close)
         for broker_id, kind in kinds.items():
             cluster.add(broker_id, kind)

@@ -67,7 +67,7 @@ async def _difference(cluster: MixedCluster, topic: str) -> str:
         except KafkaError as error:
             return f"the end offsets of {topic} are unknown: {error}"
     for number, replicas in assignment.items():
-        files = {r: ReplicaFiles.read(cluster.brokers[r].logs / f"{topic}-{number}") for r in replicas}
+        files = {r: ReplicaFiles.read(cluster.brokers[r].log_folder(f"{topic}-{number}")) for r in replicas}
         if text := difference(files):
             return f"{topic}-{number}: {text}"
         high_watermark, end_offset = ends[TopicPartition(topic, number)], files[replicas[0]].end_offset
@@ -102,8 +102,8 @@ async def old_leader_truncates(cluster: MixedCluster, leader: int, topic: str) -
     await wait_until(lambda: cluster.leader((topic, 0)) in followers, f"another broker than {leader} leads {topic}")
     await fill(cluster, topic, 1)
     folder = f"{topic}-0"
-    tail = ReplicaFiles.read(cluster.brokers[leader].logs / folder)
-    new = ReplicaFiles.read(cluster.brokers[followers[0]].logs / folder)
+    tail = ReplicaFiles.read(cluster.brokers[leader].log_folder(folder))
+    new = ReplicaFiles.read(cluster.brokers[followers[0]].log_folder(folder))
     if new.records.startswith(tail.records):
         return "the old leader has no record of its own: nothing was checked"
     await asyncio.to_thread(cluster.start, leader)

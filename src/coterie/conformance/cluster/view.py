@@ -32,6 +32,12 @@ class ZooKeeperView:
         data = self._read(nodes.CONTROLLER)
         return None if data is None else int(json.loads(data)["brokerid"])
 
+    def names(self, path: str) -> list[str]:
+        """Of the nodes below that one."""
+        names = self._session.apply(List(path))
+        assert isinstance(names, list)
+        return names
+
     def is_registered(self, broker_id: int) -> bool:
         """Whether the broker's session lives."""
         return self._read(paths.broker(broker_id)) is not None
@@ -54,9 +60,7 @@ class ZooKeeperView:
 
     def is_whole(self) -> bool:
         """Whether there is a controller, and each replica of each topic is in sync."""
-        topics = self._session.apply(List(paths.TOPICS))
-        assert isinstance(topics, list)
-        return self.controller() is not None and all(map(self.are_in_sync, topics))
+        return self.controller() is not None and all(map(self.are_in_sync, self.names(paths.TOPICS)))
 
     def are_in_sync(self, topic: str) -> bool:
         """Whether each partition has all its replicas in the ISR."""
