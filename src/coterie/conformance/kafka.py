@@ -64,10 +64,11 @@ def maven_jars(name: str, wanted: Sequence[tuple[str, str, str]]) -> Path:
             raise CannotRun(f"{tool} is not on the PATH; on Debian: apt-get install default-jre-headless maven")
     folder = cache_folder() / name
     pom, text = folder / "pom.xml", _POM.format(name=name, wanted="".join(_DEPENDENCY.format(*w) for w in wanted))
-    if (folder / "complete").exists() and pom.read_text() == text:
+    if pom.exists() and pom.read_text() != text:
+        shutil.rmtree(folder)
+    if (folder / "complete").exists():
         return folder / "lib"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)  # another process may be fetching them
     pom.write_text(text)
     command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={folder / 'lib'}"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL)
