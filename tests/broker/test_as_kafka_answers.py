@@ -29,6 +29,7 @@ from coterie.wire.messages.delete_records import DeleteRecordsPartition, DeleteR
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from coterie.wire.messages.end_txn import EndTxnRequest
+from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -362,6 +363,23 @@ def test_an_epoch_below_the_logs_own_is_refused_before_the_coordinator_is_asked(
     until_in_thread(lambda: not begin_again().error_code, "its transaction is aborted")
     (refused,) = connection.request(_produced(transactional_id, producer=old, sequence=1), highest=11).responses
     assert refused.partition_responses[0].error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_batch_that_does_not_fit_has_no_list_of_aborted_transactions(connection: BrokerSocket) -> None:
+    """ReplicaManager.readFromLog: null with a limit that is smaller than the first batch, but not with a limit of 0."""
+    for index in (0, 1):
+        request = _produced(attributes=0)
+        request.topic_data[0].partition_data[0].index = index
+        connection.request(request, highest=9)
+
+    def aborted(*limits: int, offset: int = 0) -> list[Any]:
+        wanted = [FetchPartition(p, fetch_offset=offset, partition_max_bytes=limit) for p, limit in enumerate(limits)]
+        request = FetchRequest(max_bytes=10_000, isolation_level=1, topics=[FetchTopic("t", partitions=wanted)])
+        (topic,) = connection.request(request, highest=11).responses
+        return [partition.aborted_transactions for partition in topic.partitions]
+
+    assert aborted(1_000, 1) == aborted(1, 1) == [[], None]
+    assert aborted(1_000, 0) == aborted(1_000, 1_000) == aborted(1, 1, offset=1) == [[], []]
 
 
 def _by_topic(response: Any) -> list[tuple[str, list[tuple[int, int]]]]:

@@ -106,6 +106,12 @@ BY_IDS, BY_NAME = (
     ]
     for members in (("member@joingroup0.0", "member@joingroup0.1"), ("~$m", "member@joingroup0.0"))
 )
+TRANSACTIONAL = {"records": {"batches": [{"transactional": True}]}}
+TWICE = [{"responses": [{"partitions": [{"records": records}]}]} for records in ([1, 2], [1, 1, 2])]
+COMMITS = [
+    {"topics": [{"name": "$t", "partitions": [{"partition_index": p, "error_code": "NONE"} for p in order]}]}
+    for order in ((0, 1), (1, 0))
+]
 PAGES = [{"next_cursor": {"topic_name": name, "partition_index": 1}} for name in ("$t", "e000168-n4")]
 OF_NO_MEMBER = [
     {"groups": [{"group_id": "$c", "error_code": error}]} for error in ("UNKNOWN_MEMBER_ID", "UNKNOWN_SERVER_ERROR")
@@ -121,6 +127,44 @@ def _led(topic: str) -> list[dict[str, Any]]:
     """A topic of leader epoch 0, and of 1."""
     partitions = [[{"partition_index": 0, "leader_epoch": epoch}] for epoch in (0, 1)]
     return [{"topics": [{"name": topic, "partitions": each}]} for each in partitions]
+
+
+def _claimed(code: str, ours: str = "INVALID_PRODUCER_ID_MAPPING") -> list[dict[str, Any]]:
+    """A Produce that our coordinator refuses, and theirs with this error."""
+    return [
+        {"responses": [{"name": "$t", "partition_responses": [{"index": 0, "error_code": each}]}]}
+        for each in (ours, code)
+    ]
+
+
+def _with_another(code: str) -> list[dict[str, Any]]:
+    """A Produce to two partitions, of which the second is refused for a reason of its own."""
+    return [
+        {
+            "responses": [
+                {
+                    "name": "$t",
+                    "partition_responses": [
+                        {"index": 0, "error_code": each},
+                        {"index": 1, "error_code": "CORRUPT_MESSAGE"},
+                    ],
+                }
+            ]
+        }
+        for each in ("INVALID_TXN_STATE", code)
+    ]
+
+
+def _assigned(state: str) -> list[dict[str, Any]]:
+    """A group with a member in that state, with its assignment and without."""
+    return [
+        {
+            "groups": [
+                {"group_id": "$g", "group_state": state, "members": [{"member_id": "m", "member_assignment": blob}]}
+            ]
+        }
+        for blob in ("x", "")
+    ]
 
 
 # api, what the question is about, its body, both answers, the version of Kafka -> the row
@@ -304,6 +348,55 @@ CASES: dict[str, tuple[str, tuple[str, str], Any, Any, Any, tuple[int, ...], str
         "fails on no member",
     ),
     "a fault about another group": ("OffsetFetch", ("groups.group_id", "other"), {}, *OF_NO_MEMBER, (4, 3, 0), ""),
+    "records under another id": (
+        "Produce",
+        ("", ""),
+        TRANSACTIONAL,
+        *_claimed("NONE"),
+        (4, 3, 0),
+        "records verified once",
+    ),
+    "records of the next epoch": (
+        "Produce",
+        ("", ""),
+        TRANSACTIONAL,
+        *_claimed("NONE", "INVALID_PRODUCER_EPOCH"),
+        (3, 9, 1),
+        "records of any epoch",
+    ),
+    "records of the next epoch in 4": (
+        "Produce",
+        ("", ""),
+        TRANSACTIONAL,
+        *_claimed("NONE", "INVALID_PRODUCER_EPOCH"),
+        (4, 3, 0),
+        "",
+    ),
+    "records of no transaction": ("Produce", ("", ""), {}, *_claimed("NONE"), (4, 3, 0), ""),
+    "records that both refuse": ("Produce", ("", ""), TRANSACTIONAL, *_claimed("INVALID_TXN_STATE"), (4, 3, 0), ""),
+    "verified together beside another error": (
+        "Produce",
+        ("", ""),
+        {},
+        *_with_another("TRANSACTION_ABORTABLE"),
+        (4, 3, 0),
+        "verified together",
+    ),
+    "another error beside another": ("Produce", ("", ""), {}, *_with_another("NONE"), (4, 3, 0), ""),
+    "old messages twice": ("Fetch", ("", ""), {}, *TWICE, (3, 9, 1), "converted twice"),
+    "old messages twice in 4": ("Fetch", ("", ""), {}, *TWICE, (4, 3, 0), ""),
+    "other old messages": ("Fetch", ("", ""), {}, TWICE[0], CONVERTED[0], (3, 9, 1), ""),
+    "a commit in the order of a map": ("OffsetCommit", ("", ""), {}, *COMMITS, (3, 9, 1), "order of commits"),
+    "a commit in another order": ("OffsetCommit", ("", ""), {}, *COMMITS, (4, 3, 0), ""),
+    "an assignment in a rebalance": (
+        "DescribeGroups",
+        ("", ""),
+        {},
+        *_assigned("PreparingRebalance"),
+        (3, 9, 1),
+        "described assignments",
+    ),
+    "an assignment of a stable group": ("DescribeGroups", ("", ""), {}, *_assigned("Stable"), (3, 9, 1), ""),
     "an old epoch before 4": ("Produce", ("", ""), {}, *OF_OLD_EPOCH, (3, 9, 1), "epoch in the log, later"),
     "an old epoch": ("Produce", ("", ""), {}, *OF_OLD_EPOCH, (4, 3, 0), ""),
     "an order that matters": ("Fetch", ("", ""), {}, {"responses": TWO}, {"responses": TWO[::-1]}, (4, 3, 0), ""),

@@ -217,7 +217,7 @@ ROWS: tuple[KnownDifference, ...] = (
         "Kafka verifies the transactions of several requests at once, and all get the error of the first one's version",
         "TxnOffsetCommit|Produce",
         r".*\.error_(code|message)",
-        lambda c: recognisers.codes_of(c) == {"INVALID_TXN_STATE", "TRANSACTION_ABORTABLE"},
+        recognisers.verified_together,
         since=THREE,
     ),
     KnownDifference(
@@ -240,6 +240,14 @@ ROWS: tuple[KnownDifference, ...] = (
         "TxnOffsetCommit",
         r".*\.error_code",
         recognisers.verified_once,
+        since=THREE,
+    ),
+    KnownDifference(
+        "records verified once",
+        "the same for records",
+        "Produce",
+        r"responses\[\]\.partition_responses\[\]\.(error_code|base_offset|log_start_offset)",
+        recognisers.produced_unverified("INVALID_PRODUCER_ID_MAPPING"),
         since=THREE,
     ),
     KnownDifference(

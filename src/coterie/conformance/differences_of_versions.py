@@ -154,11 +154,21 @@ BEFORE_4 = (
     KnownDifference("converted together", "before 4 the first batch of a Fetch of old messages is converted, then all others"
         " at once: none where one is zstd", "Fetch",
         r"responses\[\]\.partitions\[\]\.records", recognisers.prefix_of_converted, before=FOUR),
+    KnownDifference("converted twice", "before 4 a Fetch of old messages from a control batch on has the first messages twice",
+        "Fetch", r"responses\[\]\.partitions\[\]\.records", recognisers.repeated_beginning, before=FOUR),
+    KnownDifference("order of commits", "before 4 the coordinator keeps the partitions of a commit in hash maps",
+        "OffsetCommit|TxnOffsetCommit", r"topics(\[\]\.partitions)?\.order", before=FOUR),
+    KnownDifference("described assignments", "before 4 only a Stable group's assignments are described", "DescribeGroups",
+        r"groups\[\]\.members\[\]\.member_assignment", recognisers_of_groups.is_not_stable, before=FOUR),
     KnownDifference("converted sizes", "what fits into the size before conversion depends on the compressor", "Fetch",
         r"responses\[\]\.partitions\[\]\.records", recognisers.other_size, before=FOUR),
     KnownDifference("fenced by itself", "before 4 an InitProducerId that ends a transaction bumps the epoch; when it is"
         " repeated, as its CONCURRENT_TRANSACTIONS demands, its own epoch is an old one", "InitProducerId", ".*",
         recognisers.fenced_by_itself, before=FOUR),
+    KnownDifference("records of any epoch", "before 4 the coordinator verifies records only where the log has no transaction of"
+        " their producer open, of whatever epoch", "Produce",
+        r"responses\[\]\.partition_responses\[\]\.(error_code|base_offset|log_start_offset)",
+        recognisers.produced_unverified("INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_EPOCH"), since=THREE, before=FOUR),
     KnownDifference("epoch in the log, later", "before 4 the log's epoch is looked at once the coordinator has verified the id",
         "Produce", r".*\.error_code", pair("INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING"), since=THREE, before=FOUR),
     KnownDifference("unknown group", "before 4 a commit to an unknown group had another error", "OffsetCommit",

@@ -268,6 +268,15 @@ def prefix_of_converted(case: DifferingPart) -> bool:
     return case.question.version < BATCHES_FROM and lists and theirs == ours[: len(theirs)]
 
 
+def repeated_beginning(case: DifferingPart) -> bool:
+    """Theirs is ours behind a piece of where ours begins, in a version for which records are converted down."""
+    ours, theirs = case.part.ours, case.part.theirs
+    if case.question.version >= BATCHES_FROM or not (isinstance(ours, list) and isinstance(theirs, list)):
+        return False
+    more = len(theirs) - len(ours)
+    return 0 < more <= len(ours) and theirs == ours[:more] + ours
+
+
 def setting_of_a_broker(*names: str) -> Recognise:
     """A broker's described setting: one of these, of coterie's own, or (without names) any."""
     quoted = (*(f"[{name}]" for name in names), "[coterie.")
@@ -309,6 +318,34 @@ def verified_once(case: DifferingPart) -> bool:
     ours, theirs = case.part.ours, case.part.theirs
     accepted = ours in _NOT_VERIFIED and theirs in _AFTER_VERIFICATION
     return accepted or (ours in _AFTER_VERIFICATION and theirs == "INVALID_PRODUCER_EPOCH")
+
+
+def produced_unverified(refusal: str, *others: str) -> Recognise:
+    """Transactional records that our coordinator refuses so, for which theirs was not asked: they are in the log, or refused
+    for another reason."""
+
+    def recognises(case: DifferingPart) -> bool:
+        transactional = "'transactional': True" in repr(case.question.body)
+        ours, theirs = (_code_of_partition(answer, case.part.path) for answer in (case.ours, case.theirs))
+        return transactional and ours == refusal and theirs in ("NONE", "INVALID_REQUIRED_ACKS", *others)
+
+    return recognises
+
+
+def _code_of_partition(answer: Any, path: str) -> str:
+    """The error of the partition that the path of a part of a Produce response leads to; "" without it."""
+    names = re.findall(r"\[([^\]]*)\]", path)
+    topics = [topic for topic in answer["responses"] if name_of(topic) == names[0]]
+    partitions = [p for topic in topics for p in topic["partition_responses"] if str(p["index"]) == names[1]]
+    return str(partitions[0]["error_code"]) if partitions else ""
+
+
+def verified_together(case: DifferingPart) -> bool:
+    """An error of another version than the request's, with its words."""
+    other = {"INVALID_TXN_STATE", "TRANSACTION_ABORTABLE"}
+    if case.part.path.endswith("error_code"):
+        return {case.part.ours, case.part.theirs} == other
+    return other <= codes_of(case)
 
 
 def start_of_the_last(case: DifferingPart) -> bool:

@@ -65,6 +65,12 @@ def beside_one_without_topics(case: DifferingPart) -> bool:
     return missing and any(not member["subscribed_topic_names"] for group in groups for member in group["members"])
 
 
+def is_not_stable(case: DifferingPart) -> bool:
+    """A member of a group that is not Stable, of which theirs has no assignment."""
+    groups = _described(case.ours, _named_group(case.part.path))
+    return case.part.theirs == "" and any(group["group_state"] != "Stable" for group in groups)
+
+
 # A question about a group that only Kafka has, which is Empty and has no protocol: our value and theirs.
 _ONLY_IN_KAFKA = {
     "DescribeGroups": (("Dead", "Empty"), ("GROUP_ID_NOT_FOUND", "NONE"), ("a text", None)),

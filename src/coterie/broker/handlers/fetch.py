@@ -283,7 +283,9 @@ def _read_log(
             records = cut_short(log, offset, limit)
     elif committed:
         records, transactions = read_committed(log, offset, limit, at_least_one=first)
-        aborted = [AbortedTransaction(t.producer_id, t.first_offset) for t in transactions]
+        if records or limit <= 0 or offset >= log.last_stable_offset:
+            aborted = [AbortedTransaction(t.producer_id, t.first_offset) for t in transactions]
+        # Otherwise the first batch is larger than the limit, of which Kafka returns null.
     else:
         records = read_visible(log, offset, limit, at_least_one=first)
     data = PartitionData(wanted.partition, ErrorCode.NONE, *watermarks)
