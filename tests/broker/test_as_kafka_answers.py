@@ -336,7 +336,8 @@ def test_join_twice_the_same_protocol(connection: BrokerSocket) -> None:
 
 def test_delete_topics_by_name_and_by_id(connection: BrokerSocket) -> None:
     """ControllerApisTest.testInvalidDeleteTopicsRequest: an element for the name and one for the id of one topic have one
-    result, of the name, and nothing is deleted; an id that is there twice has its own as well."""
+    result, of the name, and nothing is deleted; an id that is there twice has its own as well; a name that is there twice is
+    refused, and the topic deleted by its id."""
     (topic,) = connection.request(MetadataRequest([MetadataRequestTopic(name="t")]), highest=12).topics
     by_name, by_id = DeleteTopicState("t"), DeleteTopicState(None, topic.topic_id)
     refused = (INVALID_REQUEST, "t", topic.topic_id)
@@ -347,7 +348,8 @@ def test_delete_topics_by_name_and_by_id(connection: BrokerSocket) -> None:
 
     assert results(by_name, by_id) == results(by_id, by_name) == [refused]
     assert results(by_id, by_name, by_id) == sorted([refused, (INVALID_REQUEST, None, topic.topic_id)], key=repr)
-    assert results(by_id) == [(0, "t", topic.topic_id)]
+    twice = (INVALID_REQUEST, "t", bytes(16))
+    assert results(by_name, by_id, by_name) == sorted([(0, "t", topic.topic_id), twice], key=repr)
 
 
 @pytest.mark.parametrize("transactional_id", ["x", "other"])

@@ -190,8 +190,10 @@ def _delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Ca
     response = DeleteTopicsResponse()
     requested = request.topics if call.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
     times: Counter[_Named] = Counter((state.name, state.topic_id) for state in requested)
-    topics = [broker.topics.by_name.get(name) for name, topic_id in times if name is not None and topic_id == NULL_UUID]
-    by_name = {topic.topic_id for topic in topics if topic is not None}
+    once = [
+        name for (name, topic_id), count in times.items() if name is not None and topic_id == NULL_UUID and count == 1
+    ]
+    by_name = {broker.topics.by_name[name].topic_id for name in once if name in broker.topics.by_name}
     for named, count in times.items():
         name, topic_id = named
         if name is None and topic_id in by_name and count == 1:
