@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from coterie.addresses import format_address, parse_address
@@ -153,6 +153,8 @@ def test_every_text_counts_by_quantity() -> None:
 
 
 @given(st.integers(0, 10**12))
+@example(1)
+@example(2)
 def test_a_quantity_is_singular_only_for_one(number: int) -> None:
     assert quantity(number, "story", "stories") == f"{number:,} {'story' if number == 1 else 'stories'}"
     assert quantity(number, "member").endswith("s") == (number != 1)
