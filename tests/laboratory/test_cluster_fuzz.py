@@ -272,7 +272,7 @@ DEFECTS: dict[Callable[[Patch], None], int] = {
     a_reassignment_ends_before_its_target_has_caught_up: 6,
     a_deletion_begins_beside_a_reassignment: 5,
     a_deletion_waits_for_no_broker: 46,
-    a_follower_behind_deleted_records_begins_at_the_leaders_end: 101,
+    a_follower_behind_deleted_records_begins_at_the_leaders_end: 105,
     appends_are_not_synced: 60_027,
     a_broker_keeps_its_roles_in_a_new_session: 60_032,
 }

@@ -41,13 +41,30 @@ class IsrRefused:
 
 
 class IsrWriter(SessionScript):
-    """One for each broker. Input beside those of a SessionScript: `write`."""
+    """One for each broker. Inputs beside those of a SessionScript: `write`, `expired`, `registered`. A write ends with the
+    session in which the leader was given its role: later its path may be that of another topic of that name, and its version
+    one of that topic's. Kafka 2.6 repeats it in the next session."""
 
     def __init__(self, now_ms: int) -> None:
         super().__init__(self._life(), now_ms)
         self._writes: deque[WriteIsr] = deque()
         self._changed: set[TopicPartition] = set()
         self._propagated_ms = self._changed_ms = now_ms
+        self._is_registered = True
+
+    def expired(self) -> None:
+        """The session is over."""
+        self._is_registered = False
+        self.nudge()
+
+    def registered(self) -> None:
+        """The broker is registered anew, without roles."""
+        self._writes.clear()
+        self._is_registered = True
+        self.nudge()
+
+    def is_over(self) -> bool:
+        return not self._is_registered
 
     def write(self, effect: WriteIsr) -> None:
         self._writes.append(effect)
@@ -57,7 +74,9 @@ class IsrWriter(SessionScript):
         while True:
             due_ms = min(self._changed_ms + QUIET_MS, self._propagated_ms + PROPAGATED_AT_LEAST_MS)
             try:
-                if self._writes:
+                if not self._is_registered:
+                    yield Wait(None)
+                elif self._writes:
                     yield from self._write(self._writes.popleft())
                 elif self._changed and self.now_ms >= due_ms:
                     yield from self._propagate()

@@ -154,9 +154,10 @@ class ControllerDriver:
         """The broker registers again, once it is connected."""
         logger.warning("the session with ZooKeeper of broker %d is over; the broker registers again", self._broker_id)
         self.machine.expired()
+        self._isr_writer.expired()
         self._config_changes.expired()
-        self._controller_task.wake()
-        self._settings_task.wake()
+        for task in (self._controller_task, self._isr_task, self._settings_task):
+            task.wake()
 
     # -- as the controller ----------------------------------------------------------------------------------------------
 
@@ -170,6 +171,7 @@ class ControllerDriver:
             case ControlRequest():
                 self._channels.send(effect)
             case Registered(broker_epoch):
+                self._isr_writer.registered()
                 self._registered(broker_epoch)
             case InOffice(controller_epoch):
                 self._in_office(controller_epoch)

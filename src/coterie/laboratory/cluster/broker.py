@@ -194,6 +194,7 @@ class ClusterBroker(LeadingBroker):
         except SessionExpired:
             self._session = self._connect()
             self.controller.expired()
+            self.isr_writer.expired()
         for script in self._scripts:
             script.connected()
 
@@ -216,6 +217,7 @@ class ClusterBroker(LeadingBroker):
         match effect:
             case Registered(broker_epoch):
                 self.lost_power = False
+                self.isr_writer.registered()
                 effects = self.replicas.registered(broker_epoch)
                 self.roles_changed()
                 self._act(effects)
