@@ -53,6 +53,7 @@ class EncodedLog:
         self.batches: list[Stored] = []
         self.epochs = LeaderEpochCache()
         self.high_watermark = 0
+        self.gap_offset: int | None = None
 
     @property
     def start_offset(self) -> int:
