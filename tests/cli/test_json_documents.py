@@ -196,6 +196,8 @@ def test_stream_jobs(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 def test_history_and_export(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("coterie.cli.pipeline.run_on_spark", lambda *_, **__: {"commits": 3})
+    (tmp_path / "__consumer_offsets-0").mkdir()
+    (tmp_path / "__consumer_offsets-0" / "00000000000000000000.log").touch()
     printed = outcome(None, f"pipeline history --from-log {tmp_path} --out {tmp_path}")
     assert documented("pipeline history", printed) == {"commits": 3}
     monkeypatch.setattr("coterie.pipeline.export.export", lambda *_: {"commits": 3})

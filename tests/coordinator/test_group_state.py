@@ -275,4 +275,4 @@ def test_how_a_failed_append_sounds_to_a_joining_member(code: str, answer: str) 
     run.step("join a instance=i")
     run.step("sync a")
     run.step(f"fail-append {code}")
-    assert run.step("join b instance=i client=b") == [f"b: JoinGroup {answer}"]
+    assert run.step("join b instance=i client=b") == [f"b: JoinGroup {answer} protocol=range"]
