@@ -48,11 +48,15 @@ class Question:
 
     def as_json(self) -> dict[str, Value]:
         made: dict[str, Value] = {"name": self.name, "api": self.api, "version": self.version, "body": self.body}
-        return made if self.connection == "main" else made | {"connection": self.connection}
+        if self.connection != "main":
+            made["connection"] = self.connection
+        return made | {"covers": list(self.covers)} if any(self.covers) else made
 
     @classmethod
     def of_json(cls, data: dict[str, Value]) -> Question:
-        return cls(data["name"], data["api"], data["version"], data["body"], data.get("connection", "main"))
+        field, value_class = data.get("covers", ("", ""))
+        connection = data.get("connection", "main")
+        return cls(data["name"], data["api"], data["version"], data["body"], connection, (field, value_class))
 
 
 @dataclass(slots=True)

@@ -88,10 +88,10 @@ async def ask_everything(bench: Bench, wanted: Wanted, version: str, progress: P
     verdict, common = JudgeResult(version), await common_versions((bench.ours, bench.theirs))
 
     report = _reporter(verdict, wanted, progress)
+    await judge(bench, [_FIRST_PRODUCER], JudgeResult(version), lambda _: None)
     if wanted.replay is not None:
         story = Story.of_json(json.loads(wanted.replay.read_text()))
         return await judge(bench, [story], verdict, report)
-    await judge(bench, [_FIRST_PRODUCER], JudgeResult(version), lambda _: None)
     await judge(bench, _stories(common, wanted, verdict), verdict, report)
     if not wanted.first_only:
         await _make_short(bench, verdict, progress)
