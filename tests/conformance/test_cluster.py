@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from coterie.cli.conformance import conformance
-from coterie.conformance.cluster import mixed
+from coterie.conformance.cluster import judge, mixed
 from coterie.conformance.cluster.controller_checks import steps
 from coterie.conformance.cluster.java_load import operation_of
-from coterie.conformance.cluster.judge import KINDS, REPLICATION_CHECKS, ClusterJudge, ClusterJudgement
+from coterie.conformance.cluster.judge import (
+    BEGINS,
+    KINDS,
+    REPLICATION_CHECKS,
+    WHOLE_AGAIN,
+    ClusterJudge,
+    ClusterJudgement,
+)
 from coterie.conformance.cluster.log_dir_checks import log_dir_fails
 from coterie.conformance.cluster.mixed import BrokerKind, MixedBroker, NotInTime, mixed_cluster, wait_until
 from coterie.conformance.cluster.replica_files import ReplicaFiles, difference
 from coterie.conformance.cluster.strikes import StrikeReport, not_delivered
 from coterie.conformance.cluster.way_out import AT_REST, PartitionGaps, WayOutReport
 from coterie.conformance.coterie_process import CoterieBroker
+from coterie.conformance.kafka import CannotRun
 from coterie.laboratory.operation_history import (
     AnomalyKind,
     ClientOperation,
@@ -113,7 +123,7 @@ def test_the_longest_gap_of_each_phase() -> None:
 
 def test_a_cluster_that_does_not_settle_is_wrong(tmp_path: Path) -> None:
     reported: list[tuple[str, str]] = []
-    judge = ClusterJudge(tmp_path, lambda name, wrong: reported.append((name, wrong)))
+    of = ClusterJudge(tmp_path, lambda name, wrong: reported.append((name, wrong)))
 
     async def never() -> str:
         await wait_until(lambda: False, "three brokers", patience_s=0.01)
@@ -123,13 +133,68 @@ def test_a_cluster_that_does_not_settle_is_wrong(tmp_path: Path) -> None:
         return ""
 
     async def both() -> None:
-        await judge.check("never", never())
-        await judge.check("settled", settled())
+        await of.check("never", never())
+        await of.check("settled", settled())
 
     asyncio.run(both())
     assert reported == [("never", "not within 0.01 s: three brokers"), ("settled", "")]
-    assert judge.judgement.checks == dict(reported)
+    assert of.judgement.checks == dict(reported)
     assert issubclass(NotInTime, RuntimeError)
+
+
+def _replication(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: AbstractContextManager[object]
+) -> list[tuple[str, str]]:
+    """The checks of `ClusterJudge.replication` in this cluster: their names, and what is wrong."""
+    reported: list[tuple[str, str]] = []
+    monkeypatch.setattr(judge, "mixed_cluster", lambda *_, **__: cluster)
+    asyncio.run(ClusterJudge(tmp_path, lambda name, wrong: reported.append((name, wrong))).replication())
+    return reported
+
+
+def test_brokers_that_never_know_each_other_are_one_failed_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def apart() -> Iterator[None]:
+        raise NotInTime("not within 60 s: all know each other")
+        yield
+
+    assert _replication(tmp_path, monkeypatch, apart()) == [(BEGINS, "not within 60 s: all know each other")]
+
+
+def test_a_cluster_that_is_not_whole_after_its_checks_is_a_failed_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Java's tools are not asked then."""
+
+    class Behind:
+        def restore(self) -> None:
+            pass
+
+        def controller(self) -> int:
+            return judge.FIRST
+
+        def is_whole(self) -> bool:
+            return False
+
+    monkeypatch.setattr(judge, "REPLICATION_CHECKS", ())
+    monkeypatch.setattr(judge, "wait_until", partial(wait_until, patience_s=0.01))
+    monkeypatch.setattr(judge, "JavaTools", None)
+    expected = [(BEGINS, ""), (WHOLE_AGAIN, "not within 0.01 s: all replicas are in sync")]
+    assert _replication(tmp_path, monkeypatch, nullcontext(Behind())) == expected
+
+
+def test_a_cluster_whose_processes_do_not_start_cannot_be_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def without_java() -> Iterator[None]:
+        raise CannotRun("no java")
+        yield
+
+    with pytest.raises(CannotRun):
+        _replication(tmp_path, monkeypatch, without_java())
 
 
 def test_a_cluster_begins_once_its_brokers_know_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,7 +33,11 @@ from coterie.conformance.tools import JavaTools
 
 KAFKA, FIRST, SECOND = 1, 2, 3
 KINDS = {KAFKA: BrokerKind.KAFKA, FIRST: BrokerKind.COTERIE, SECOND: BrokerKind.COTERIE}
+BEGINS, WHOLE_AGAIN = "coterie's and Kafka's brokers know each other", "they all run again and are in sync"
 Replication = Callable[[MixedCluster, int, str], Awaitable[str]]
+Failures = tuple[type[Exception], ...]
+NOT_SETTLED: Failures = (NotInTime, KafkaError)  # of a cluster
+FAILURES: Failures = (*NOT_SETTLED, CannotRun, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,35 +76,42 @@ class ClusterJudgement:
 
 
 class ClusterJudge:
-    """``report`` gets each check's name as it ends, and what is wrong. The methods raise CannotRun, NotInTime,
-    KafkaError."""
+    """``report`` gets each check's name as it ends, and what is wrong."""
 
     def __init__(self, folder: Path, report: Callable[[str, str], None]) -> None:
         self._folder, self._report = folder, report
         self.judgement = ClusterJudgement()
 
-    async def check(self, name: str, work: Awaitable[str]) -> None:
-        """A cluster that does not come to the state that a check waits for is wrong as well, and so is a broker that does not
-        start again."""
+    async def check(self, name: str, work: Awaitable[str], failures: Failures = FAILURES) -> bool:
+        """Whether it is right. A cluster that does not come to the state that a check waits for is wrong as well, and so is a
+        broker that does not start again. Raises what is not among ``failures``."""
         wrong = ""
         try:
             wrong = await work
-        except* (NotInTime, KafkaError, CannotRun, TimeoutError) as group:
+        except* failures as group:
             wrong = "; ".join(str(error) for error in group.exceptions)
         self.judgement.checks[name] = wrong
         self._report(name, wrong)
+        return not wrong
 
     async def replication(self) -> None:
-        """Who leads, who follows, who controls."""
-        with mixed_cluster(self._folder / "replication", KINDS, log_dirs=2) as cluster:
-            for number, check in enumerate(REPLICATION_CHECKS):
-                await self.check(check.name, _replicate(cluster, check, f"replicated-{number}"))
-            await self._tools(cluster)
+        """Who leads, who follows, who controls. Raises CannotRun where the cluster's processes do not start."""
+        clusters = list[MixedCluster]()
+        with ExitStack() as stack:
+
+            async def begin() -> str:
+                cluster = mixed_cluster(self._folder / "replication", KINDS, log_dirs=2)
+                clusters.append(stack.enter_context(cluster))
+                return ""
+
+            await self.check(BEGINS, begin(), NOT_SETTLED)
+            for cluster in clusters:
+                for number, check in enumerate(REPLICATION_CHECKS):
+                    await self.check(check.name, _replicate(cluster, check, f"replicated-{number}"))
+                if await self.check(WHOLE_AGAIN, _make_whole(cluster)):
+                    await self._tools(cluster)
 
     async def _tools(self, cluster: MixedCluster) -> None:
-        await asyncio.to_thread(cluster.restore)
-        await move_controller(cluster, FIRST)
-        await wait_until(cluster.is_whole, "all replicas are in sync")
         tools = JavaTools(VERSION)
         try:
             for number, step in enumerate(steps(list(KINDS)), 1):
@@ -136,8 +148,15 @@ async def _replicate(cluster: MixedCluster, check: ReplicationCheck, topic: str)
     return await check.work(cluster, check.broker, topic)
 
 
+async def _make_whole(cluster: MixedCluster) -> str:
+    await asyncio.to_thread(cluster.restore)
+    await move_controller(cluster, FIRST)
+    await wait_until(cluster.is_whole, "all replicas are in sync")
+    return ""
+
+
 def judge(folder: Path, strikes: int, seed: int, report: Callable[[str, str], None]) -> ClusterJudgement:
-    """All of it. Raises CannotRun, NotInTime, KafkaError."""
+    """All of it. Raises CannotRun as `ClusterJudge.replication`."""
 
     async def run() -> ClusterJudgement:
         of = ClusterJudge(folder, report)
