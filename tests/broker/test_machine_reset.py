@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from coterie.broker.broker import Broker
+from coterie.broker.cluster import ensemble
 from coterie.broker.machine_reset import FILE, UNKNOWN, BootFile, present_boot_id
+from coterie.broker.settings import BrokerSettings
 from coterie.broker.turns import finish
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.records.encoding import encode_batch
@@ -108,6 +110,29 @@ def test_what_a_start_keeps_behind_damage(tmp_path: Path, boot_id: str | None, s
     path.write_bytes(data)
     assert asyncio.run(end_offset_of_the_next(tmp_path)) == batches
     assert (tmp_path / FILE).read_text() == present_boot_id()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_folder_whose_fsync_failed_while_its_broker_registered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    async def story() -> None:
+        broker = Broker(BrokerSettings({"zookeeper.connect": "127.0.0.1:1", "broker.id": "1"}), data=tmp_path)
+
+        async def register(*_: object, **__: object) -> None:
+            if fails:
+                broker._disk_failed(OSError(errno.EIO, "I/O error"))
+
+        monkeypatch.setattr(ensemble, "read_cluster_id", cluster_id)
+        monkeypatch.setattr(ensemble, "join_ensemble", register)
+        await broker.start("127.0.0.1", 0)
+        await broker.stop()
+
+    async def cluster_id(*_: object) -> str:
+        return "c" * 22
+
+    asyncio.run(story())
+    assert (tmp_path / FILE).exists() is not fails
 
 
 def test_a_folder_whose_fsync_failed_names_no_boot(tmp_path: Path) -> None:

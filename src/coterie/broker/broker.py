@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -155,7 +154,8 @@ class Broker(BrokerNode):
         try:
             lost_power = self.topics.lost_power
             await join_ensemble(self, self._advertised or address, lost_power=lost_power, failed=self._left_alone)
-            self.topics.boot_file.write()
+            if self.failure is None:  # else its logs are not to be trusted
+                self.topics.boot_file.write()
         except BaseException:
             member, self.member = self.member, None
             if member is not None:
@@ -207,8 +207,7 @@ class Broker(BrokerNode):
 
     def _disk_failed(self, error: OSError) -> None:
         logger.critical("fsync failed: %s; stopping, because what is on disk is now unknown", error)
-        with suppress(OSError):
-            self.topics.boot_file.forget()
+        self.topics.distrust_logs()
         self._fail(error)
 
     def _fail(self, error: Exception) -> None:

@@ -47,6 +47,6 @@ class BootFile:
             self._fs.write_file(FILE, named)
 
     def forget(self) -> None:
-        """The logs are not to be trusted at the next start, such as after an fsync that failed. Raises OSError."""
+        """The logs are not to be trusted at the next start, as after a write that failed. Raises OSError."""
         if self._fs.exists(FILE):
             self._fs.remove(FILE)

@@ -7,6 +7,7 @@ import logging
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping
 
+from coterie.broker.machine_reset import FILE as BOOT_FILE
 from coterie.broker.machine_reset import BootFile
 from coterie.broker.replica_logs import ReplicaLogs
 from coterie.broker.settings import BrokerSettings, SettingError
@@ -91,6 +92,14 @@ class Topics:
     def sync_failed(self, error: OSError) -> None:
         """A log could not be synced: the broker must stop."""
         self.on_sync_failed(error)
+
+    def distrust_logs(self) -> None:
+        """At the next start: the system may never write what it was given, while the boot stays the same."""
+        try:
+            self.boot_file.forget()
+        except OSError as error:
+            text = "%s cannot be removed: %s; remove it before the next start, which would trust the end of the logs"
+            logger.critical(text, BOOT_FILE, error)
 
     def save_start_offsets(self) -> None:
         """Kafka's checkpoint of logs whose start was moved by DeleteRecords or retention. Raises OSError."""

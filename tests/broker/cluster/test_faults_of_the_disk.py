@@ -157,11 +157,13 @@ LED = {(TOPIC, 0): PartitionState(1, 0, (1,), 1, 0, (1,))}
 
 def test_a_log_that_cannot_be_made() -> None:
     """Its partition is refused, the others of the request are not, and the broker stops."""
-    failures = list[Exception]()
-    _, replicas = hosted_on(FullDisk(), failures)
+    failures, fs = list[Exception](), FullDisk()
+    BootFile(fs).write()
+    _, replicas = hosted_on(fs, failures)
     refused, effects = replicas.leader_and_isr(1, 5, LED, 0)
     assert (refused, effects) == ({(TOPIC, 0): ReplicaError.KAFKA_STORAGE_ERROR}, [])
     assert [str(failure) for failure in failures] == ["[Errno 28] No space left on device: 'orders-0'"]
+    assert not BootFile(fs).may_have_lost_records(was_clean=False)
 
 
 class RefusesWrites(MemoryFileSystem):
@@ -177,16 +179,39 @@ class RefusesWrites(MemoryFileSystem):
 
 @pytest.mark.parametrize(("error", "stops"), [(errno.EROFS, True), (errno.EIO, True), (errno.ENOSPC, False)])
 def test_a_checkpoint_that_cannot_be_written(error: int, stops: bool) -> None:
-    """The file system is read-only, or broken: the broker stops, which would lead for ever and append nothing. A full disk may
-    have space again."""
+    """The file system is read-only, or broken: the broker stops, which would lead for ever and append nothing, and its next
+    start does not trust its logs, whose writes may have failed as well. A full disk may have space again."""
     failures, fs = list[Exception](), RefusesWrites()
     hosted, replicas = hosted_on(fs, failures)
+    BootFile(fs).write()
     assert replicas.leader_and_isr(1, 5, LED, 0)[0] == {}
     hosted.save_high_watermarks()
     fs.error = error
     with pytest.raises(OSError, match=os.strerror(error)):
         hosted.save_high_watermarks()
     assert bool(failures) is stops
+    assert BootFile(fs).may_have_lost_records(was_clean=False) is stops
+
+
+def test_a_boot_file_that_cannot_be_removed(caplog: pytest.LogCaptureFixture) -> None:
+    """On a file system that is read-only: the operator is asked to, since the next start would trust the logs."""
+
+    class ReadOnly(RefusesWrites):
+        def remove(self, path: str) -> None:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+    failures, fs = list[Exception](), ReadOnly()
+    hosted, _ = hosted_on(fs, failures)
+    BootFile(fs).write()
+    fs.error = errno.EROFS
+    with pytest.raises(OSError, match="Read-only"):
+        hosted.save_high_watermarks()
+    assert len(failures) == 1
+    (message,) = [record.message for record in caplog.records if record.levelname == "CRITICAL"]
+    assert message == (
+        "boot-id cannot be removed: [Errno 30] Read-only file system: 'boot-id'; remove it before the next start, which would "
+        "trust the end of the logs"
+    )
 
 
 def test_a_log_that_cannot_be_removed() -> None:

@@ -74,7 +74,7 @@ class HostedTopics:
             try:
                 finish(self._topics.deleting(self._topics.by_name[name]))
             except OSError as error:
-                self._failed(error)
+                self._storage_failed(error)
         self._topics_deleted(names)
 
     def min_insync_replicas(self, topic_name: str) -> int:
@@ -98,7 +98,7 @@ class HostedTopics:
             self.announced([partition])
             log = self._topics.store(self._topics.partition(*partition))
         except (OSError, UnreadableFile) as error:
-            self._failed(error)
+            self._storage_failed(error)
             raise ReplicaRefusal(ReplicaError.KAFKA_STORAGE_ERROR) from error
         return StoredReplicaLog(log, log.high_watermark, self._now_ms), log.high_watermark
 
@@ -126,8 +126,15 @@ class HostedTopics:
                 hosted.replica = None
                 self._topics.replica_logs.remove(hosted)
         except OSError as error:
-            self._failed(error)
+            self._storage_failed(error)
             raise ReplicaRefusal(ReplicaError.KAFKA_STORAGE_ERROR) from error
+
+    def _storage_failed(self, error: OSError | UnreadableFile) -> None:
+        """The broker must stop. Where nothing is only lacking, the writes of its logs may have failed as well, after they were
+        acknowledged: no ISR with other members may count on them then."""
+        if isinstance(error, OSError) and error.errno not in LACKS:
+            self._topics.distrust_logs()
+        self._failed(error)
 
     def save_high_watermarks(self) -> None:
         """Into replication-offset-checkpoint. Raises OSError. An error that is no lack of space or of descriptors, such as of a
@@ -137,5 +144,5 @@ class HostedTopics:
             self._topics.save_high_watermarks()
         except OSError as error:
             if error.errno not in LACKS:
-                self._failed(error)
+                self._storage_failed(error)
             raise
