@@ -217,14 +217,19 @@ PRINTING = [
 ]
 
 
+def _environment(broker: LocalBroker) -> dict[str, str]:
+    """A person's: Python buffers what is written, and would write the rest of it at exit."""
+    others = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return {**others, "COTERIE_BOOTSTRAP_SERVER": broker.bootstrap_servers}
+
+
 def _with_output(broker: LocalBroker, arguments: tuple[str, ...], output: int) -> tuple[int, bytes]:
-    environment = {**os.environ, "COTERIE_BOOTSTRAP_SERVER": broker.bootstrap_servers}
     done = subprocess.run(
         [sys.executable, "-m", "coterie", *arguments],
         stdout=output,
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
-        env=environment,
+        env=_environment(broker),
         timeout=60,
         check=False,
     )
@@ -254,15 +259,34 @@ def test_an_output_that_cannot_be_written(broker: LocalBroker, arguments: tuple[
     assert errors == b"Error: cannot write the output: No space left on device\n" or refused, errors
 
 
+@pytest.mark.parametrize(
+    ("redirected", "code"),
+    [("2>&1", 141), (">/dev/full", 1), (">/dev/full 2>&-", 1), ("2>&-", 141)],
+    ids=["errors too", "errors alone", "no errors, full", "no errors"],
+)
+@pytest.mark.parametrize("is_buffered", [True, False], ids=["buffered", "unbuffered"])
+def test_errors_whose_reader_has_gone(broker: LocalBroker, redirected: str, code: int, is_buffered: bool) -> None:
+    """As `coterie wire missing 2>&1 | head -1`; nothing can be written about it."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    missing = ("missing",) if redirected == "2>&1" else ()
+    command = ["sh", "-c", f'exec "$@" {redirected}', "sh", sys.executable, "-m", "coterie", "wire", *missing]
+    environment = _environment(broker) | ({} if is_buffered else {"PYTHONUNBUFFERED": "1"})
+    try:
+        done = subprocess.run(command, stdout=writing, stderr=writing, timeout=60, env=environment, check=False)
+    finally:
+        os.close(writing)
+    assert done.returncode == code
+
+
 def test_what_head_did_not_show_is_not_committed(broker: LocalBroker) -> None:
     """`coterie consume -g g | head -1` reads again what its pipe did not take."""
-    environment = {**os.environ, "COTERIE_BOOTSTRAP_SERVER": broker.bootstrap_servers}
     broker.create_topic("long")
     value = b"v" * 50_000  # more in all than a pipe holds
     for _ in range(10):
         broker.produce("long", value)
     command = [sys.executable, "-m", "coterie", "consume", "long", "-g", "head", "--from-beginning", "-n", "10"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=_environment(broker))
     assert process.stdout is not None
     assert process.stdout.readline() == value + b"\n"
     process.stdout.close()

@@ -100,13 +100,14 @@ def _output_failed(failed: OutputFailed) -> int:
     """Writes nothing to a reader that has gone, and drops what is in the buffers: Python would try to write it at exit."""
     gone = failed.cause.errno == errno.EPIPE
     _discard(sys.stdout)
-    with contextlib.suppress(OSError):
+    try:
         if not gone:
             click.echo(f"Error: {failed}", err=True)
+        if sys.stderr is not None:
             sys.stderr.flush()
-        return READER_GONE if gone else 1
-    _discard(sys.stderr)
-    return 1
+    except OSError:
+        _discard(sys.stderr)
+    return READER_GONE if gone else 1
 
 
 def _discard(stream: Any) -> None:
