@@ -24,7 +24,7 @@ from coterie.records.encoding import encode_batch
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest
+from coterie.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
 from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -102,6 +102,26 @@ def test_the_offsets_of_a_topic_that_cannot_be_deleted_stay(
     assert deleted.error_code == ErrorCode.NONE
     assert coterie_broker.committed("g") == {}
     socket.close()
+
+
+@pytest.mark.parametrize(("brokers", "last"), [(1, 6), (2, 5)], ids=["alone", "in a cluster"])
+def test_where_no_topic_can_be_deleted_each_element_is_refused(brokers: int, last: int) -> None:
+    """By the error that clients of the version know (ControllerApis.deleteTopics, and KafkaApis of 2.6), whatever else is wrong
+    with the element."""
+    states = [DeleteTopicState("t"), DeleteTopicState("missing"), DeleteTopicState("t")]
+    request = DeleteTopicsRequest(states, [state.name or "" for state in states])
+    expected = {}
+    with LocalBroker({"delete.topic.enable": "false"}, brokers=brokers) as broker:
+        broker.create_topic("t")
+        socket = BrokerSocket(*broker._controller_address())
+        refused = {version: socket.request(request, highest=version).responses for version in range(last + 1)}
+        socket.close()
+        broker.produce("t", b"still there")
+    for version in range(last + 1):
+        error = ErrorCode.INVALID_REQUEST if version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
+        text = None if version < 5 else "delete.topic.enable is off"
+        expected[version] = [DeletableTopicResult(state.name, error_code=error, error_message=text) for state in states]
+    assert refused == expected
 
 
 def test_offsets_go_with_each_topic_and_not_after_the_last_one(

@@ -55,6 +55,13 @@ def check_name(name: str) -> None:
         )
 
 
+def deletion_disabled(api_version: int) -> Refusal:
+    """For DeleteTopics where delete.topic.enable is off: clients before version 3 do not know the error of its own."""
+    if api_version < 3:
+        return Refusal(ErrorCode.INVALID_REQUEST, ErrorCode.TOPIC_DELETION_DISABLED.text)
+    return Refusal(ErrorCode.TOPIC_DELETION_DISABLED)
+
+
 def check_collision(name: str, others: Iterable[str]) -> None:
     """Raises Refusal INVALID_TOPIC_EXCEPTION where one of these differs from it in '.' and '_' alone: names in Kafka's metrics
     have '_' for both (Kafka's Topic.hasCollision)."""

@@ -9,7 +9,7 @@ from coterie.broker.handlers.cluster_answers import answered_by, refusal_of
 from coterie.broker.handlers.configs import created_configs
 from coterie.broker.pending import Pending
 from coterie.broker.services import TopicServices
-from coterie.broker.topic import MAX_PARTITIONS, Topic
+from coterie.broker.topic import MAX_PARTITIONS, Topic, deletion_disabled
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -184,7 +184,7 @@ async def _delete_topics(
         result = DeletableTopicResult(state.name, state.topic_id)
         try:
             _check_controller(broker)
-            topic = _deletable(broker, state)
+            topic = _deletable(broker, state, version)
             result.name, result.topic_id = topic.name, topic.topic_id
             await changes.delete(topic.name)
             await changes.until_gone(topic.name, request.timeout_ms)
@@ -195,10 +195,10 @@ async def _delete_topics(
     return response
 
 
-def _deletable(broker: TopicServices, state: DeleteTopicState) -> Topic:
+def _deletable(broker: TopicServices, state: DeleteTopicState, version: int) -> Topic:
     """Raises Refusal."""
     if not broker.settings.current.delete_topic_enable:
-        raise Refusal(ErrorCode.TOPIC_DELETION_DISABLED)
+        raise deletion_disabled(version)
     topics = broker.topics
     topic = topics.by_id.get(state.topic_id) if state.name is None else topics.by_name.get(state.name)
     if topic is None:

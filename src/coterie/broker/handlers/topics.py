@@ -10,7 +10,7 @@ from coterie.broker.calls import Call
 from coterie.broker.handlers.configs import created_configs
 from coterie.broker.pending import Pending
 from coterie.broker.services import Handler, TopicServices
-from coterie.broker.topic import INTERNAL_TOPICS, MAX_PARTITIONS, Topic
+from coterie.broker.topic import INTERNAL_TOPICS, MAX_PARTITIONS, Topic, deletion_disabled
 from coterie.broker.turns import finish
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
@@ -173,7 +173,8 @@ def _growing(broker: TopicServices, requested: CreatePartitionsTopic) -> Topic:
 
 
 def handle_delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Call) -> Message | Pending:
-    """By name, from version 6 on also by id. TOPIC_DELETION_DISABLED; committed offsets go with the topic."""
+    """By name, from version 6 on also by id; committed offsets go with the topic. TOPIC_DELETION_DISABLED, before version 3
+    INVALID_REQUEST."""
     if broker.topic_changes is not None:
         from coterie.broker.handlers.cluster_topics import delete_topics  # of a broker in a cluster only
 
@@ -189,6 +190,12 @@ def _delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Ca
     for each other topic."""
     response = DeleteTopicsResponse()
     requested = request.topics if call.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
+    if not broker.settings.current.delete_topic_enable:
+        error = deletion_disabled(call.api_version)
+        response.responses += [
+            DeletableTopicResult(state.name, state.topic_id, error.code, str(error)) for state in requested
+        ]
+        return response
     times: Counter[_Named] = Counter((state.name, state.topic_id) for state in requested)
     once = [
         name for (name, topic_id), count in times.items() if name is not None and topic_id == NULL_UUID and count == 1
@@ -229,8 +236,6 @@ def _delete(
 def _to_delete(broker: TopicServices, named: _Named, times: int) -> Topic:
     """Raises Refusal."""
     name, topic_id = named
-    if not broker.settings.current.delete_topic_enable:
-        raise Refusal(ErrorCode.TOPIC_DELETION_DISABLED)
     if not _is_one_way(named):
         raise Refusal(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id")
     if times > 1:
