@@ -3,7 +3,7 @@ rule switched off."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,13 +11,12 @@ import pytest
 from coterie.controller.config_changes import ConfigChanges
 from coterie.laboratory.cluster.machine_clocks import OWN_CLOCKS_FROM
 from coterie.laboratory.cluster.seeds import run_seed_of_clusters
-from coterie.laboratory.fuzz import FuzzFailure
 from coterie.script import Steps
 from coterie.zookeeper.operations import Read, Znode
+from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 
 Patch = pytest.MonkeyPatch
 FIRST = OWN_CLOCKS_FROM
-SEEDS_FOR_A_DEFECT = 12
 
 
 def test_fresh_seeds_of_each_story() -> None:
@@ -45,24 +44,16 @@ def notifications_are_deleted_by_the_clock_of_zookeeper(patch: Patch) -> None:
 
 
 # Not seen by twelve stories with transactions, and so tested by itself: `steps.restart_timeouts`.
-# Each rule that is off, and a seed that sees it (tests/laboratory/known_seeds finds one).
-DEFECTS: dict[Callable[[Patch], None], int] = {
-    notifications_are_deleted_by_the_clock_of_zookeeper: FIRST + 1,
-}
+# Each rule that is off, and a seed that sees it (the module known_seeds finds one).
+RULES = KnownSeeds(
+    {
+        notifications_are_deleted_by_the_clock_of_zookeeper: FIRST + 1,
+    },
+    partial(run_seed_of_clusters, minutes=1),
+    range(FIRST, FIRST + SEEDS_FOR_A_DEFECT),
+)
 
 
-def run_seeds(seeds: Sequence[int]) -> None:
-    for seed in seeds:
-        run_seed_of_clusters(seed, minutes=1)
-
-
-@pytest.mark.parametrize(("defect", "known"), DEFECTS.items())
-def test_a_rule_that_is_off_is_seen(defect: Callable[[Patch], None], known: int, monkeypatch: Patch) -> None:
-    """A change of the code changes the stories of seeds: where the known one sees nothing any more, the others are tried."""
-    defect(monkeypatch)
-    with pytest.raises(FuzzFailure):
-        run_seeds([known, *range(FIRST, FIRST + SEEDS_FOR_A_DEFECT)])
-
-
-def test_the_same_seeds_break_no_rule_while_all_are_on() -> None:
-    run_seeds(sorted(set(DEFECTS.values())))
+@RULES.each()
+def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
+    RULES.check(defect, monkeypatch)

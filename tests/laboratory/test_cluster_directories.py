@@ -3,7 +3,7 @@ lead then, switched off, which seeds must see."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 
@@ -13,11 +13,10 @@ from coterie.laboratory.cluster.broker import ClusterBroker
 from coterie.laboratory.cluster.directory_broker import DirectoryBroker
 from coterie.laboratory.cluster.directory_faults import FAILING_DIRECTORIES_FROM
 from coterie.laboratory.cluster.seeds import run_seed_of_clusters
-from coterie.laboratory.fuzz import FuzzFailure
+from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 
 Patch = pytest.MonkeyPatch
 FIRST = FAILING_DIRECTORIES_FROM
-SEEDS_FOR_A_DEFECT = 12
 
 
 def test_fresh_seeds_of_each_story() -> None:
@@ -51,28 +50,20 @@ def replicas_in_a_failed_directory_are_elected(patch: Patch) -> None:
     patch.setattr(ControllerView, "is_in_offline_dir", lambda view, broker, partition: False)
 
 
-# Each rule that is off, and a seed that sees it (tests/laboratory/known_seeds finds one).
-DEFECTS: dict[Callable[[Patch], None], int] = {
-    a_broker_goes_on_without_its_directory: FIRST + 1,
-    logs_are_trusted_after_an_fsync_that_failed: FIRST,
-    the_controller_ignores_storage_errors: FIRST + 3,
-    the_controller_reads_no_notifications: FIRST + 1,
-    replicas_in_a_failed_directory_are_elected: FIRST,
-}
+# Each rule that is off, and a seed that sees it (the module known_seeds finds one).
+RULES = KnownSeeds(
+    {
+        a_broker_goes_on_without_its_directory: FIRST + 1,
+        logs_are_trusted_after_an_fsync_that_failed: FIRST,
+        the_controller_ignores_storage_errors: FIRST + 3,
+        the_controller_reads_no_notifications: FIRST + 1,
+        replicas_in_a_failed_directory_are_elected: FIRST,
+    },
+    partial(run_seed_of_clusters, minutes=1),
+    range(FIRST, FIRST + SEEDS_FOR_A_DEFECT),
+)
 
 
-def run_seeds(seeds: Sequence[int]) -> None:
-    for seed in seeds:
-        run_seed_of_clusters(seed, minutes=1)
-
-
-@pytest.mark.parametrize(("defect", "known"), DEFECTS.items())
-def test_a_rule_that_is_off_is_seen(defect: Callable[[Patch], None], known: int, monkeypatch: Patch) -> None:
-    """A change of the code changes the stories of seeds: where the known one sees nothing any more, the others are tried."""
-    defect(monkeypatch)
-    with pytest.raises(FuzzFailure):
-        run_seeds([known, *range(FIRST, FIRST + SEEDS_FOR_A_DEFECT)])
-
-
-def test_the_same_seeds_break_no_rule_while_all_are_on() -> None:
-    run_seeds(sorted(set(DEFECTS.values())))
+@RULES.each()
+def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
+    RULES.check(defect, monkeypatch)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from coterie.replication.replicas import Replicas
 from coterie.replication.states import PartitionState, ReplicaError, ReplicaRefusal, TopicPartition
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import ANY_VERSION, Multi, MultiRefused, Read, Write
+from tests.laboratory.known_seeds import Defect, KnownSeeds
 
 Patch = pytest.MonkeyPatch
 SEEDS_FOR_A_DEFECT = 40
@@ -249,42 +251,35 @@ def a_broker_keeps_its_roles_in_a_new_session(patch: Patch) -> None:
     patch.setattr(Replicas, "registered", registered)
 
 
-def run_seeds(seeds: Sequence[int]) -> None:
-    for seed in seeds:
-        run_cluster_seed(seed, minutes=2)
+# Each rule that is off, and a seed that sees it (the module known_seeds finds one).
+RULES = KnownSeeds(
+    {
+        the_isr_is_written_whatever_the_version: 1,
+        the_controller_writes_whatever_the_version: 3,
+        a_replaced_controller_goes_on: 3,
+        logs_are_not_truncated: 1,
+        logs_are_truncated_to_the_high_watermark: 4,
+        leader_epochs_are_not_checked: 2,
+        the_high_watermark_waits_for_nobody: 0,
+        followers_join_before_they_have_caught_up: 2,
+        any_replica_is_elected: 3,
+        the_high_watermark_leaves_out_who_is_about_to_go: 8,
+        a_broker_obeys_before_it_is_registered: 10,
+        a_broker_that_lost_power_stays_in_its_isrs: 2,
+        a_lone_replica_may_be_left: 3,
+        a_reassignment_ends_before_its_target_has_caught_up: 6,
+        a_deletion_begins_beside_a_reassignment: 5,
+        a_deletion_waits_for_no_broker: 46,
+        a_follower_behind_deleted_records_begins_at_the_leaders_end: 105,
+        appends_are_not_synced: 60_027,
+        a_broker_keeps_its_roles_in_a_new_session: 60_032,
+    },
+    partial(run_cluster_seed, minutes=2),
+    range(SEEDS_FOR_A_DEFECT),
+    failures=(FuzzFailure, IndexError, KeyError),
+)
 
 
-# Each rule that is off, and a seed that sees it (tests/laboratory/known_seeds finds one).
-DEFECTS: dict[Callable[[Patch], None], int] = {
-    the_isr_is_written_whatever_the_version: 1,
-    the_controller_writes_whatever_the_version: 3,
-    a_replaced_controller_goes_on: 3,
-    logs_are_not_truncated: 1,
-    logs_are_truncated_to_the_high_watermark: 4,
-    leader_epochs_are_not_checked: 2,
-    the_high_watermark_waits_for_nobody: 0,
-    followers_join_before_they_have_caught_up: 2,
-    any_replica_is_elected: 3,
-    the_high_watermark_leaves_out_who_is_about_to_go: 8,
-    a_broker_obeys_before_it_is_registered: 10,
-    a_broker_that_lost_power_stays_in_its_isrs: 2,
-    a_lone_replica_may_be_left: 3,
-    a_reassignment_ends_before_its_target_has_caught_up: 6,
-    a_deletion_begins_beside_a_reassignment: 5,
-    a_deletion_waits_for_no_broker: 46,
-    a_follower_behind_deleted_records_begins_at_the_leaders_end: 105,
-    appends_are_not_synced: 60_027,
-    a_broker_keeps_its_roles_in_a_new_session: 60_032,
-}
-
-
-@pytest.mark.parametrize(("defect", "known"), DEFECTS.items())
-def test_a_rule_that_is_off_is_seen(defect: Callable[[Patch], None], known: int, monkeypatch: Patch) -> None:
-    """A change of the code changes the stories of seeds: where the known one sees nothing any more, the others are tried."""
-    defect(monkeypatch)
-    with pytest.raises((FuzzFailure, IndexError, KeyError)):
-        run_seeds([known, *range(SEEDS_FOR_A_DEFECT)])
-
-
-def test_the_same_seeds_break_no_rule_while_all_are_on() -> None:
-    run_seeds(sorted(set(DEFECTS.values())))
+@RULES.each()
+def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
+    RULES.check(defect, monkeypatch)

@@ -3,7 +3,7 @@ seeds must see."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,13 +12,12 @@ from coterie.controller import producer_id_blocks
 from coterie.controller.producer_id_blocks import ProducerIdBlocks
 from coterie.laboratory.cluster.seeds import run_seed_of_clusters
 from coterie.laboratory.cluster.story import PRODUCER_IDS_FROM
-from coterie.laboratory.fuzz import FuzzFailure
 from coterie.script import Steps
 from coterie.zookeeper.operations import ANY_VERSION, BadVersion, ConnectionLost, NodeExists, NoNode, Write
+from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 
 Patch = pytest.MonkeyPatch
 FIRST = PRODUCER_IDS_FROM
-SEEDS_FOR_A_DEFECT = 12
 
 
 def test_fresh_seeds_of_each_story() -> None:
@@ -56,26 +55,19 @@ def a_write_without_a_response_counts_as_done(patch: Patch) -> None:
     patch.setattr(ProducerIdBlocks, "ask", once)
 
 
-# Each rule that is off, and a seed that sees it (tests/laboratory/known_seeds finds one).
-DEFECTS: dict[Callable[[Patch], None], int] = {
-    blocks_are_written_whatever_the_version: FIRST,
-    a_block_that_another_broker_wrote_is_taken: FIRST,
-    a_write_without_a_response_counts_as_done: FIRST + 2,
-}
+# Each rule that is off, and a seed that sees it (the module known_seeds finds one).
+RULES = KnownSeeds(
+    {
+        blocks_are_written_whatever_the_version: FIRST,
+        a_block_that_another_broker_wrote_is_taken: FIRST,
+        a_write_without_a_response_counts_as_done: FIRST + 2,
+    },
+    partial(run_seed_of_clusters, minutes=0.5),
+    range(FIRST, FIRST + SEEDS_FOR_A_DEFECT),
+    match="have given the producer id",
+)
 
 
-def run_seeds(seeds: Sequence[int]) -> None:
-    for seed in seeds:
-        run_seed_of_clusters(seed, minutes=0.5)
-
-
-@pytest.mark.parametrize(("defect", "known"), DEFECTS.items())
-def test_a_rule_that_is_off_is_seen(defect: Callable[[Patch], None], known: int, monkeypatch: Patch) -> None:
-    """A change of the code changes the stories of seeds: where the known one sees nothing any more, the others are tried."""
-    defect(monkeypatch)
-    with pytest.raises(FuzzFailure, match="have given the producer id"):
-        run_seeds([known, *range(FIRST, FIRST + SEEDS_FOR_A_DEFECT)])
-
-
-def test_the_same_seeds_break_no_rule_while_all_are_on() -> None:
-    run_seeds(sorted(set(DEFECTS.values())))
+@RULES.each()
+def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
+    RULES.check(defect, monkeypatch)

@@ -3,7 +3,7 @@ its coordinator moves, switched off, which seeds must see."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 
@@ -15,6 +15,7 @@ from coterie.coordinator.offsets import commit
 from coterie.laboratory.cluster.consumer_group_story import run_consumer_group_cluster_seed
 from coterie.laboratory.cluster.seeds import WITH_CONSUMER_GROUPS_FROM, run_seed_of_clusters
 from coterie.laboratory.fuzz import FuzzFailure
+from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 from tests.laboratory.test_group_cluster_fuzz import (
     a_coordinator_begins_without_a_load,
     a_coordinator_that_resigns_goes_on,
@@ -24,7 +25,6 @@ from tests.laboratory.test_group_cluster_fuzz import (
 
 Patch = pytest.MonkeyPatch
 FIRST = WITH_CONSUMER_GROUPS_FROM
-SEEDS_FOR_A_DEFECT = 12
 
 
 def test_fresh_seeds() -> None:
@@ -61,30 +61,23 @@ def a_target_assignment_of_the_future_is_waited_for(patch: Patch) -> None:
     patch.setattr(steps, "time_to_target_ms", left_ms)
 
 
-# Each rule that is off, and a seed that sees it (tests/laboratory/known_seeds finds one).
-DEFECTS: dict[Callable[[Patch], None], int] = {
-    assignments_are_sent_before_they_are_replicated: FIRST + 2,
-    decisions_are_answered_before_they_are_replicated: FIRST,
-    a_coordinator_that_resigns_goes_on: FIRST,
-    a_coordinator_begins_without_a_load: FIRST,
-    partitions_are_assigned_before_their_owners_release_them: FIRST,
-    commits_of_any_epoch_are_accepted: FIRST + 1,
-    a_target_assignment_of_the_future_is_waited_for: FIRST,
-}
+# Each rule that is off, and a seed that sees it (the module known_seeds finds one).
+RULES = KnownSeeds(
+    {
+        assignments_are_sent_before_they_are_replicated: FIRST + 2,
+        decisions_are_answered_before_they_are_replicated: FIRST,
+        a_coordinator_that_resigns_goes_on: FIRST,
+        a_coordinator_begins_without_a_load: FIRST,
+        partitions_are_assigned_before_their_owners_release_them: FIRST,
+        commits_of_any_epoch_are_accepted: FIRST + 1,
+        a_target_assignment_of_the_future_is_waited_for: FIRST,
+    },
+    partial(run_consumer_group_cluster_seed, minutes=1),
+    range(FIRST, FIRST + SEEDS_FOR_A_DEFECT),
+    failures=(FuzzFailure, AssertionError),
+)
 
 
-def run_seeds(seeds: Sequence[int]) -> None:
-    for seed in seeds:
-        run_consumer_group_cluster_seed(seed, minutes=1)
-
-
-@pytest.mark.parametrize(("defect", "known"), DEFECTS.items())
-def test_a_rule_that_is_off_is_seen(defect: Callable[[Patch], None], known: int, monkeypatch: Patch) -> None:
-    """A change of the code changes the stories of seeds: where the known one sees nothing any more, the others are tried."""
-    defect(monkeypatch)
-    with pytest.raises((FuzzFailure, AssertionError)):
-        run_seeds([known, *range(FIRST, FIRST + SEEDS_FOR_A_DEFECT)])
-
-
-def test_the_same_seeds_break_no_rule_while_all_are_on() -> None:
-    run_seeds(sorted(set(DEFECTS.values())))
+@RULES.each()
+def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
+    RULES.check(defect, monkeypatch)

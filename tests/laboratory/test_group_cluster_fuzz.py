@@ -3,7 +3,7 @@ off, which seeds must see."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 
@@ -12,10 +12,10 @@ from coterie.broker.hosted_shard import HostedShard, UnreplicatedDecisions, answ
 from coterie.broker.unreplicated_assignments import UnreplicatedAssignments
 from coterie.laboratory.cluster.group_story import run_group_cluster_seed
 from coterie.laboratory.fuzz import FuzzFailure
+from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 
 Patch = pytest.MonkeyPatch
 FIRST = 100_000
-SEEDS_FOR_A_DEFECT = 12
 
 
 def test_fresh_seeds() -> None:
@@ -54,27 +54,20 @@ def a_coordinator_begins_without_a_load(patch: Patch) -> None:
 
 # Not seen by twenty seeds: sessions that do not begin with a load (the next rebalance removes their members), and commits of
 # any generation (a member sends its commits before its JoinGroup, on one connection; tests/spec/offsets.txt has the rule).
-# Each rule that is off, and a seed that sees it (tests/laboratory/known_seeds finds one).
-DEFECTS: dict[Callable[[Patch], None], int] = {
-    assignments_are_sent_before_they_are_replicated: 11,
-    decisions_are_answered_before_they_are_replicated: 100_000,
-    a_coordinator_that_resigns_goes_on: 0,
-    a_coordinator_begins_without_a_load: 100_000,
-}
+# Each rule that is off, and a seed that sees it (the module known_seeds finds one).
+RULES = KnownSeeds(
+    {
+        assignments_are_sent_before_they_are_replicated: 11,
+        decisions_are_answered_before_they_are_replicated: 100_000,
+        a_coordinator_that_resigns_goes_on: 0,
+        a_coordinator_begins_without_a_load: 100_000,
+    },
+    partial(run_group_cluster_seed, minutes=1),
+    range(FIRST, FIRST + SEEDS_FOR_A_DEFECT),
+    failures=(FuzzFailure, AssertionError),
+)
 
 
-def run_seeds(seeds: Sequence[int]) -> None:
-    for seed in seeds:
-        run_group_cluster_seed(seed, minutes=1)
-
-
-@pytest.mark.parametrize(("defect", "known"), DEFECTS.items())
-def test_a_rule_that_is_off_is_seen(defect: Callable[[Patch], None], known: int, monkeypatch: Patch) -> None:
-    """A change of the code changes the stories of seeds: where the known one sees nothing any more, the others are tried."""
-    defect(monkeypatch)
-    with pytest.raises((FuzzFailure, AssertionError)):
-        run_seeds([known, *range(FIRST, FIRST + SEEDS_FOR_A_DEFECT)])
-
-
-def test_the_same_seeds_break_no_rule_while_all_are_on() -> None:
-    run_seeds(sorted(set(DEFECTS.values())))
+@RULES.each()
+def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
+    RULES.check(defect, monkeypatch)

@@ -3,7 +3,7 @@ see."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,9 +16,9 @@ from coterie.laboratory.cluster.ledger_broker import LedgerBroker
 from coterie.laboratory.cluster.transaction_story import run_transaction_cluster_seed
 from coterie.laboratory.fuzz import FuzzFailure
 from coterie.wire.errors import ErrorCode
+from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 
 Patch = pytest.MonkeyPatch
-SEEDS_FOR_A_DEFECT = 12
 
 
 def test_fresh_seeds() -> None:
@@ -80,30 +80,23 @@ def a_decided_transaction_is_not_completed_after_a_load(patch: Patch) -> None:
 
 # Not seen by eighty seeds, and so tested by themselves: the check of the coordinator's epoch, which the epochs of version 2
 # make nearly redundant; a new coordinator's wait for the high watermark; the look-up of an unknown partition.
-# Each rule that is off, and a seed that sees it (tests/laboratory/known_seeds finds one).
-DEFECTS: dict[Callable[[Patch], None], int] = {
-    markers_are_not_repeated_after_the_leader_has_moved: 1,
-    a_transaction_is_complete_before_all_its_markers: 6,
-    a_transaction_is_complete_after_its_first_marker: 7,
-    an_abort_keeps_the_pending_offsets: 2,
-    the_producer_is_answered_before_the_decision_is_replicated: 0,
-    nothing_is_verified: 0,
-    a_decided_transaction_is_not_completed_after_a_load: 0,
-}
+# Each rule that is off, and a seed that sees it (the module known_seeds finds one).
+RULES = KnownSeeds(
+    {
+        markers_are_not_repeated_after_the_leader_has_moved: 1,
+        a_transaction_is_complete_before_all_its_markers: 6,
+        a_transaction_is_complete_after_its_first_marker: 7,
+        an_abort_keeps_the_pending_offsets: 2,
+        the_producer_is_answered_before_the_decision_is_replicated: 0,
+        nothing_is_verified: 0,
+        a_decided_transaction_is_not_completed_after_a_load: 0,
+    },
+    partial(run_transaction_cluster_seed, minutes=1, transaction_version=2),
+    range(SEEDS_FOR_A_DEFECT),
+    failures=(FuzzFailure, AssertionError, KeyError),
+)
 
 
-def run_seeds(seeds: Sequence[int]) -> None:
-    for seed in seeds:
-        run_transaction_cluster_seed(seed, minutes=1, transaction_version=2)
-
-
-@pytest.mark.parametrize(("defect", "known"), DEFECTS.items())
-def test_a_rule_that_is_off_is_seen(defect: Callable[[Patch], None], known: int, monkeypatch: Patch) -> None:
-    """A change of the code changes the stories of seeds: where the known one sees nothing any more, the others are tried."""
-    defect(monkeypatch)
-    with pytest.raises((FuzzFailure, AssertionError, KeyError)):
-        run_seeds([known, *range(SEEDS_FOR_A_DEFECT)])
-
-
-def test_the_same_seeds_break_no_rule_while_all_are_on() -> None:
-    run_seeds(sorted(set(DEFECTS.values())))
+@RULES.each()
+def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
+    RULES.check(defect, monkeypatch)

@@ -15,6 +15,7 @@ from coterie.conformance.everything.topic_moves import (
     produced,
 )
 
+_G, _C = "$g{n}", "$c{n}"
 _GROUP = {"group_id": "$g{n}"}
 _STATIC = {"group_instance_id": "$i"}
 _LAST_SEQUENCE = 2**31 - 1
@@ -53,6 +54,12 @@ def _beat(member: str, epoch: int, group: str, **parts: Value) -> Step:
     return "ConsumerGroupHeartbeat", {"group_id": group, "member_id": member, "member_epoch": epoch} | parts
 
 
+def _joins_again(before: int, after: int) -> list[Step]:
+    """A classic member of a group of both protocols: it learns that it is to join, joins and synchronizes. Generations."""
+    member = _member(0)
+    return [_as_member("Heartbeat", _C, member, before), _joined(_C, member), _synced(_C, member, after)]
+
+
 def _seen(group: str) -> tuple[Step, Step]:
     """The group as either protocol describes it."""
     return ("DescribeGroups", {"groups": [group]}), ("ConsumerGroupDescribe", {"group_ids": [group]})
@@ -89,7 +96,8 @@ def _in_epoch(answer: str, *, committed: bool) -> list[Step]:
     ]
 
 
-_G, _C = "$g{n}", "$c{n}"
+# The first member of each group is classic; it joins by the id that the first answer gives.
+_JOINS = [_joined(_C, ""), _joined(_C, _member(0))]
 # The consumer of a group of both protocols: who gets which partition depends on the order of the ids, and each broker makes
 # those of the classic members. This one is behind all of them.
 _LAST = "~$m"
@@ -151,16 +159,13 @@ CLIENT_MOVES: dict[str, tuple[float, list[Step]]] = {
         [
             _beat(_LAST, 0, _C, topic_partitions=[]),
             _beat(_LAST, 2, _C),
-            _joined(_C, ""),
-            _joined(_C, _member(0)),
+            *_JOINS,
             *_seen(_C),
             _beat(_LAST, 2, _C),
             _synced(_C, _member(0), 3),
             _as_member("Heartbeat", _C, _member(0), 3),
             _beat(_LAST, 3, _C, topic_partitions=[]),
-            _as_member("Heartbeat", _C, _member(0), 3),
-            _joined(_C, _member(0)),
-            _synced(_C, _member(0), 3),
+            *_joins_again(3, 3),
             _as_member("OffsetCommit", _C, _member(0), 3),
             _as_member("Heartbeat", _C, _member(0), 2),
             *_seen(_C),
@@ -175,15 +180,12 @@ CLIENT_MOVES: dict[str, tuple[float, list[Step]]] = {
     "consumer of a classic group": (
         2,
         [
-            _joined(_C, ""),
-            _joined(_C, _member(0)),
+            *_JOINS,
             _synced(_C, _member(0), 1),
             _as_member("OffsetCommit", _C, _member(0), 1),
             _beat(_LAST, 0, _C, topic_partitions=[]),
             *_seen(_C),
-            _as_member("Heartbeat", _C, _member(0), 1),
-            _joined(_C, _member(0)),
-            _synced(_C, _member(0), 2),
+            *_joins_again(1, 2),
             _as_member("Heartbeat", _C, _member(0), 2),
             _beat(_LAST, 2, _C, topic_partitions=[]),
             *_seen(_C),
