@@ -62,9 +62,9 @@ class LoopClock:
     """Moves the running loop's clock on, and with it every timer."""
 
     def __init__(self) -> None:
-        self._loop: Any = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
         self._time, self._ahead_s = self._loop.time, 0.0
-        self._loop.time = lambda: self._time() + self._ahead_s
+        self._loop.time = lambda: self._time() + self._ahead_s  # type: ignore[method-assign]
 
     def jump(self, seconds: float) -> None:
         self._ahead_s += seconds

@@ -23,7 +23,6 @@ from coterie.broker.server import AcceptedConnection
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.turns import finish
 from coterie.broker.unserved import UnservedRequests
-from coterie.coordinator.state import Group
 from coterie.fuzzing.messages import random_struct
 from coterie.laboratory.node.broker import Answered, LaboratoryBroker
 from coterie.laboratory.node.consumer_story import run_clients_seed
@@ -144,7 +143,7 @@ def known_members(broker: FramesBroker, rng: random.Random) -> dict[str, tuple[A
     group = broker.groups.group(rng.choice("ggh"))
     if group is None or not group.members or rng.random() < 0.1:
         return {"member_id": ("", "nobody"), "generation_id": (-1, 1), "generation_id_or_member_epoch": (-1, 1)}
-    number = group.generation if isinstance(group, Group) else group.epoch
+    number = group.generation
     numbers = (number, number, number, 0)
     names = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
     return {

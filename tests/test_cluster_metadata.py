@@ -143,7 +143,7 @@ class Topic:
         self.known = ClusterMetadata(1_000)
 
     def received(
-        self, epoch: int, topic_id: bytes = ID, leader: int = 1, brokers: tuple[int, ...] = (1, 2), **more: int
+        self, epoch: int, topic_id: bytes = ID, leader: int = 1, brokers: tuple[int, ...] = (1, 2), **more: Any
     ) -> None:
         response = metadata({node: ("b", node) for node in brokers}, {("t", 0): leader})
         response.topics[0].topic_id, response.topics[0].partitions[0].leader_epoch = topic_id, epoch

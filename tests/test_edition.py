@@ -137,7 +137,7 @@ def test_each_exception_of_a_function_has_a_name_of_its_own(file: str) -> None:
     tree = ast.parse((compiled_edition.SOURCE / file).read_text("utf-8"))
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef):
-            caught = {(n.name, ast.unparse(n.type)) for n in ast.walk(function) if _names_exception(n)}
+            caught = {(n.name, ast.unparse(n.type)) for n in ast.walk(function) if _names_exception(n) and n.type}
             names = [name for name, _ in caught]
             assert len(names) == len(set(names)), f"{function.name}: {sorted(caught)}"
 

@@ -31,7 +31,7 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> FreshEnvironment:
 
 def build(builder: FreshEnvironment, source: Path, out: Path, *options: str, variables: dict[str, str]) -> Path:
     """The folder with what was built."""
-    command = [builder.python, "-m", "build", "--no-isolation", *options, "--outdir", out, source]
+    command: list[str | Path] = [builder.python, "-m", "build", "--no-isolation", *options, "--outdir", out, source]
     builder.run(*command, variables=variables)
     return out
 

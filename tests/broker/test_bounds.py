@@ -18,7 +18,9 @@ from coterie.broker import deadline_timer, server
 from coterie.broker.broker import Broker
 from coterie.broker.log_lines import LINES_PER_SECOND, LogLines
 from coterie.broker.memory import RequestMemory
+from coterie.broker.services import Services
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.turns import MAX_TURN_S
 from coterie.log.partition_log import PartitionLog
 from coterie.records.encoding import encode_batch
 from coterie.wire.declaration import Message
@@ -107,7 +109,7 @@ def wrap(broker: Broker, api_key: int, before: Callable[[Any], None]) -> None:
     """Has ``before`` called with each request's `Call` before its handler."""
     handler = broker.handlers[api_key]
 
-    def wrapped(b: Broker, request: Any, call: Any) -> Any:
+    def wrapped(b: Services, request: Any, call: Any) -> Any:
         before(call)
         return handler(b, request, call)
 
@@ -244,7 +246,7 @@ def test_a_connection_with_much_work_lets_others_have_their_turns() -> None:
                 if not order:
                     raw.send(encode_request(1, "bystander", ApiVersionsRequest(), 0))
                 order.append(call.client_id)
-                time.sleep(1.5 * server.MAX_TURN_S)
+                time.sleep(1.5 * MAX_TURN_S)
 
             wrap(at.broker, API_VERSIONS, before)
             greedy.writer.write(encode_request(1, "greedy", ApiVersionsRequest(), 0) * 50)
@@ -267,7 +269,7 @@ def test_long_work_of_many_clients_shares_each_iteration_of_the_loop() -> None:
             def work() -> Generator[None, None, Message]:
                 nonlocal steps
                 for _ in range(8):
-                    time.sleep(server.MAX_TURN_S / 2)
+                    time.sleep(MAX_TURN_S / 2)
                     steps += 1
                     yield
                 return ApiVersionsResponse()
@@ -294,7 +296,7 @@ def test_long_work_of_many_clients_shares_each_iteration_of_the_loop() -> None:
 def test_requests_in_the_buffer_are_handled_though_the_client_has_closed() -> None:
     async def story() -> None:
         async with running() as at:
-            wrap(at.broker, 0, lambda _: time.sleep(1.5 * server.MAX_TURN_S))
+            wrap(at.broker, 0, lambda _: time.sleep(1.5 * MAX_TURN_S))
             client, other = await at.connect(), await at.connect()
             for _ in range(10):
                 client.send(produce(10, acks=0), 9)
@@ -350,7 +352,7 @@ def test_request_memory_wakes_in_order() -> None:
     assert memory.reserve(150)
     assert not memory.reserve(1)
     for name in ("first", "gone", "second"):
-        memory.wait(name, lambda name=name: woken.append(name) or memory.reserve(100))  # type: ignore[misc]
+        memory.wait(name, lambda name=name: woken.append(name) or memory.reserve(100))  # type: ignore[misc, arg-type]
     memory.forget("gone")
     memory.release(150)
     assert woken == ["first"]

@@ -56,7 +56,11 @@ class Requests:
 
     def full(self, member_id: str, epoch: int, *partitions: int) -> Any:
         topics = [TopicPartitions(self.orders, list(partitions))] if partitions else []
-        fields = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ["orders"], "topic_partitions": topics}
+        fields: dict[str, Any] = {
+            "rebalance_timeout_ms": 60_000,
+            "subscribed_topic_names": ["orders"],
+            "topic_partitions": topics,
+        }
         return heartbeat(self.socket, member_id, epoch, **fields)
 
 
@@ -84,7 +88,11 @@ def test_a_cluster_without_the_feature(asked: Requests) -> None:
 
 def test_a_group_has_a_name(asked: Requests) -> None:
     """testEmptyConsumerGroupId"""
-    fields = {"rebalance_timeout_ms": 300_000, "subscribed_topic_names": ["foo"], "topic_partitions": []}
+    fields: dict[str, Any] = {
+        "rebalance_timeout_ms": 300_000,
+        "subscribed_topic_names": ["foo"],
+        "topic_partitions": [],
+    }
     response = asked.socket.request(ConsumerGroupHeartbeatRequest("", "m", 0, **fields))
     assert (response.error_code, response.error_message) == (ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
 

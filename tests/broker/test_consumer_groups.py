@@ -77,8 +77,12 @@ def heartbeat(socket: BrokerSocket, member_id: str, epoch: int, version: int = 1
 
 
 def join(socket: BrokerSocket, member_id: str, **fields: Any) -> Any:
-    fields = {"rebalance_timeout_ms": 60_000, "topic_partitions": [], "subscribed_topic_names": ["orders"]} | fields
-    return heartbeat(socket, member_id, 0, **fields)
+    given: dict[str, Any] = {
+        "rebalance_timeout_ms": 60_000,
+        "topic_partitions": [],
+        "subscribed_topic_names": ["orders"],
+    }
+    return heartbeat(socket, member_id, 0, **given | fields)
 
 
 def owned(response: Any) -> list[int]:

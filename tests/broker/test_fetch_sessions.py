@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.broker.fetch_sessions import FetchSessions, next_epoch
-from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -151,7 +151,7 @@ def test_the_epoch_decides_what_a_request_is(epoch: int, exists: bool, code: Err
             session = opened.session_id if exists else opened.session_id % 1000 + 1
             assert opened.session_id > 0
             answer = await client.ask(of({"t": 0}, session, epoch), FetchResponse, 12)
-            assert (ErrorCode(answer.error_code), bool(answer.session_id)) == (code, in_session)
+            assert (error_of(answer.error_code), bool(answer.session_id)) == (code, in_session)
             has_records = [bool(p.records) for topic in answer.responses for p in topic.partitions]
             assert has_records == ([] if code else [True])
 

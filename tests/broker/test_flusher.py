@@ -107,6 +107,7 @@ def test_every_response_follows_a_sync_that_began_after_its_append(
             if at.disk.running is not None:
                 at.disk.end(error if at.disk.syncs == fails else None)
         else:
+            assert isinstance(step, tuple)
             kind, number = step
             at.append(number, answer=kind == "answer")
         if not at.failures:

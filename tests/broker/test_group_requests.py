@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 from uuid import RFC_4122, UUID
 
 import pytest
@@ -42,7 +43,7 @@ async def join(client: Client, member: str = "", static: str | None = None, grou
     return await client.ask(request, JoinGroupResponse, 9 if static else 3)
 
 
-async def sync(client: Client, version: int, member: str, generation: int = 1, **changed: str) -> SyncGroupResponse:
+async def sync(client: Client, version: int, member: str, generation: int = 1, **changed: Any) -> SyncGroupResponse:
     named = {"protocol_type": "consumer", "protocol_name": "range"} | changed
     share = [SyncGroupRequestAssignment(member, b"x")]
     return await client.ask(
@@ -79,7 +80,8 @@ def test_sync_group(version: int) -> None:
             assert (await sync(client, version, "nobody")).error_code == UNKNOWN
             assert (await sync(client, version, leader, 2)).error_code == ErrorCode.ILLEGAL_GENERATION
             if version >= 5:
-                for changed in ({"protocol_type": "connect"}, {"protocol_name": "roundrobin"}):
+                differing: list[dict[str, Any]] = [{"protocol_type": "connect"}, {"protocol_name": "roundrobin"}]
+                for changed in differing:
                     wrong = await sync(client, version, leader, **changed)
                     assert wrong.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
                     assert (wrong.protocol_type, wrong.protocol_name) == (None, None)
@@ -93,7 +95,7 @@ def test_sync_group(version: int) -> None:
             again = await join(client, leader)
             joined = await follower
             assert again.generation_id == joined.generation_id == 2
-            named = {} if version < 5 else {"protocol_type": "consumer", "protocol_name": "range"}
+            named: dict[str, Any] = {} if version < 5 else {"protocol_type": "consumer", "protocol_name": "range"}
             instance = "i" if version >= 3 else None
             waiting = SyncGroupRequest("g", 2, joined.member_id, instance, **named)
             answer = asyncio.create_task(other.ask(waiting, SyncGroupResponse, version))
@@ -156,13 +158,13 @@ def test_leave_group(version: int) -> None:
                 await quiet()
                 await join(client, member)
                 await waiting
-                who = [
+                left = [
                     MemberIdentity("nobody"),
                     MemberIdentity("", "none"),
                     MemberIdentity(member),
                     MemberIdentity("", "i"),
                 ]
-                answer = await client.ask(LeaveGroupRequest("g", members=who), LeaveGroupResponse, version)
+                answer = await client.ask(LeaveGroupRequest("g", members=left), LeaveGroupResponse, version)
                 assert answer.error_code == NONE
                 assert [m.error_code for m in answer.members] == [UNKNOWN, UNKNOWN, NONE, NONE]
             described = await client.ask(DescribeGroupsRequest(["g"]), DescribeGroupsResponse, 5)

@@ -179,7 +179,7 @@ entities = st.one_of(
     (st.none() | st.just("10.0.0.1")).map(lambda address: (("ip", address),)),
 )
 rates = st.dictionaries(st.sampled_from([0, 1]), st.none() | st.integers(1, 9).map(float))
-FILTERS = [
+EVERY_FILTER: list[list[Component | None]] = [
     [None, *(Component(kind, *match) for match in ((0, "a"), (0, "nobody"), (1, None), (2, None)))]
     for kind in ("user", "client-id")
 ]
@@ -211,8 +211,8 @@ def test_alterations_and_every_filter_beside_a_plain_dictionary(
         model |= {entity: after} if after else {}
 
     kept = ClientQuotas(fs)
-    for chosen_filters in itertools.product(*FILTERS):
-        components = [component for component in chosen_filters if component is not None]
+    for chosen_filters in itertools.product(*EVERY_FILTER):
+        components: list[Component] = [component for component in chosen_filters if component is not None]
         for strict in (False, True):
             expected = {entity: model[entity] for entity in model if wanted(entity, components, strict=strict)}
             assert dict(kept.describe(components, strict=strict)) == expected

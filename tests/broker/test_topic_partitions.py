@@ -85,10 +85,8 @@ def test_a_partition_is_described_whole_and_cursors_lead_through_all_topics() ->
                 response = await describe(client, [], 2000, cursor)
                 seen += [(t.name, p) for t in response.topics for p in t.partitions]
                 pages += 1
-                cursor = response.next_cursor and (
-                    response.next_cursor.topic_name,
-                    response.next_cursor.partition_index,
-                )
+                after = response.next_cursor
+                cursor = None if after is None else (after.topic_name, after.partition_index)
             assert [(name, p.partition_index) for name, p in seen] == [(n, i) for n in ("p1", "p2") for i in P3]
             assert pages == 3
             for _, p in seen:

@@ -14,6 +14,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.records.encoding import encode_batch
 from coterie.testing import ErrorCode, LocalBroker
+from coterie.wire.errors import error_of
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from coterie.wire.messages.end_txn import EndTxnRequest
@@ -57,7 +58,7 @@ def offsets(transactional_id: str, producer: tuple[int, int], offset: int = 5) -
 
 def committed(socket: BrokerSocket, request: TxnOffsetCommitRequest, version: int = 3) -> ErrorCode:
     answer = socket.request(request, highest=version)
-    return ErrorCode(answer.topics[0].partitions[0].error_code)
+    return error_of(answer.topics[0].partitions[0].error_code)
 
 
 def test_two_producers_that_name_the_same_id_both_write(socket: BrokerSocket) -> None:
@@ -112,7 +113,7 @@ def test_an_offset_is_committed_in_an_ongoing_transaction_or_refused(socket: Bro
 def stable(socket: BrokerSocket) -> tuple[int, ErrorCode]:
     answer = socket.request(OffsetFetchRequest("g", None, require_stable=True), highest=7)
     result = answer.topics[0].partitions[0]
-    return result.committed_offset, ErrorCode(result.error_code)
+    return result.committed_offset, error_of(result.error_code)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])

@@ -10,6 +10,7 @@ from coterie.client.blocking_socket import BrokerSocket
 from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch
 from coterie.testing import ErrorCode, LocalBroker
+from coterie.wire.errors import error_of
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from coterie.wire.messages.describe_producers import (
@@ -52,7 +53,7 @@ def write(socket: BrokerSocket, transactional_id: str | None, producer_id: int, 
     )
     data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch)])]
     answer = socket.request(ProduceRequest(transactional_id, -1, 30_000, data), highest=9)
-    return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+    return error_of(answer.responses[0].partition_responses[0].error_code)
 
 
 def described(socket: BrokerSocket, name: str) -> DescribedTransaction:
@@ -165,7 +166,7 @@ def test_an_admin_ends_a_hanging_transaction(socket: BrokerSocket) -> None:
     def mark(producer: int, coordinator_epoch: int) -> ErrorCode:
         topics = [WritableTxnMarkerTopic("t", [0])]
         request = WriteTxnMarkersRequest([WritableTxnMarker(producer, 0, False, topics, coordinator_epoch)])
-        return ErrorCode(socket.request(request).markers[0].topics[0].partitions[0].error_code)
+        return error_of(socket.request(request).markers[0].topics[0].partitions[0].error_code)
 
     assert mark(producer_id, 3) == ErrorCode.NONE
     (state,) = producers(socket, "t", 0).active_producers

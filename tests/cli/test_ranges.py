@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import click
 import pytest
@@ -14,7 +15,8 @@ from coterie.cli.ranges import IntegerRange, NumberRange
 
 @given(st.text() | st.integers().map(str) | st.floats().map(str))
 def test_a_text_is_a_number_within_the_range_or_refused(text: str) -> None:
-    for kind, low, high in ((IntegerRange(-3, 1000), -3, 1000), (NumberRange(0.5, 1e9), 0.5, 1e9)):
+    kinds: list[tuple[Any, float, float]] = [(IntegerRange(-3, 1000), -3, 1000), (NumberRange(0.5, 1e9), 0.5, 1e9)]
+    for kind, low, high in kinds:
         try:
             number = kind.convert(text, None, None)
         except click.BadParameter as error:

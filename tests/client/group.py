@@ -9,7 +9,7 @@ from coterie.client import Consumer
 from coterie.testing import LocalBroker
 from tests.awaiting import until
 
-QUICK = {
+QUICK: dict[str, Any] = {
     "heartbeat.interval.ms": 50,
     "retry.backoff.ms": 10,
     "retry.backoff.max.ms": 50,

@@ -36,7 +36,8 @@ def test_topics(coterie_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) ->
             assert len(await admin.partitions(["a"])) == 4
             configs = await came(admin.each.topic_configs(["b", "x"]))
             assert (configs["b"]["retention.ms"].value, configs["x"]) == ("7", unknown)
-            changes = {"b": {"retention.ms": None, "segment.bytes": "2048"}, "a": {"nonsense": "1"}, "x": {}}
+            changes: dict[str, dict[str, str | None]] = {"b": {"retention.ms": None, "segment.bytes": "2048"}}
+            changes |= {"a": {"nonsense": "1"}, "x": {}}
             altered = await came(admin.each.alter_topic_configs(changes))
             assert altered == {"b": None, "a": ErrorCode.INVALID_CONFIG, "x": unknown}
             configs = await admin.topic_configs("b")

@@ -116,7 +116,7 @@ def test_a_group_cooperates_with_an_assignor_that_has_the_protocol(coterie_broke
             revoked.extend(partitions)
 
     async def story() -> None:
-        own = {"partition_assignment_strategy": [Cooperative]}
+        own: dict[str, Any] = {"partition_assignment_strategy": [Cooperative]}
         async with member(coterie_broker, **own) as one, member(coterie_broker, "two", **own) as two:
             one.subscribe(["t"], Listener())
             await polled(one, lambda: len(one.assignment()) == 4, "the first has all")
@@ -134,7 +134,7 @@ def test_a_cooperative_assignor_that_moves_partitions_in_one_step_is_an_error(co
     coterie_broker.create_topic("t", 4)
 
     async def story() -> None:
-        own = {"partition_assignment_strategy": HandsOver}
+        own: dict[str, Any] = {"partition_assignment_strategy": HandsOver}
         async with member(coterie_broker, **own) as one, member(coterie_broker, "two", **own) as two:
             await settled(one, 4)
             two.subscribe(["t"])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ from tests.client.group import member, polled, read, settled
 from tests.member.driven import Driven
 
 T0, T1 = ("t", 0), ("t", 1)
-MANUAL = {"enable_auto_commit": False}
+MANUAL: dict[str, Any] = {"enable_auto_commit": False}
 
 
 @pytest.fixture
@@ -363,7 +364,7 @@ def test_what_is_given_up_is_committed_first(broker: LocalBroker, protocol: str,
     broker.produce("t", b"b", partition=1)
 
     async def story() -> None:
-        settings = {"partition_assignment_strategy": protocol, "enable_auto_commit": auto}
+        settings: dict[str, Any] = {"partition_assignment_strategy": protocol, "enable_auto_commit": auto}
         async with await settled(member(broker, **settings), 2) as one, member(broker, "two", **settings) as two:
             await polled(one, lambda: (one.position(T0), one.position(T1)) == (1, 1))
             two.subscribe(["t"])

@@ -20,7 +20,7 @@ from tests.client.group import member, polled, read, settled
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 VALUES = [b"%d" % n for n in range(5)]
-MANUAL = {"enable_auto_commit": False}
+MANUAL: dict[str, Any] = {"enable_auto_commit": False}
 
 
 @pytest.fixture

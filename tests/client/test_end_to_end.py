@@ -229,11 +229,11 @@ def test_a_commit_after_the_group_moved_on_says_what_to_change() -> None:
     async def story() -> None:
         async with running() as address:
             await produce(address, 10)
-            slow = group_of(address, **{"enable.auto.commit": False})
+            slow = group_of(address | {"enable.auto.commit": False})
             slow.subscribe(["t"])
             await until(lambda: _has(slow, 4), "it owns all")
             assert slow._membership is not None
-            machine = slow._membership.machine
+            machine: Any = slow._membership.machine
             stale = replace(machine.state.membership, generation=machine.generation - 1)
             machine.state = replace(machine.state, membership=stale)
             with pytest.raises(CommitFailedError, match=r"max\.poll\.interval\.ms"):
@@ -311,7 +311,7 @@ def test_a_group_grows_with_its_topic_and_lives_through_a_broker_restart(tmp_pat
 
     async def story() -> None:
         address = {"bootstrap.servers": process.address}
-        quick = {"metadata.max.age.ms": 500, "request.timeout.ms": 5000}
+        quick: dict[str, Any] = {"metadata.max.age.ms": 500, "request.timeout.ms": 5000}
         async with Admin(address) as admin, group_of(address, **quick) as consumer:
             await admin.create_topic("t", 2)
             consumer.subscribe(["t"])

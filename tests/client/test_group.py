@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -214,7 +215,7 @@ def test_what_comes_while_positions_are_looked_up_is_not_missed(broker: LocalBro
             one.subscribe(["t"], Listener())
             await polled(one, lambda: one.position(("t", 0)) == 0)
             with broker.hold("ListOffsets", times=10) as held:
-                one._fetcher.seek(("t", 0), -1)
+                one._fetcher.seek(TopicPartition("t", 0), -1)
                 polling = asyncio.create_task(one.poll(10_000))
                 await asyncio.to_thread(broker.until_held, held)
                 joins = broker.asked("JoinGroup")
@@ -337,7 +338,7 @@ def test_topics_that_appear_later(broker: LocalBroker) -> None:
     testRebalanceAfterNotMatchingTopicUnavailableWithPatternSubscribe"""
 
     async def story() -> None:
-        quiet = {"allow_auto_create_topics": False}
+        quiet: dict[str, Any] = {"allow_auto_create_topics": False}
         async with member(broker, **quiet) as one, member(broker, "two", group_id="h", **quiet) as two:
             one.subscribe(["late"])
             two.subscribe(re.compile("l.*"))
@@ -455,7 +456,7 @@ def test_when_the_whole_interpreter_is_held_a_warning_says_where(
 
 def test_a_static_member_that_is_stuck_only_falls_silent(broker: LocalBroker) -> None:
     async def story() -> None:
-        settings = {"max_poll_interval_ms": 200, "group_instance_id": "i", "session_timeout_ms": 5_000}
+        settings: dict[str, Any] = {"max_poll_interval_ms": 200, "group_instance_id": "i", "session_timeout_ms": 5_000}
         async with await settled(member(broker, **settings), 2):
             time.sleep(0.7)
             assert len(broker.members("g")) == 1

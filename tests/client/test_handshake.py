@@ -61,7 +61,7 @@ class Server:
 
 def shake_hands(security: Security, server: Server) -> Handshake:
     handshake = Handshake("me", security.login())
-    frame = handshake.start()
+    frame: bytes | None = handshake.start()
     while frame is not None:
         frame = handshake.response(server.respond(frame)[4:])
     return handshake

@@ -190,7 +190,7 @@ def test_a_reassignment_of_several_partitions_is_refused_in_one_sentence(old: Lo
 def test_every_api_that_kafka_011_lacks_is_in_the_history() -> None:
     """Its keys end with AlterConfigs, 33; those of coterie itself begin at 30000."""
     newer = {
-        request.api_key: request.__name__
+        getattr(request, "api_key", 0): request.__name__
         for module in iter_modules(messages.__path__)
         for request in vars(import_module(f"{messages.__name__}.{module.name}")).values()
         if isinstance(request, type)

@@ -201,7 +201,7 @@ def test_a_mechanism_that_the_broker_lacks() -> None:
 
 def test_scram_through_the_login() -> None:
     settings = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"}
-    asked = client_settings(settings | {"sasl.username": "a=b,c", "sasl.password": "p"}).security().login()
+    asked: Any = client_settings(settings | {"sasl.username": "a=b,c", "sasl.password": "p"}).security().login()
     assert next(asked)[0] == SaslHandshakeRequest("SCRAM-SHA-512")
     first = asked.send(SaslHandshakeResponse(0, ["SCRAM-SHA-512"]))[0].auth_bytes.decode()
     assert first.startswith("n,,n=a=3Db=2Cc,r=")

@@ -16,8 +16,9 @@ from coterie.client.settings import client_settings
 from coterie.client.starting import StartingPositions
 from coterie.client.types import OffsetAndMetadata, TopicPartition
 from coterie.cluster_metadata import ClusterMetadata
+from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import SendFetch
-from coterie.consuming.fetching import FetchConfig, Fetching
+from coterie.consuming.fetching import Fetching
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup
 from coterie.consuming.position import UNKNOWN, FetchState
 from coterie.wire.errors import ErrorCode

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from coterie.configuration import (
     VALUE_TYPES,
     Kind,
     UnfitValue,
+    ValueType,
     format_value,
 )
 from tests.configuration.java import VALUES, Answer, recorded
@@ -85,7 +87,7 @@ def test_a_value_is_read_from_itself_and_from_its_text(data: st.DataObject, kind
         (PASSWORD, b"hush", "must be text, not a value of type bytes"),
     ],
 )
-def test_a_python_value_of_another_type_is_refused(value_type: object, value: object, text: str) -> None:
+def test_a_python_value_of_another_type_is_refused(value_type: ValueType[Any], value: object, text: str) -> None:
     with pytest.raises(UnfitValue) as error:
         value_type.parse(value)
     assert str(error.value) == text

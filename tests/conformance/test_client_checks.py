@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
@@ -15,14 +16,14 @@ from coterie.testing import LocalBroker
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_our_client_on_our_broker(
-    check: Callable[[BrokerUnderTest], Awaitable[None]], coterie_broker: LocalBroker
+    check: Callable[[BrokerUnderTest], Coroutine[Any, Any, None]], coterie_broker: LocalBroker
 ) -> None:
     asyncio.run(check(BrokerUnderTest(coterie_broker.bootstrap_servers, "c")))
 
 
 @pytest.mark.parametrize("check", CONSUMER_GROUP_CHECKS, ids=lambda check: check.__name__)
 def test_the_consumer_protocol_on_our_broker(
-    check: Callable[[BrokerUnderTest], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+    check: Callable[[BrokerUnderTest], Coroutine[Any, Any, None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(regexes, "MIN_REFRESH_INTERVAL_MS", 500)  # 10 s in Kafka, which a new topic would wait for
     quick = {

@@ -168,7 +168,7 @@ def _assigned(state: str) -> list[dict[str, Any]]:
 
 
 # api, what the question is about, its body, both answers, the version of Kafka -> the row
-CASES: dict[str, tuple[str, tuple[str, str], Any, Any, Any, tuple[int, ...], str]] = {
+CASES: dict[str, tuple[Any, ...]] = {
     "a fault about a size": ("Fetch", ("max_bytes", "lowest"), {}, FINE, FAULT, (4, 3, 0), "fails on sizes"),
     "its variant": ("Fetch", ("max_bytes", "lowest, new session"), {}, FINE, FAULT, (4, 3, 0), "fails on sizes"),
     "a fault about a right size": ("Fetch", ("max_bytes", "right"), {}, FINE, FAULT, (4, 3, 0), ""),

@@ -10,6 +10,7 @@ import pytest
 from coterie.broker.broker import Broker
 from coterie.broker.calls import Call
 from coterie.broker.handlers import HANDLERS
+from coterie.broker.services import Services
 from coterie.broker.settings import BrokerSettings
 from coterie.conformance.differences import row_of
 from coterie.conformance.differential import SETTINGS
@@ -214,7 +215,7 @@ def _beat(name: str, member: str, *topics: str) -> Question:
 async def _compared(changed: Any) -> Comparison:
     """A story of two of our brokers, of which the second answers ConsumerGroupDescribe as ``changed`` leaves it."""
 
-    def handle(broker: Broker, request: Any, call: Call) -> Any:
+    def handle(broker: Services, request: Any, call: Call) -> Any:
         response = HANDLERS[69](broker, request, call)
         changed(response)
         return response

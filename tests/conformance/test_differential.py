@@ -23,7 +23,7 @@ async def _tell(seed: int, kind: str, steps: int, **changed: str) -> StoryResult
             await broker.stop()
 
 
-def _run(*args: Any, **changed: str) -> StoryResult:
+def _run(*args: Any, **changed: Any) -> StoryResult:
     return asyncio.run(_tell(*args, **changed))
 
 

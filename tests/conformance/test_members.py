@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def trial(folder: Path, command: list[str] = COMMAND, **changed: str) -> Iterato
             yield group
 
 
-SESSION = {"group_consumer_min_session_timeout_ms": "1000", "group_consumer_session_timeout_ms": "2000"}
+SESSION: dict[str, Any] = {"group_consumer_min_session_timeout_ms": "1000", "group_consumer_session_timeout_ms": "2000"}
 
 
 def test_one_of_three_is_killed(tmp_path: Path) -> None:

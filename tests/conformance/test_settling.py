@@ -11,7 +11,7 @@ import pytest
 from coterie.broker.broker import Broker
 from coterie.broker.calls import Call, CannotAnswer
 from coterie.broker.handlers import HANDLERS
-from coterie.broker.services import Handler
+from coterie.broker.services import Handler, Services
 from coterie.broker.settings import BrokerSettings
 from coterie.conformance.differential import SETTINGS
 from coterie.conformance.everything.comparison import Comparer, Difference
@@ -30,7 +30,7 @@ def _late(api_key: int, show_before: Any, after: int = 0) -> tuple[dict[int, Han
     """The API's handler, of which ``LATE`` answers show the state before, ``after`` so many; and how often it was asked."""
     asked = [0]
 
-    def handle(broker: Broker, request: Any, call: Call) -> Any:
+    def handle(broker: Services, request: Any, call: Call) -> Any:
         response = HANDLERS[api_key](broker, request, call)
         asked[0] += 1
         if after < asked[0] <= after + LATE:
@@ -118,7 +118,7 @@ def test_an_unacknowledged_produce_that_was_refused_is_asked_again() -> None:
     """Its only error is the end of the connection, which may mean "not yet" too."""
     refused = [0]
 
-    def handle(broker: Broker, request: Any, call: Call) -> Any:
+    def handle(broker: Services, request: Any, call: Call) -> Any:
         if request.acks == 0 and not refused[0]:
             refused[0] += 1
             raise CannotAnswer("not yet")
@@ -134,7 +134,7 @@ def test_a_setting_that_comes_late_is_waited_for_longer(code: ErrorCode, waited_
     """Kafka 2.6 reads changes of settings from ZooKeeper, one after the other: seconds, on a machine with other work."""
     until_s: list[float] = []
 
-    def handle(broker: Broker, request: Any, call: Call) -> Any:
+    def handle(broker: Services, request: Any, call: Call) -> Any:
         until_s.append(time.monotonic() + 2.0)
         if time.monotonic() >= until_s[0]:
             return HANDLERS[0](broker, request, call)

@@ -20,7 +20,7 @@ from coterie.consuming.fetching import Fetching
 from coterie.consuming.position import FetchState
 from coterie.consuming.record import TopicPartition
 from coterie.consuming.validation import is_to_validate
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.fetch import FetchResponse
 from tests.consuming.cluster import NO_LEADER, NODES, PARTITIONS, SimulatedCluster
 
@@ -195,7 +195,7 @@ class FetchingStories(RuleBasedStateMachine):
     ) -> None:
         codes = {TopicPartition(t.topic, p.partition_index): p for t in response.responses for p in t.partitions}
         for tp in current:
-            code = ErrorCode(codes[tp].error_code) if tp in codes else ErrorCode.NONE
+            code = error_of(codes[tp].error_code) if tp in codes else ErrorCode.NONE
             position = self.machine.positions[tp]
             if not code:
                 self._succeeded(tp)

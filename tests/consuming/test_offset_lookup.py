@@ -44,6 +44,10 @@ class Driven:
         assert sends == effects
         return sends
 
+    def sent_alone(self) -> SendListOffsets:
+        (sent,) = self.sent()
+        return sent
+
     def respond(self, sent: SendListOffsets) -> None:
         self.lookup.answered(sent, self.cluster.list_offsets(sent.node_id, sent.request), self.now_ms, 0.0)
 
@@ -157,7 +161,7 @@ def test_a_partition_without_leader_does_not_hold_the_others_up() -> None:
 
 def test_a_response_that_lacks_a_partition_is_no_response_for_it() -> None:
     driven = Driven({T0: END})
-    driven.lookup.answered(*driven.sent(), ListOffsetsResponse(), driven.now_ms, 0.0)
+    driven.lookup.answered(driven.sent_alone(), ListOffsetsResponse(), driven.now_ms, 0.0)
     driven.wait()
     driven.refresh()
     driven.respond(*driven.sent())
@@ -213,7 +217,7 @@ def test_a_timestamp_without_an_offset(code: ErrorCode, offset: int) -> None:
     driven = Driven({T0: 0})
     result = ListOffsetsPartitionResponse(0, code, offset=offset)
     response = ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t", [result])])
-    driven.lookup.answered(*driven.sent(), response, 0.0, 0.0)
+    driven.lookup.answered(driven.sent_alone(), response, 0.0, 0.0)
     assert driven.lookup.offsets == {T0: -1 if code else offset}
 
 
@@ -255,7 +259,7 @@ def test_the_epoch_that_a_response_names(known: int, named: int, is_newer: bool)
     driven.lookup = OffsetLookup({T0: END}, CONFIG, driven.known, 0.0)
     result = ListOffsetsPartitionResponse(0, offset=5, leader_epoch=named)
     driven.lookup.answered(
-        *driven.sent(), ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t", [result])]), 0.0, 0.0
+        driven.sent_alone(), ListOffsetsResponse(topics=[ListOffsetsTopicResponse("t", [result])]), 0.0, 0.0
     )
     assert driven.lookup.offsets == {T0: 5}
     assert driven.known.leader_epoch(*T0) == (named if is_newer else known)
@@ -345,7 +349,7 @@ def test_it_ends_with_every_offset_or_with_an_error_that_was_returned(seed: int,
 def test_after_a_lost_connection_the_leader_is_looked_up() -> None:
     """testUpdateFetchPositionDisconnect, testGetOffsetsForTimesWhenSomeTopicPartitionLeadersDisconnectException"""
     driven = Driven({T0: END, U0: END})
-    driven.lookup.failed(*driven.sent(), ErrorCode.NETWORK_EXCEPTION, driven.now_ms, 0.0)
+    driven.lookup.failed(driven.sent_alone(), ErrorCode.NETWORK_EXCEPTION, driven.now_ms, 0.0)
     driven.cluster.move(T0, 2)
     driven.wait()
     assert driven.refresh() == {"t", "u"}

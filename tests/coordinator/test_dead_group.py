@@ -8,6 +8,8 @@ testStaticMemberRejoinWithLeaderIdAndUnexpectedDeadGroup: COORDINATOR_NOT_AVAILA
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coterie.coordinator.commands import Command, DeleteGroup
@@ -34,7 +36,7 @@ def shard_with_dead_group() -> Shard:
     return shard
 
 
-JOIN = {
+JOIN: dict[str, Any] = {
     "group_id": "g",
     "session_timeout_ms": 10_000,
     "protocol_type": "consumer",

@@ -4,6 +4,8 @@ MemberMetadataTest and ClassicGroupTest.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coterie.coordinator import events as e
@@ -77,7 +79,7 @@ def test_an_illegal_transition_is_a_bug(name: str, before: Phase, after: Phase) 
     assert before not in LEGAL_PREDECESSORS[after]
     group = joined(member())
     group.phase = before
-    events = {P: e.RebalanceStarted((WHY,), 1), C: e.GenerationFormed(1, "range", "m", None)}
+    events: dict[Phase, Any] = {P: e.RebalanceStarted((WHY,), 1), C: e.GenerationFormed(1, "range", "m", None)}
     if after in events:
         with pytest.raises(AssertionError, match="is not a transition"):
             replay(group, events[after], 0)

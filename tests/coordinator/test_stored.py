@@ -5,6 +5,7 @@ log is loaded whole. Names are those of GroupMetadataManagerTest.
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from coterie.coordinator import events as e
 from coterie.coordinator.classic.group_record import empty_group_stored, group_stored
 from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import CoordinatorConfig
-from coterie.coordinator.shard import Shard
+from coterie.coordinator.shard import Decision, Shard
 from coterie.coordinator.state import Cause, CommittedOffset, Group, Member, Phase
 from coterie.coordinator.stored import StoredRecord, from_record, record_text, to_record
 from coterie.coordinator.subscriptions import subscribed_topics
@@ -48,7 +49,7 @@ def group_record(version: int, subscription: bytes = b"", static: str | None = N
     return StoredRecord(GROUP_KEY, struct.pack(">h", version) + value.encode(version))
 
 
-def log_of(*batches: list[StoredRecord], **config: int) -> OffsetsLog:
+def log_of(*batches: list[StoredRecord], **config: Any) -> OffsetsLog:
     log = OffsetsLog(PartitionLog.open(MemoryFileSystem(), "o-0", LogConfig(**config), clean=True))
     for records in batches:
         log.log.append_own(encode_batch([(0, r.key, r.value, ()) for r in records]), 0)
@@ -290,8 +291,17 @@ def test_a_group_with_very_many_offsets_can_still_be_deleted() -> None:
         record = offset_record(1, partition=partition)
         shard.load(record.key, record.value)
     answered: list[object] = []
+
+    def append(decisions: list[Decision]) -> None:
+        log.append(decisions)
+
     decision = shard.submit(DeleteGroup("g"), Context(0, token="t"))
-    drive(shard, decision, log.append, lambda kept, steps: answered.extend(kept.outcome.replies))
+    drive(
+        shard,
+        decision,
+        append,
+        lambda kept, steps: answered.extend(kept.outcome.replies),
+    )
     assert len(answered) == 1
     assert log.log.end_offset == 30_001  # and the group's own
     assert "g" not in load(log).groups

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coterie.consuming import commits
+from coterie.consuming import commit_requests, commits
 from coterie.consuming.owned_offsets import OwnedOffsets
 from coterie.consuming.position import Position
 from coterie.consuming.record import Record
@@ -74,7 +74,7 @@ def a_record_comes_twice(patch: Patch) -> None:
 
 
 def commits_are_ahead(patch: Patch) -> None:
-    request: Callable[..., Any] = commits.commit_request
+    request: Callable[..., Any] = commit_requests.commit_request
 
     def ahead(group_id: str, offsets: Mapping[Partition, int], *identity: Any) -> Any:
         return request(group_id, {partition: offset + 3 for partition, offset in offsets.items()}, *identity)

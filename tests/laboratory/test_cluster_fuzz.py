@@ -19,6 +19,7 @@ from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
 from coterie.replication.replicas import Replicas
 from coterie.replication.states import PartitionState, ReplicaError, ReplicaRefusal, TopicPartition
+from coterie.script import Steps
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import ANY_VERSION, Multi, MultiRefused, Read, Write
 from tests.laboratory.known_seeds import Defect, KnownSeeds
@@ -59,7 +60,9 @@ def test_a_shutdown_beside_machines_without_power() -> None:
 
 
 def the_isr_is_written_whatever_the_version(patch: Patch) -> None:
-    def written(writer: isr_writer.IsrWriter, partition: tuple[str, int], state: PartitionState) -> Iterator[Any]:
+    def written(
+        writer: isr_writer.IsrWriter, partition: tuple[str, int], state: PartitionState
+    ) -> Steps[PartitionState]:
         path = paths.partition_state(*partition)
         yield from writer.ask(Write(path, nodes.state(state)))
         node = yield from writer.ask(Read(path))
@@ -186,7 +189,7 @@ def a_lone_replica_may_be_left(patch: Patch) -> None:
 
 def a_reassignment_ends_before_its_target_has_caught_up(patch: Patch) -> None:
     """All of it is in the ISR at the end."""
-    narrowed = reassignment.narrowed
+    narrowed = election.narrowed
 
     def all_of_the_target(*state: Any, in_sync: Sequence[int] = (), **rules: Any) -> PartitionState | None:
         after = narrowed(*state, **(rules | {"at_least": 0}))
@@ -194,7 +197,7 @@ def a_reassignment_ends_before_its_target_has_caught_up(patch: Patch) -> None:
 
     patch.setattr(reassignment, "narrowed", all_of_the_target)
 
-    def at_once(self: reassignment.Reassignments, partition: TopicPartition) -> Iterator[Any]:
+    def at_once(self: reassignment.Reassignments, partition: TopicPartition) -> Steps[bool]:
         state = yield from self._session.read_state(partition)
         return state is not None and bool(set(state.isr) & set(self._view.assigned[partition].target))
 

@@ -23,6 +23,7 @@ from coterie.console.study_page import TITLES, RealPoint
 from coterie.laboratory.churn import read_trace
 from coterie.laboratory.study import questions as q
 from coterie.laboratory.study import workload as w
+from coterie.laboratory.study.group import StudySetting
 from coterie.laboratory.study.meter import Measures, Meter
 from coterie.laboratory.study.run import run
 from coterie.laboratory.study.spread import Cell, Study, run_job, summarise
@@ -33,12 +34,12 @@ KAFKA = (q.EAGER, q.COOPERATIVE, q.CONSUMER)
 
 
 @cache
-def measured(setting: q.StudySetting, plan: w.Plan, seed: int) -> Measures:
+def measured(setting: StudySetting, plan: w.Plan, seed: int) -> Measures:
     """Without the laboratory's checks, which change no figure (a test below) and cost a third."""
     return run(setting, plan, seed, checks=False)
 
 
-def mean(setting: q.StudySetting, plan: w.Plan, measure: str, seeds: int = 3) -> float:
+def mean(setting: StudySetting, plan: w.Plan, measure: str, seeds: int = 3) -> float:
     return sum(getattr(measured(setting, plan, seed), measure) for seed in range(seeds)) / seeds
 
 
@@ -51,7 +52,7 @@ def test_a_run_depends_on_its_seed_and_on_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("setting", q.EVERY, ids=lambda s: s.name)
-def test_every_protocol_comes_to_rest_after_everything(setting: q.StudySetting) -> None:
+def test_every_protocol_comes_to_rest_after_everything(setting: StudySetting) -> None:
     """Whatever happens, in the end each partition has one reader: the longest that one was without is bounded."""
     plans = [
         w.one_joins(MEMBERS, PARTITIONS),
@@ -129,7 +130,7 @@ def test_the_duplicate_windows() -> None:
 
 
 @pytest.mark.parametrize("setting", KAFKA, ids=lambda s: s.name)
-def test_a_commit_is_waited_for_before_partitions_are_given_up(setting: q.StudySetting) -> None:
+def test_a_commit_is_waited_for_before_partitions_are_given_up(setting: StudySetting) -> None:
     """By each member that revokes or closes, on a network that takes seconds: the next owner begins where it ended."""
     slow = replace(setting, network_ms=(100, 1_500))
     for plan in (w.one_joins(MEMBERS, PARTITIONS), w.rolling_restart(MEMBERS, PARTITIONS)):

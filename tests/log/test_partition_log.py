@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
 from coterie.log.config import LogConfig
-from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.filesystem import FileSystem, MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import delete_records, retain
 from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
@@ -19,8 +20,8 @@ from coterie.wire.errors import ErrorCode, Refusal
 NOW = 1_700_000_000_000
 
 
-def open_log(fs: MemoryFileSystem, clean: bool = True, **config: int | bool) -> PartitionLog:
-    return PartitionLog.open(fs, "t-0", LogConfig(**config), clean=clean)  # type: ignore[arg-type]
+def open_log(fs: FileSystem, clean: bool = True, **config: Any) -> PartitionLog:
+    return PartitionLog.open(fs, "t-0", LogConfig(**config), clean=clean)
 
 
 def fill(log: PartitionLog, count: int, per_batch: int = 3, start_ms: int = NOW) -> None:
@@ -267,7 +268,7 @@ def test_segments_without_timestamps_roll_by_the_clock() -> None:
 
 
 @pytest.mark.parametrize("setting", [{"retention_bytes": 0, "retention_ms": -1}, {"retention_ms": 0}])
-def test_retention_of_nothing_deletes_the_active_segment_too(setting: dict[str, int]) -> None:
+def test_retention_of_nothing_deletes_the_active_segment_too(setting: dict[str, Any]) -> None:
     """Kafka's UnifiedLog.deleteSegments rolls where no segment would be left."""
     log = open_log(MemoryFileSystem(), segment_bytes=200, **setting)
     fill(log, 3, per_batch=1)
@@ -328,7 +329,7 @@ class FullDisk(MemoryFileSystem):
         if path.endswith(".log") and not hasattr(file, "disk"):
             whole = file.append
 
-            def append(data: bytes) -> None:
+            def append(data: bytes | bytearray) -> None:
                 if self.full:
                     whole(bytes(data[: len(data) // 2]))
                     raise OSError(28, "No space left on device")

@@ -13,7 +13,7 @@ import pytest
 import coterie.member.consumer
 from coterie.laboratory.consumer_member_checker import ConsumerMemberChecker
 from coterie.laboratory.member_checker import check_settled
-from coterie.member.consumer import reconcile, replay, requests
+from coterie.member.consumer import events, reconcile, replay
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.effects import LookUpTopics
 from coterie.member.consumer.machine import ConsumerMemberMachine
@@ -230,7 +230,7 @@ def _walk_until_wrong() -> None:
 
 def test_an_acknowledgement_before_the_revocation_ended_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     def report_target(config, state, *, full=False):  # type: ignore[no-untyped-def]
-        request = requests.ConsumerGroupHeartbeatRequest(config.group_id, config.member_id, state.epochs.epoch, None)
+        request = ConsumerGroupHeartbeatRequest(config.group_id, config.member_id, state.epochs.epoch, None)
         request.subscribed_topic_names = []
         request.topic_partitions = [TopicPartitions(t, [n]) for t, n in sorted(state.assignment.target.partitions)]
         return request
@@ -256,7 +256,7 @@ def test_an_assignment_without_its_revocation_is_seen(monkeypatch: pytest.Monkey
         if decision.state.stage == ConsumerStage.RECONCILING and not decision.state.assignment.calls:
             resolved = decision.state.resolved()
             if resolved != decision.state.assignment.current:
-                decision.record(reconcile.e.ReconciliationStarted(resolved, frozenset()))
+                decision.record(events.ReconciliationStarted(resolved, frozenset()))
                 reconcile._assign(decision)
 
     monkeypatch.setattr("coterie.member.consumer.settle.settle_reconciliation", assign_at_once)

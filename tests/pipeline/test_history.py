@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from coterie.assignors import ASSIGNORS, AssignorSpec, RebalanceProtocol
 from coterie.cli import main
-from coterie.client import Admin, Consumer, Producer
+from coterie.client import Admin, Consumer, Producer, TopicPartition
 from coterie.coordinator.events import GroupRemoved, GroupStored, OffsetRemoved, OffsetStored
 from coterie.coordinator.state import Cause, CommittedOffset
 from coterie.coordinator.stored import to_record
@@ -362,7 +362,7 @@ def test_offsets_as_of_a_time_are_restored(lived: tuple[BrokerProcess, str]) -> 
     then_ms = time.time_ns() // 1_000_000
     until_in_thread(lambda: time.time_ns() // 1_000_000 > then_ms + 1, "the time is in the past")
 
-    async def offsets(wanted: dict[tuple[str, int], int] | None) -> dict[tuple[str, int], int]:
+    async def offsets(wanted: dict[tuple[str, int], int] | None) -> dict[TopicPartition, int]:
         async with Admin({"bootstrap.servers": broker.address}) as admin:
             if wanted is not None:
                 await admin.commit_group_offsets("crew", wanted)

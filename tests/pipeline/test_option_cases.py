@@ -62,7 +62,7 @@ def rows(tasks: list[Task], options: dict[str, str], *, streaming: bool) -> list
 
 
 def read_batch(options: dict[str, str]) -> tuple[list[str], list[int]]:
-    tasks = CoterieReader(source_options(options, streaming=False), None).partitions()
+    tasks = CoterieReader(source_options(options, streaming=False), StructType()).partitions()
     return rows(tasks, options, streaming=False), []
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pyspark.sql.types import StructType
 
 from coterie.pipeline import stream_reader
 from coterie.pipeline.stream_reader import CoterieStreamReader
@@ -37,7 +38,7 @@ def _own_handler_afterwards() -> Iterator[None]:
 
 
 def reader(stream: Leaving) -> CoterieStreamReader:
-    made = CoterieStreamReader({}, None)
+    made = CoterieStreamReader({}, StructType())
     made._stream = stream  # type: ignore[assignment]
     stream_reader._stop_at_sigterm(made)
     return made
@@ -62,7 +63,7 @@ def test_a_signal_stops_the_reader_itself() -> None:
 
 
 def test_the_stream_may_not_be_there_yet() -> None:
-    made: Any = CoterieStreamReader({}, None)
+    made: Any = CoterieStreamReader({}, StructType())
     made.stop()
     assert made.stopping
 

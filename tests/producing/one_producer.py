@@ -52,7 +52,7 @@ class OneProducer:
     """``sent`` are the requests that have no response yet, oldest first; ``ended`` the batches at their end."""
 
     def __init__(self, transaction: Transaction | None = None, **config: Any) -> None:
-        given = {"linger_ms": 0, "backoff": Backoff(PAUSE_MS, PAUSE_MS)} | config
+        given: dict[str, Any] = {"linger_ms": 0, "backoff": Backoff(PAUSE_MS, PAUSE_MS)} | config
         self.now_ms = 0.0
         self.leaders: dict[tuple[str, int], int] = {("t", 0): 1, ("t", 1): 1, ("u", 0): 2}
         self.forgotten: list[str] = []

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from coterie.producing.batch import ProduceFailure
 from coterie.producing.effects import BatchEnded, LookUpLeaders
 from coterie.producing.opened_transaction import ABORTED, is_unsent
 from coterie.wire.errors import ErrorCode
 from tests.producing.one_producer import RECORD_BYTES, OneProducer, Transaction
 
-PLAIN = {"is_idempotent": False}
+PLAIN: dict[str, Any] = {"is_idempotent": False}
 
 
 def values(one: OneProducer, number: int = -1) -> list[list[bytes | None]]:

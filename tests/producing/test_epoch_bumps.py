@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coterie.producing.batch import SEQUENCES
@@ -13,7 +15,7 @@ UNKNOWN = ErrorCode.UNKNOWN_PRODUCER_ID
 GAP = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def with_windows(*partitions: int, epoch: int = 0, **config: int) -> OneProducer:
+def with_windows(*partitions: int, epoch: int = 0, **config: Any) -> OneProducer:
     """The first batch of each partition is acknowledged: several may be in flight."""
     one = OneProducer(**config)
     one.machine.identity.current = (15, epoch)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +18,7 @@ GAP = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 UNKNOWN = ErrorCode.UNKNOWN_PRODUCER_ID
 
 
-def with_window(**config: int) -> OneProducer:
+def with_window(**config: Any) -> OneProducer:
     """Its first batch is acknowledged: several may be in flight."""
     one = OneProducer(**config)
     one.append(b"first")

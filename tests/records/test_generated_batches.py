@@ -55,7 +55,7 @@ def as_items(records: Sequence[BatchRecord]) -> list[Item]:
     return [(r.timestamp, r.key, r.value, r.headers) for r in records]
 
 
-def at_offset(data: bytes, offset: int, epoch: int = 0) -> bytes:
+def at_offset(data: bytes | bytearray, offset: int, epoch: int = 0) -> bytes:
     stamped = bytearray(data)
     stamp(stamped, 0, offset, epoch)
     return bytes(stamped)

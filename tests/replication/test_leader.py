@@ -61,7 +61,7 @@ def test_an_append_that_adds_nothing_is_acknowledged_where_the_isr_has_everythin
     """A repeated batch: its first response was lost, and nothing else may ever move the high watermark."""
     log = log_of([0] * 5)
     made = leader(log, high_watermark=5)
-    log.append_as_leader = lambda batch, leader_epoch: None  # type: ignore[method-assign]
+    log.append_as_leader = lambda batch, leader_epoch: None  # type: ignore[method-assign, assignment, return-value]
     assert decided(made.append("again", "token", NOW, acks_all=True)) == [AppendDecided("token")]
     made = leader(log, high_watermark=3)
     assert decided(made.append("again", "token", NOW, acks_all=True)) == []

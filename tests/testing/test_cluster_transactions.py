@@ -233,8 +233,8 @@ def test_transactions_go_on_while_all_brokers_are_bounced(cluster: LocalBroker, 
                 producer.commit_transaction()
             except TransactionAbortableError:
                 producer.abort_transaction()
-                for partition, records in polled.items():
-                    consumer.seek(partition, records[0].offset)
+                for topic_partition, records in polled.items():
+                    consumer.seek(topic_partition, records[0].offset)
     assert not bounced
     expected = sorted(b"%d-%02d" % (partition, n) for partition in range(3) for n in range(20))
     assert committed_records(cluster, 60, RESULTS) == expected

@@ -104,6 +104,6 @@ def test_every_public_method_that_loses_its_annotation_is_an_error(owner: type, 
     lines = {path.name: path.read_text("utf-8").splitlines() for path in (HERE / "user_project").glob("*.py")}
     reported = set()
     for error in errors:
-        name, number, _ = error.split(":", 2)
-        reported |= set(re.findall(r"\.(\w+)\(", lines[name][int(number) - 1]))
+        name, line, _ = error.split(":", 2)
+        reported |= set(re.findall(r"\.(\w+)\(", lines[name][int(line) - 1]))
     assert sorted(public_methods(owner) - reported - UNTYPED) == [], "call it in tests/typing/user_project"

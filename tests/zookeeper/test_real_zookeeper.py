@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from coterie.cli import main
-from coterie.client import Admin, KafkaError, Producer
+from coterie.client import Admin, KafkaError, Producer, TopicPartition
 from coterie.client.zookeeper import ConsumerRebalanceFailed, ZooKeeperConsumer
 from coterie.client.zookeeper.groups import ZooKeeperGroups, migrate
 from coterie.pipeline.session import JavaMissing
@@ -34,6 +34,7 @@ from coterie.zookeeper.operations import (
     NodeExists,
     NoNode,
     NotEmpty,
+    Operation,
     Read,
     Write,
     Znode,
@@ -290,7 +291,7 @@ def test_a_groups_offsets_go_to_kafka(
     (worker,) = workers(1, "moved-crew", "moved", 2)
     until(lambda: len(worker.read) == RECORDS, lambda: worker.report)
 
-    def look() -> tuple[str, dict[tuple[str, int], int]]:
+    def look() -> tuple[str, dict[TopicPartition, int]]:
         with ZooKeeperGroups(zookeeper.address) as groups:
             stored = groups.read("moved-crew")
             return stored.state, stored.offsets
@@ -381,7 +382,7 @@ def test_operations_answer_as_the_simulated_server_does(session: ZooKeeperSessio
 
     simulated = ZooKeeperServer(World(1))
     theirs = simulated.connect(SESSION_MS, lambda _: None)
-    script = [
+    script: list[Operation] = [
         List("/script"),
         Read("/script/a"),
         Create("/script/a/b", "x", ephemeral=False),
@@ -424,7 +425,7 @@ def test_operations_answer_as_the_simulated_server_does(session: ZooKeeperSessio
         List("/script"),
     ]
     for operation in script:
-        answers = []
+        answers: list[object] = []
         for apply in (session.apply, lambda o: simulated.apply(theirs, o)):
             try:
                 answer = apply(operation)

@@ -8,10 +8,10 @@ from coterie.coordinator.consumer.explain import explain_consumer_group
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig
-from coterie.coordinator.shard import Shard
+from coterie.coordinator.shard import Decision, Shard
 from coterie.coordinator.stored import StoredRecord
 from coterie.wire.messages.consumer_group_heartbeat import TopicPartitions
-from tests.coordinator.consumer.test_kafkas_own_records import Coordinator, Decision
+from tests.coordinator.consumer.test_kafkas_own_records import Coordinator
 
 TOPIC = TopicImage("t", bytes(15) + b"\1", 4)
 TOPICS = TopicsImage({"t": TOPIC}, 1, 1)

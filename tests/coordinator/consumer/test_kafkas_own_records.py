@@ -124,7 +124,7 @@ def comparable(stored: list[Stored]) -> list[Stored]:
         if isinstance(event, c.SubscriptionStored) and event.subscription.classic is not None:
             names[event.member_id] = "the classic member"
         if getattr(event, "member_id", None) in names:
-            event = replace(event, member_id=names[event.member_id])  # type: ignore[call-arg, union-attr]
+            event = replace(event, member_id=names[event.member_id])  # type: ignore[arg-type]
         match event:
             case c.GroupEpochStored():
                 return replace(event, cause=None)

@@ -47,57 +47,70 @@ INITS = [
     Init("shouldInitPidWithEpochZeroForNewTransactionalId", None, [(None, (NEW, 0))]),
     Init(
         "shouldGenerateNewProducerIdIfNoStateAndProducerIdAndEpochProvided",
-        *(None, [((PRODUCER, EPOCH), (NEW, 0))]),
+        None,
+        [((PRODUCER, EPOCH), (NEW, 0))],
     ),
     Init("shouldGenerateNewProducerIdIfEpochsExhausted", known(EMPTY, MAX_EPOCH), [(None, (NEW, 0))]),
     Init(
         "shouldIncrementEpochAndUpdateMetadataOnHandleInitPidWhenExistingEmptyTransaction",
-        *(known(EMPTY), [(None, (PRODUCER, EPOCH + 1))]),
+        known(EMPTY),
+        [(None, (PRODUCER, EPOCH + 1))],
     ),
     Init(
         "shouldIncrementEpochAndUpdateMetadataOnHandleInitPidWhenExistingCompleteTransaction",
-        *(known(COMPLETE_ABORT), [(None, (PRODUCER, EPOCH + 1))]),
+        known(COMPLETE_ABORT),
+        [(None, (PRODUCER, EPOCH + 1))],
     ),
     Init(
         "shouldIncrementEpochAndUpdateMetadataOnHandleInitPidWhenExistingCompleteTransaction",
-        *(known(COMPLETE_ABORT, version=2), [(None, (PRODUCER, EPOCH + 1))]),
+        known(COMPLETE_ABORT, version=2),
+        [(None, (PRODUCER, EPOCH + 1))],
     ),
     Init(
         "shouldIncrementEpochAndUpdateMetadataOnHandleInitPidWhenExistingCompleteCommitTransaction",
-        *(known(COMPLETE_COMMIT), [(None, (PRODUCER, EPOCH + 1))]),
+        known(COMPLETE_COMMIT),
+        [(None, (PRODUCER, EPOCH + 1))],
     ),
     Init(
         "shouldIncrementEpochAndUpdateMetadataOnHandleInitPidWhenExistingCompleteCommitTransaction",
-        *(known(COMPLETE_COMMIT, version=2), [(None, (PRODUCER, EPOCH + 1))]),
+        known(COMPLETE_COMMIT, version=2),
+        [(None, (PRODUCER, EPOCH + 1))],
     ),
     Init(
         "shouldWaitForCommitToCompleteOnHandleInitPidAndExistingTransactionInPrepareCommitState",
-        *(known(Status.PREPARE_COMMIT, version=2), [(None, CONCURRENT)]),
+        known(Status.PREPARE_COMMIT, version=2),
+        [(None, CONCURRENT)],
     ),
     Init(
         "shouldWaitForCommitToCompleteOnHandleInitPidAndExistingTransactionInPrepareAbortState",
-        *(known(Status.PREPARE_ABORT, version=2), [(None, CONCURRENT)]),
+        known(Status.PREPARE_ABORT, version=2),
+        [(None, CONCURRENT)],
     ),
     Init("testInitProducerIdWithNoLastProducerData", known(EMPTY, EPOCH + 1), [((PRODUCER, EPOCH), FENCED)]),
     Init(
         "testFenceProducerWhenMappingExistsWithDifferentProducerId",
-        *(known(EMPTY, producer_id=PRODUCER + 1, last_epoch=0), [((PRODUCER, EPOCH), FENCED)]),
+        known(EMPTY, producer_id=PRODUCER + 1, last_epoch=0),
+        [((PRODUCER, EPOCH), FENCED)],
     ),
     Init(
         "testInitProducerIdWithCurrentEpochProvided",
-        *(known(EMPTY, 10, last_epoch=9), [((PRODUCER, 10), (PRODUCER, 11)), ((PRODUCER, 10), (PRODUCER, 11))]),
+        known(EMPTY, 10, last_epoch=9),
+        [((PRODUCER, 10), (PRODUCER, 11)), ((PRODUCER, 10), (PRODUCER, 11))],
     ),
     Init(
         "testInitProducerIdStaleCurrentEpochProvided",
-        *(known(EMPTY, 10, last_epoch=9), [(None, (PRODUCER, 11)), ((PRODUCER, 10), FENCED)]),
+        known(EMPTY, 10, last_epoch=9),
+        [(None, (PRODUCER, 11)), ((PRODUCER, 10), FENCED)],
     ),
     Init(
         "testRetryInitProducerIdAfterProducerIdRotation",
-        *(known(EMPTY, MAX_EPOCH), [((PRODUCER, MAX_EPOCH), (NEW, 0)), ((PRODUCER, MAX_EPOCH), (NEW, 0))]),
+        known(EMPTY, MAX_EPOCH),
+        [((PRODUCER, MAX_EPOCH), (NEW, 0)), ((PRODUCER, MAX_EPOCH), (NEW, 0))],
     ),
     Init(
         "testInitProducerIdWithInvalidEpochAfterProducerIdRotation",
-        *(known(EMPTY, MAX_EPOCH), [((PRODUCER, MAX_EPOCH), (NEW, 0)), ((PRODUCER, MAX_EPOCH - 1), FENCED)]),
+        known(EMPTY, MAX_EPOCH),
+        [((PRODUCER, MAX_EPOCH), (NEW, 0)), ((PRODUCER, MAX_EPOCH - 1), FENCED)],
     ),
 ]
 
