@@ -25,13 +25,13 @@ from coterie.client import (
     TopicPartition,
 )
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
+from coterie.client.partition_counts import PartitionCounts
 from coterie.testing import LocalBroker
-from tests.awaiting import quiet
+from tests.awaiting import LoopClock, quiet, until
 
 
 def settings_of(broker: LocalBroker) -> dict[str, Any]:
-    """Of a producer that does not wait long for a partition."""
-    return {"bootstrap.servers": broker.bootstrap_servers, "max.block.ms": 100}
+    return {"bootstrap.servers": broker.bootstrap_servers}
 
 
 SENDS: list[tuple[dict[str, Any], type[Exception], str]] = [
@@ -50,7 +50,6 @@ SENDS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"timestamp_ms": 1.5}, TypeError, "timestamp_ms must be an int, not float"),
     ({"partition": "0"}, TypeError, "partition must be an int, not str"),
     ({"partition": 1.0}, TypeError, "partition must be an int, not float"),
-    ({"partition": 3}, KafkaError, "t has partitions 0 to 2"),
     ({"partition": -1}, KafkaError, "t has partitions 0 to 2"),
 ]
 
@@ -79,6 +78,45 @@ def test_so_it_is_by_the_blocking_producer(
         with pytest.raises(kind, match=sentence):
             producer.send(**({"topic": "t", "value": b"v"} | slip))
         assert producer.send_and_wait("t", b"good", partition=2)[1:3] == (2, 0)
+
+
+def test_a_partition_that_does_not_come_is_waited_for_and_refused(
+    coterie_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For max.block.ms, by the clock of the loop: a lookup takes what it takes."""
+    coterie_broker.create_topic("t", 3)
+    failures = failed_lookups(monkeypatch)
+
+    async def story() -> None:
+        settings = settings_of(coterie_broker) | {"max.block.ms": 15_000}
+        async with asyncio.timeout(60), Producer(settings) as producer:
+            clock = LoopClock()
+            sending = asyncio.create_task(producer.send("t", b"v", partition=3))
+            await until(
+                lambda: sending.done() or sum("t has partitions 0 to 2" in one for one in failures) >= 2, "two lookups"
+            )
+            assert not sending.done()
+            clock.jump(15)
+            with pytest.raises(KafkaError, match="t has partitions 0 to 2"):
+                await sending
+            assert (await (await producer.send("t", b"good", b"k", partition=1)))[1:3] == (1, 0)
+
+    asyncio.run(story())
+
+
+def failed_lookups(patch: pytest.MonkeyPatch) -> list[str]:
+    """The error of each lookup of a producer that failed, as it fails."""
+    failures, look_up = list[str](), PartitionCounts._look_up
+
+    async def noted(counts: PartitionCounts, topic: str, least: int) -> int:
+        try:
+            return await look_up(counts, topic, least)
+        except KafkaError as error:
+            failures.append(str(error))
+            raise
+
+    patch.setattr(PartitionCounts, "_look_up", noted)
+    return failures
 
 
 @pytest.mark.parametrize("value", [bytearray(b"abc"), memoryview(b"abc")])
