@@ -238,7 +238,7 @@ def build(folder: Path) -> None:
             target_dir="c",
         )
         command = Distribution({"name": "coterie", "ext_modules": extensions}).get_command_obj("build_ext")
-        command.inplace, command.build_temp = True, "c"  # type: ignore[attr-defined]
+        command.inplace, command.build_temp = True, "c"
         command.ensure_finalized()
         command.run()
     finally:

@@ -103,7 +103,7 @@ def scope(nodeid: str) -> str:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """For `--dist loadfile`, by `scope`."""
-    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
+    from xdist.scheduler import LoadFileScheduling
 
     class ScopeScheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
