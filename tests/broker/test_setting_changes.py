@@ -95,8 +95,13 @@ def test_an_empty_text_is_an_element_as_in_kafka() -> None:
     [
         ([Change("retention.ms", 4, "1")], ErrorCode.INVALID_REQUEST, "no operation 4"),
         ([Change("retention.ms", -1, "1")], ErrorCode.INVALID_REQUEST, "no operation -1"),
-        ([Change("retention.ms", Operation.SET, None)], ErrorCode.INVALID_REQUEST, "retention.ms needs a value"),
-        ([Change("cleanup.policy", Operation.APPEND, None)], ErrorCode.INVALID_REQUEST, "cleanup.policy needs a value"),
+        ([Change("retention.ms", Operation.SET, None)], ErrorCode.INVALID_REQUEST, "no value for retention.ms"),
+        ([Change("cleanup.policy", Operation.APPEND, None)], ErrorCode.INVALID_REQUEST, "no value for cleanup.policy"),
+        (  # ConfigAdminManager.preprocess looks for these first
+            [Change("retention.ms", Operation.APPEND, "1"), Change("b", Operation.SET, None), Change("a", 4, None)],
+            ErrorCode.INVALID_REQUEST,
+            "no value for b, a",
+        ),
         ([Change("retention.ms", Operation.APPEND, "1")], ErrorCode.INVALID_CONFIG, "retention.ms is no list"),
         ([Change("nobody.knows", Operation.SUBTRACT, "1")], ErrorCode.INVALID_CONFIG, "nobody.knows is no list"),
         (

@@ -27,6 +27,7 @@ from coterie.conformance.everything.side import StorySide
 from coterie.conformance.everything.systematic import systematic
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import encode_request
+from coterie.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 from coterie.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from tests.conformance.old_defects import OLD_DEFECTS, OldDefect, after
 
@@ -246,6 +247,16 @@ def test_the_member_that_joined_is_named_and_not_the_last_of_all() -> None:
     response = JoinGroupResponse(member_id="b", leader="b", members=members)
     side._learn(Question("join", "JoinGroup", 1, {}), response, 1, set())
     assert side.resolve(JoinGroupResponse.fields[0].kind, {"@": "id", "of": "member@join"}) == "b"
+
+
+def test_the_id_of_a_refused_deletion_is_not_the_topics() -> None:
+    """Kafka shuffles the responses, and one may repeat an id that the question made up."""
+    side = StorySide("coterie", ("127.0.0.1", 9), "e-", base_ms=0)
+    both_ways = DeletableTopicResult("e-n1", b"wrong" * 3 + b"!", ErrorCode.INVALID_REQUEST)
+    for result in (DeletableTopicResult("e-n1", b"its id" + bytes(10)), both_ways):
+        side._learn(Question("q", "DeleteTopics", 6, {}), DeleteTopicsResponse(responses=[result]), 6, set())
+    id_kind = next(f.kind for f in DeletableTopicResult.fields if f.name == "topic_id")
+    assert side.resolve(id_kind, {"@": "topic id", "of": "$n1"}) == b"its id" + bytes(10)
 
 
 def test_every_field_of_a_generated_question_can_be_sent() -> None:

@@ -42,6 +42,8 @@ def changed(
     """``current`` after the changes; ``settings`` says which are lists. Raises Refusal."""
     changes = list(changes)
     refuse_repeated(change.name for change in changes)
+    if without := [c.name for c in changes if c.operation != Operation.DELETE and c.value is None]:
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"no value for {', '.join(without)}; give one, or DELETE the setting")
     after = dict(current)
     for change in changes:
         if change.operation == Operation.DELETE:
@@ -49,8 +51,7 @@ def changed(
             continue
         if change.operation not in Operation.__members__.values():
             raise Refusal(ErrorCode.INVALID_REQUEST, f"there is no operation {change.operation}")
-        if change.value is None:
-            raise Refusal(ErrorCode.INVALID_REQUEST, f"{change.name} needs a value")
+        assert change.value is not None
         if change.operation == Operation.SET:
             after[change.name] = change.value
         else:

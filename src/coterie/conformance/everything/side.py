@@ -209,7 +209,7 @@ class StorySide:
             for one in item if isinstance(item, list) else (item,):
                 if isinstance(one, Struct):
                     self._learn(question, one, version, named)
-        if topic and topic_id:
+        if topic and topic_id and not _failed(value):  # a refused DeleteTopics repeats what it was asked
             name = f"topic id of {self._text(topic)}"
             self._real[name] = topic_id
             self._symbol.setdefault(topic_id, name)
