@@ -276,3 +276,52 @@ def test_a_replica_that_left_by_itself_is_gone() -> None:
         made.isr_refused(write.state, state(epoch=epoch, isr=(1, 2), version=9), NOW + 20_000)
         assert made.state.isr == isr
     assert (made.state.version, made.high_watermark) == (9, 4)
+
+
+def test_the_leader_learns_of_a_departure_by_metadata() -> None:
+    """A broker that lost power wrote the ISR without itself, and the controller sent UpdateMetadata."""
+    made = leader(log_of([0] * 4))
+    made.fetch(fetch(2, 4), NOW)
+    assert made.high_watermark == 0, "broker 3 is waited for"
+    assert HighWatermarkMoved(PARTITION, 4) in made.update_metadata(state(isr=(1, 2), version=8), NOW + LAG_MS + 1)
+    assert (made.state.isr, made.state.version) == ((1, 2), 8)
+    write = write_of(made.fetch(fetch(3, 4), NOW)[1])
+    assert (write.state.isr, write.state.version) == ((1, 2, 3), 8)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        state(isr=(1, 2), version=7),
+        state(isr=(1, 2), version=6),
+        state(epoch=4, isr=(1, 2), version=8),
+        state(epoch=6, isr=(1, 2), version=8),
+        state(leader=2, isr=(1, 2), version=8),
+    ],
+    ids=["its own version", "an older version", "an earlier epoch", "a later epoch", "another leader"],
+)
+def test_other_metadata_changes_nothing(other: PartitionState) -> None:
+    made = leader(log_of([0] * 4))
+    assert made.update_metadata(other, NOW) == []
+    assert made.state == state()
+
+
+def test_a_departure_during_a_write_is_learnt_by_its_refusal() -> None:
+    made = leader(log_of([0] * 4), state(isr=(1, 2)))
+    write = write_of(made.fetch(fetch(3, 4), NOW)[1])
+    assert made.update_metadata(state(isr=(1,), version=8), NOW) == []
+    made.isr_refused(write.state, state(isr=(1,), version=8), NOW)
+    assert (made.state.isr, made.state.version) == ((1,), 8)
+
+
+def test_metadata_confirms_a_write_whose_response_was_lost() -> None:
+    """Whether it was done is known then."""
+    made = leader(log_of([0] * 4), state(isr=(1, 2)))
+    late = NOW + LAG_MS + 1
+    made.fetch(fetch(2, 4), NOW)
+    made.isr_refused(write_of(made.fetch(fetch(3, 4), NOW)[1]).state, None, NOW)
+    made.append("a", "a", late, acks_all=True)
+    made.fetch(fetch(2, 5), late)
+    assert made.high_watermark == 4, "broker 3 may have joined"
+    made.update_metadata(state(isr=(1, 2), version=9), late)
+    assert (made.high_watermark, made.state.version) == (5, 9)

@@ -12,7 +12,6 @@ from coterie.script import Steps, Wait
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import (
     BadVersion,
-    Create,
     NoNode,
     Read,
     SessionExpired,
@@ -111,6 +110,5 @@ class IsrWriter(SessionScript):
         return replace(state, version=state.version + 1)
 
     def _propagate(self) -> Steps[None]:
-        data = nodes.partitions(self._changed)
-        yield from self.ask(Create(f"{nodes.ISR_CHANGES}/isr_change_", data, ephemeral=False, sequential=True))
+        yield from self.ask(nodes.isr_change(self._changed))
         self._changed, self._propagated_ms = set(), self.now_ms

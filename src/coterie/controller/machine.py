@@ -17,7 +17,7 @@ from coterie.controller.office import Office
 from coterie.controller.requests import InOffice, Registered
 from coterie.controller.session import Moved
 from coterie.controller.session_script import SessionScript
-from coterie.replication.states import NO_LEADER
+from coterie.replication.states import NO_LEADER, TopicPartition
 from coterie.script import Steps, Wait
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import (
@@ -97,26 +97,32 @@ class ControllerMachine(SessionScript):
     def _leave_isrs(self) -> Steps[None]:
         """A power cut may have taken the end of the logs: the broker leaves each ISR that has other members, before it can
         lead. Apache Kafka 2.6 does not, and loses acknowledged records when such a replica is the first one back; KIP-966 has
-        Kafka's own way, which needs KRaft."""
+        Kafka's own way, which needs KRaft. Leaders learn of it by the UpdateMetadata that follows the notification."""
+        left: list[TopicPartition] = []
         for name in (yield from self.ask(List(paths.TOPICS))):
             node: Znode | None = yield from self.ask(Read(paths.topic(name)))
             for number, replicas in {} if node is None else nodes.replicas_of(node.data).items():
                 if self.config.broker_id in replicas:
-                    yield from self._leave_isr(paths.partition_state(name, number), replicas)
+                    has_left = yield from self._leave_isr(paths.partition_state(name, number), replicas)
+                    left += [(name, number)] if has_left else []
+        if left:
+            yield from self.ask(nodes.isr_change(left))
         self._leaves_isrs = False
 
-    def _leave_isr(self, path: str, replicas: tuple[int, ...]) -> Steps[None]:
+    def _leave_isr(self, path: str, replicas: tuple[int, ...]) -> Steps[bool]:
+        """Whether the ISR is without this broker; it may have left before, and died before it notified."""
         while (node := (yield from self.ask(Read(path)))) is not None:
             state = nodes.state_of(node, replicas)
             others = tuple(replica for replica in state.isr if replica != self.config.broker_id)
             if not others or others == state.isr:
-                return
+                return bool(others)
             leader = NO_LEADER if state.leader == self.config.broker_id else state.leader
             try:
                 yield from self.ask(Write(path, nodes.state(replace(state, leader=leader, isr=others)), node.version))
             except BadVersion:
                 continue  # its leader or the controller was first
-            return
+            return True
+        return False
 
     def _register(self) -> Steps[None]:
         """A former process's node goes with its session; until then the broker waits."""

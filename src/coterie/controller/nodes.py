@@ -6,7 +6,7 @@
 /brokers/ids/B                 ephemeral   version 4
 /brokers/topics/T              persistent  version 2: partitions, adding_replicas, removing_replicas; 3: topic_id as well
 /brokers/topics/T/partitions/P/state       version 1: leader, leader_epoch, controller_epoch, isr
-/isr_change_notification/isr_change_N      sequential: the partitions whose ISR a leader has changed
+/isr_change_notification/isr_change_N      sequential: the partitions whose ISR has changed
 /log_dir_event_notification/log_dir_event_N  sequential, version 1: the broker of which a log directory has failed
 /admin/delete_topics/T         persistent  empty: the topic is to be deleted
 /admin/reassign_partitions     persistent  version 1: partitions and their replicas, by tools before KIP-455
@@ -24,7 +24,7 @@ from urllib.parse import quote, unquote
 
 from coterie.controller.assignment import ReplicaAssignment
 from coterie.replication.states import PartitionState, TopicPartition
-from coterie.zookeeper.operations import Corrupt, Znode
+from coterie.zookeeper.operations import Corrupt, Create, Znode
 
 CLUSTER_ID = "/cluster/id"
 CONTROLLER = "/controller"
@@ -162,8 +162,13 @@ def state_of(node: Znode, replicas: Sequence[int]) -> PartitionState:
 
 
 def partitions(of: Iterable[TopicPartition]) -> str:
-    """A notification of changed ISRs, or a request for preferred leaders."""
+    """What a notification of changed ISRs holds, and a request for preferred leaders."""
     return _json({"version": 1, "partitions": [{"topic": t, "partition": p} for t, p in sorted(of)]})
+
+
+def isr_change(of: Iterable[TopicPartition]) -> Create:
+    """The notification that ISRs have changed."""
+    return Create(f"{ISR_CHANGES}/isr_change_", partitions(of), ephemeral=False, sequential=True)
 
 
 def partitions_of(text: str) -> list[TopicPartition]:

@@ -1,7 +1,7 @@
 """Scenarios of a controller (tests/spec/cluster): what happens in ZooKeeper, and what the controller writes and requests.
 
 broker 1 2 3                  they register
-controller 1                  the broker's controller machine starts
+controller 1 [lost-power]     the broker's controller machine starts, perhaps after its computer lost power
 topic t 0=1,2 1=2,3           the topic's node is written
 kill 2, bounce 2              the broker's session is over; it comes back at once
 isr t-0 1,2                   the leader writes the ISR, and a notification
@@ -228,6 +228,7 @@ class ClusterScenario:
             auto_leader_rebalance_enable=options.get("rebalance") == "yes",
             leader_imbalance_per_broker_percentage=int(options.get("imbalance", 10)),
             leader_imbalance_check_interval_seconds=int(options.get("interval", 300)),
+            lost_power="lost-power" in words,
         )
         number = int(words[0])
         self._sessions.setdefault(number, self._connect(number))
@@ -236,7 +237,7 @@ class ClusterScenario:
     def _kill(self, words: list[str], _: Mapping[str, str]) -> None:
         for word in words:
             self._machines.pop(int(word), None)
-            self.server.close(self._sessions[int(word)])
+            self.server.close(self._sessions.pop(int(word)))
 
     def _bounce(self, words: list[str], options: Mapping[str, str]) -> None:
         """They restart between two looks of the controller."""
@@ -311,8 +312,7 @@ class ClusterScenario:
         )
         self._apply(Write(path, text))
         if "quiet" not in words:
-            data = nodes.partitions([partition])
-            self._apply(Create(f"{nodes.ISR_CHANGES}/isr_change_", data, ephemeral=False, sequential=True))
+            self._apply(nodes.isr_change([partition]))
 
     def _config(self, words: list[str], options: Mapping[str, str]) -> None:
         self._apply(Write(nodes.topic_config(words[0]), nodes.settings(options)))

@@ -234,6 +234,17 @@ class Leader:
         self.state, self._unconfirmed = current, frozenset()
         return self._advance(now_ms)
 
+    def update_metadata(self, state: PartitionState, now_ms: int) -> list[Effect]:
+        """What the controller's UpdateMetadata has of the partition. A newer version of the node in this leader's epoch, which
+        this leader has not written: a replica has left the ISR by itself (`ControllerMachine`), and may join again. While a
+        write of its own is under way, the leader learns of it by the refusal."""
+        own = self.state
+        is_own = (state.leader, state.leader_epoch) == (self.broker_id, own.leader_epoch)
+        if self._pending is not None or not is_own or state.version <= own.version:
+            return []
+        self.state, self._unconfirmed = replace(own, isr=state.isr, version=state.version), frozenset()
+        return self._advance(now_ms)
+
     # -- the high watermark ---------------------------------------------------------------------------------------------
 
     def _maximal_isr(self) -> Iterable[int]:

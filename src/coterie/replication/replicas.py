@@ -69,6 +69,18 @@ class Replicas:
                 refused[partition] = refusal.error
         return refused, effects
 
+    def update_metadata(
+        self, controller_epoch: int, broker_epoch: int, states: Mapping[TopicPartition, PartitionState], now_ms: int
+    ) -> list[Effect]:
+        """Raises ReplicaRefusal where the request is stale."""
+        self.check_controller(controller_epoch, broker_epoch)
+        effects: list[Effect] = []
+        for partition, state in states.items():
+            replica = self.partitions.get(partition)
+            if replica is not None and isinstance(replica.role, Leader):
+                effects += replica.role.update_metadata(state, now_ms)
+        return effects
+
     def stop_replicas(
         self, controller_epoch: int, broker_epoch: int, stopped: Mapping[TopicPartition, StoppedReplica]
     ) -> tuple[dict[TopicPartition, ReplicaError], list[Effect]]:

@@ -168,14 +168,14 @@ class RunningBroker:
         self.cluster, self.number, self.storage = cluster, number, MemoryStorage()
         self.is_running = False
 
-    async def start(self) -> None:
+    async def start(self, *, lost_power: bool = False) -> None:
         cluster, self.broker = self.cluster, Broker(BrokerSettings({"node.id": str(self.number)}))
         host, port = await self.broker.start("127.0.0.1", 0)
         cluster.network.ids[port] = self.number
         self.broker.cluster.is_alone, self.broker.cluster.controller_id = False, -1
         now_ms = self.broker.clock.now_ms
         self.member = self.broker.member = ClusterMember(
-            replace(cluster.config, broker_id=self.number),
+            replace(cluster.config, broker_id=self.number, lost_power=lost_power),
             nodes.broker(host, port, f"rack-{self.number}", now_ms()),
             self.broker.cluster,
             self.storage,

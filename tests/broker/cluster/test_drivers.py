@@ -188,6 +188,31 @@ def test_a_controlled_shutdown_moves_the_leaders_first() -> None:
     run(story)
 
 
+def test_a_broker_that_lost_power_leaves_the_isr_and_joins_again() -> None:
+    """With min.insync.replicas=2 nobody else takes it out; its leader learns of it by UpdateMetadata."""
+
+    async def story(cluster: Cluster) -> None:
+        cluster.create_topic({0: (1, 2)})
+        leader = await cluster.leader()
+        await leader.append(b"0")
+        await cluster.brokers[2].kill()
+        await until(lambda: 2 not in leader.broker.cluster.live, "the end of the session")
+        assert cluster.isr() == {1, 2}
+        version = leader.member.manager.replicas.leader(ORDERS).state.version
+        await cluster.brokers[2].start(lost_power=True)
+        await until(lambda: cluster.isr() == {1, 2}, "the ISR to be whole")
+
+        def is_known() -> bool:
+            state = leader.member.manager.replicas.leader(ORDERS).state
+            return set(state.isr) == {1, 2} and state.version >= version + 2
+
+        await until(is_known, "a departure and a join that the leader knows")
+        await leader.append(b"1")
+        await cluster.until_equal(1, 2)
+
+    run(story)
+
+
 def test_another_controller_goes_on() -> None:
     async def story(cluster: Cluster) -> None:
         cluster.create_topic(ALL)

@@ -107,11 +107,11 @@ class ControlRequests:
         return self._answered(request, lambda: self._update_metadata(request))
 
     def _update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        states = encoding.partition_states(request)
         try:
-            self._manager.replicas.check_controller(*self._epochs(request))
+            self._manager.update_metadata(*self._epochs(request), states)
         except ReplicaRefusal as refusal:
             return UpdateMetadataResponse(refusal.error.value)
-        states = encoding.partition_states(request)
         deleted: list[TopicPartition] = [p for p, s in states.items() if s.leader == LEADER_DURING_DELETE]
         live = [
             LiveBroker(broker, *registration.address, registration.rack, registration.has_plaintext)

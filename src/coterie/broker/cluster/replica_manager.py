@@ -100,6 +100,12 @@ class ReplicaManager:
         self.act(effects)
         return refused
 
+    def update_metadata(
+        self, controller_epoch: int, broker_epoch: int, states: Mapping[TopicPartition, PartitionState]
+    ) -> None:
+        """Raises ReplicaRefusal where the request is stale."""
+        self.act(self.replicas.update_metadata(controller_epoch, broker_epoch, states, self._now_ms()))
+
     def stop_replicas(
         self, controller_epoch: int, broker_epoch: int, stopped: Mapping[TopicPartition, StoppedReplica]
     ) -> dict[TopicPartition, ReplicaError]:

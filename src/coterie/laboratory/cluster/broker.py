@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
 
@@ -55,6 +56,7 @@ PRODUCER_IDS = 4  # of a block: few, so that brokers reserve often
 
 class ClusterBroker(LeadingBroker):
     """``logs`` and ``checkpointed`` are its disk; ``has_disk``: new logs are the broker's own, in files.
+    ``rebalances_leaders``: every 5 s, whatever the imbalance.
     ``appended`` is called with partition, leader epoch and broker at each append of a leader, ``id_given`` with broker and
     producer id at each of a broker that ``reserves_ids``."""
 
@@ -70,7 +72,7 @@ class ClusterBroker(LeadingBroker):
         self.wall_offset_ms = 0  # of the machine's clock, from which a process takes its own when it starts
         self.lost_power = False  # since it last registered, whatever has started it meanwhile
         self.appended: Callable[[TopicPartition, int, int], None] = lambda *_: None
-        self.reserves_ids = False
+        self.rebalances_leaders = self.reserves_ids = False
         self.id_given: Callable[[int, int], None] = lambda *_: None
 
     # -- a process's life -----------------------------------------------------------------------------------------------
@@ -90,6 +92,10 @@ class ClusterBroker(LeadingBroker):
         registration = nodes.broker(self.name, 9092, None, now_ms)
         least, lost = self.config.min_insync_replicas, self.lost_power
         config = ControllerConfig(self.number, registration, min_insync_replicas=least, lost_power=lost)
+        if self.rebalances_leaders:
+            config = replace(
+                config, leader_imbalance_per_broker_percentage=0, leader_imbalance_check_interval_seconds=5
+            )
         operations = get_args(Operation)
         self.controller = ControllerMachine(config, now_ms)
         self.isr_writer = IsrWriter(now_ms)
@@ -287,11 +293,10 @@ class ClusterBroker(LeadingBroker):
                 refused, effects = replicas.stop_replicas(*epochs, stopped)
                 self.roles_changed()
             case UpdateMetadata(states=states):
-                replicas.check_controller(*epochs)
+                refused, effects = {}, replicas.update_metadata(*epochs, states, now_ms)
                 self.metadata = {**self.metadata, **states}
                 for partition in [p for p, state in states.items() if state.leader == LEADER_DURING_DELETE]:
                     del self.metadata[partition]
-                return {}
         self._act(effects)
         return refused
 

@@ -61,6 +61,13 @@ class ReplicaChecker:
                 if log is not None and producer.partition in partitions and values & {b.value for b in log.batches}:
                     self._failures.append(f"{producer.partition} of broker {number} has records of a deleted topic")
 
+    def check_preferred_leaders(self, partitions: Mapping[TopicPartition, ReplicaAssignment]) -> None:
+        """Where auto.leader.rebalance.enable moves leaders back at once."""
+        for partition, assignment in partitions.items():
+            first = assignment.replicas[0]
+            if self._brokers[first].leader_of(partition) is None:
+                self._failures.append(f"{partition} of {assignment.replicas} is not led by broker {first} at rest")
+
     def _check_replicas(self, producer: ClusterProducer, replicas: tuple[int, ...]) -> None:
         partition, failures = producer.partition, self._failures
         leaders = [leader for n in replicas if (leader := self._brokers[n].leader_of(partition)) is not None]

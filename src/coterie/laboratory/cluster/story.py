@@ -37,6 +37,7 @@ ALL_FAULTS_FROM = 50_000  # tests keep seeds before it, with the stories that th
 PRODUCER_IDS_FROM, TAKEN_EVERY_MS = 130_000, 1_500
 ON_DISK_FROM = 100  # every second seed has the broker's own logs, on a disk in memory
 QUIET_AT_REST_FROM = 160_000
+REBALANCED_LEADERS_FROM = 180_000
 AT_REST_MS = 25_000  # after the last fault: sessions expire, the ISRs are whole
 ALL_READ_MS = 10_000  # after the last record
 
@@ -61,9 +62,11 @@ class ClusterStory:
         self.producer_ids = ProducerIdChecker(self.failures)
         self.reserves_ids = seed >= PRODUCER_IDS_FROM
         self._has_later_faults = seed >= LATER_FAULTS_FROM
+        self._rebalances_leaders = seed >= REBALANCED_LEADERS_FROM
         for broker in self.brokers.values():
             broker.disk.syncs, broker.disk.leaves_holes = self.syncs, seed >= HOLES_FROM
             broker.peers, broker.appended, broker.has_disk = self.brokers, self._appended, has_disk
+            broker.rebalances_leaders = self._rebalances_leaders
             broker.reserves_ids, broker.id_given = self.reserves_ids, self.producer_ids.given
             broker.reads_settings, broker.retain = self._has_later_faults, self._retain
         self._clocks = MachineClocks(world, self.brokers, self.report)
@@ -361,6 +364,8 @@ class ClusterStory:
         for producer in self.producers:
             replicas.check_partition(producer, partitions.get(producer.partition))
         replicas.check_deletions(partitions, self.former_producers)
+        if self._rebalances_leaders:
+            replicas.check_preferred_leaders(partitions)
         for broker in self.brokers.values():
             failures += unapplied_settings(self.administrator, broker)
         if self.reserves_ids:
