@@ -111,7 +111,7 @@ def test_it_is_not_seen_without_the_fault(
 
 def test_a_log_that_keeps_what_follows_a_hole_is_seen(monkeypatch: Patch) -> None:
     """A power cut took a page of what was not synced, and not its end: replicas differed, and lost acknowledged records."""
-    known = HOLES_FROM + 3
+    known = HOLES_FROM + 203
     run_seed_of_clusters(known, minutes=1)
 
     def open_all(*args: Any, lost_power: bool = False, **others: Any) -> PartitionLog:

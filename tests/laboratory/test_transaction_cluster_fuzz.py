@@ -84,8 +84,8 @@ def a_decided_transaction_is_not_completed_after_a_load(patch: Patch) -> None:
 RULES = KnownSeeds(
     {
         markers_are_not_repeated_after_the_leader_has_moved: 1,
-        a_transaction_is_complete_before_all_its_markers: 6,
-        a_transaction_is_complete_after_its_first_marker: 7,
+        a_transaction_is_complete_before_all_its_markers: 7,
+        a_transaction_is_complete_after_its_first_marker: 12,
         an_abort_keeps_the_pending_offsets: 2,
         the_producer_is_answered_before_the_decision_is_replicated: 0,
         nothing_is_verified: 0,
