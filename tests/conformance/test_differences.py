@@ -19,6 +19,11 @@ REFUSED = {"responses": [{"error_code": "INVALID_CONFIG"}]}
 TAKEN = {"responses": [{"error_code": "NONE"}]}
 MIXED = {"group_id": "$c1", "protocol_type": "consumer"}
 EMPTY, JOINED = {"group_id": "$g", "protocol_type": ""}, {"group_id": "$g", "protocol_type": "consumer"}
+BEGUN_ANEW = FINE | {"generation_id": 3}, FINE | {"generation_id": 1}
+WITHOUT_ID = (
+    {"error_code": "NONE", "responses": [{"topic_id": "none", "partitions": [{}]}]},
+    {"error_code": "UNKNOWN_SERVER_ERROR"},
+)
 UNKNOWN, FENCED = {"error_code": "UNKNOWN_MEMBER_ID"}, {"error_code": "PRODUCER_FENCED"}
 ABORTED = [
     {
@@ -199,6 +204,20 @@ CASES: dict[str, tuple[Any, ...]] = {
     ),
     "one that Kafka 4 dropped": ("ListGroups", ("", ""), {}, {"groups": [EMPTY]}, {"groups": []}, (4, 3, 0), ""),
     "a pending id that Kafka dropped": ("JoinGroup", ("", ""), {"member_id": "m"}, FINE, UNKNOWN, (3, 9, 1), "emptied"),
+    "a generation of a group that Kafka dropped": ("JoinGroup", ("", ""), {}, *BEGUN_ANEW, (3, 9, 1), "emptied"),
+    "a generation of a group that Kafka 4 dropped": ("JoinGroup", ("", ""), {}, *BEGUN_ANEW, (4, 3, 0), ""),
+    "a generation of a group that we dropped": ("JoinGroup", ("", ""), {}, *BEGUN_ANEW[::-1], (3, 9, 1), ""),
+    "a partition without a topic id": ("Fetch", ("", ""), {}, *WITHOUT_ID, (3, 9, 1), "fails on no id"),
+    "a partition without a topic id of Kafka 4": ("Fetch", ("", ""), {}, *WITHOUT_ID, (4, 3, 0), ""),
+    "a pending id with another's instance": (
+        "JoinGroup",
+        ("", ""),
+        {"member_id": "m"},
+        {"error_code": "UNKNOWN_SERVER_ERROR"},
+        {"error_code": "FENCED_INSTANCE_ID"},
+        (3, 9, 1),
+        "emptied",
+    ),
     "a pending id that we dropped": ("JoinGroup", ("", ""), {}, UNKNOWN, FINE, (3, 9, 1), ""),
     "an aborted transaction ahead": ("Fetch", ("", ""), {"max_bytes": 10}, *ABORTED, (4, 3, 0), "aborted ahead"),
     "one that is left out": ("Fetch", ("", ""), {"max_bytes": 10_000}, *ABORTED, (4, 3, 0), ""),

@@ -16,7 +16,7 @@ from coterie.broker.services import Handler
 from coterie.broker.settings import BrokerSettings
 from coterie.conformance.differential import SETTINGS
 from coterie.conformance.everything.beside import stories_beside
-from coterie.conformance.everything.comparison import Comparison, Explained, codes_in, keeps_state
+from coterie.conformance.everything.comparison import Comparer, Comparison, Explained, codes_in, keeps_state
 from coterie.conformance.everything.judge import Bench, JudgeResult
 from coterie.conformance.everything.moves import random_story
 from coterie.conformance.everything.question import API_BY_NAME, Question, Story, message_of, values_in
@@ -238,6 +238,34 @@ async def _refusals(stories: list[Story]) -> dict[str, set[str]]:
     finally:
         await broker.stop()
     return refusals
+
+
+class _Scripted:
+    """A side with an answer for each question, by its name."""
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        self.answers = answers
+
+    async def ask(self, question: Question) -> Any:
+        return self.answers.get(question.name, {"error_code": "NONE"})
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("generation", [1, 3])
+def test_what_a_lasting_difference_leaves_to_ask_is_another_story(generation: int) -> None:
+    """Kafka before 4 has the group no longer: of a group that is there, each next answer would differ."""
+    asked = [Question(n, "JoinGroup", 3, {}, covers=("", "" if n == "made" else "right")) for n in ("made", "0", "1")]
+    joined = {"error_code": "NONE", "generation_id": 3}
+    sides: Any = (_Scripted({"0": joined}), _Scripted({"0": joined | {"generation_id": generation}}))
+    story = Story("JoinGroup", asked, strict=False)
+    comparison = asyncio.run(Comparer(sides, (3, 9, 1)).compare(story))
+    assert not comparison.differences
+    if generation == 3:
+        assert (comparison.asked, comparison.rest) == (3, None)
+    else:
+        assert (comparison.asked, comparison.rest) == (2, Story("JoinGroup", [asked[0], asked[2]], strict=False))
 
 
 def test_the_member_that_joined_is_named_and_not_the_last_of_all() -> None:

@@ -108,7 +108,8 @@ def _everything(options: PartOptions) -> Figures:
 
     verdict = run_everything(options.version, wanted, options.folder / "everything", progress)
     for kind, examples in list(verdict.kinds.items())[:DIFFERENCES_SHOWN]:
-        write_lines(f"\n{verdict.met[kind]} x {scenario(examples[0])}".split("\n"), color="red", err=True)
+        text = f"\n{verdict.met[kind]} x {scenario(examples[0])}\n  (story: {examples[0].story.name})"
+        write_lines(text.split("\n"), color="red", err=True)
     return {"everything": figures(verdict), "failed": len(verdict.kinds)}
 
 

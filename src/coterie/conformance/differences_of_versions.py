@@ -145,7 +145,7 @@ BEFORE_4 = (
         r"groups\[\].authorized_operations", pair(3400, 328), before=FOUR),
     KnownDifference("emptied", "before 4 an Empty group went with its last offset, or without any when somebody's topic was"
         " deleted; an id that a member had not yet joined with went with it", "DeleteGroups|OffsetDelete|DescribeGroups|"
-        "ListGroups|JoinGroup|LeaveGroup", ".*", recognisers_of_groups.gone_in_kafka, before=FOUR),
+        "ListGroups|JoinGroup|LeaveGroup", ".*", recognisers_of_groups.gone_in_kafka, before=FOUR, lasting=True),
     KnownDifference("start of the last", "before 4 InitProducerId left the start of the last transaction in the coordinator's"
         " memory", "DescribeTransactions", r"transaction_states\[\]\.transaction_start_time_ms",
         recognisers.start_of_the_last, since=THREE, before=FOUR),

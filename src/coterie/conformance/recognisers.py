@@ -136,12 +136,21 @@ def fails_in_a_session(case: DifferingPart) -> bool:
     return bool(case.question.body.get("session_id")) and "UNKNOWN_SERVER_ERROR" in repr(case.theirs)
 
 
+def fails_on_no_id(case: DifferingPart) -> bool:
+    """A Fetch of a partition without a topic id, for which the other broker fails."""
+    return _without_an_id(case) > 0
+
+
 def fails_on_no_id_twice(case: DifferingPart) -> bool:
     """A Fetch of two partitions or more without a topic id, for which the other broker fails."""
+    return _without_an_id(case) > 1
+
+
+def _without_an_id(case: DifferingPart) -> int:
     if not isinstance(case.ours, dict) or case.codes()[1] != "UNKNOWN_SERVER_ERROR":
-        return False
+        return 0
     without = [topic for topic in case.ours.get("responses", ()) if topic.get("topic_id") == "none"]
-    return sum(len(topic["partitions"]) for topic in without) > 1
+    return sum(len(topic["partitions"]) for topic in without)
 
 
 def ends_in_another_story(case: DifferingPart) -> bool:

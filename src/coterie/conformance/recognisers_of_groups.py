@@ -97,6 +97,9 @@ _GONE_IN_KAFKA = {
 }
 
 
+RESERVED_TWICE = ("UNKNOWN_SERVER_ERROR", "FENCED_INSTANCE_ID")  # an id not yet joined with, and another's instance id
+
+
 def gone_in_kafka(case: DifferingPart) -> bool:
     """A group that exists only in coterie."""
     ours, theirs, api = case.part.ours, case.part.theirs, case.question.api
@@ -107,6 +110,9 @@ def gone_in_kafka(case: DifferingPart) -> bool:
     if api == "DescribeGroups" and case.part.general() == "groups[].protocol_type":
         return theirs == "" and "'Empty'" in repr(case.ours) and "'Dead'" in repr(case.theirs)
     if api == "JoinGroup":
-        one, other = case.codes()
-        return one != other == "UNKNOWN_MEMBER_ID" and bool(case.question.body.get("member_id"))
+        codes = case.codes()
+        if case.part.general() == "generation_id" and codes == ("NONE", "NONE"):
+            return bool(theirs == 1 < ours)  # theirs begins anew
+        is_unknown = codes[0] != codes[1] == "UNKNOWN_MEMBER_ID" or codes == RESERVED_TWICE
+        return is_unknown and bool(case.question.body.get("member_id"))
     return (ours, theirs) in _GONE_IN_KAFKA[api]

@@ -100,7 +100,8 @@ class Explained:
 @dataclass(slots=True)
 class Comparison:
     """The outcome of one story. ``explained``: the parts that rows explain; ``parted``: the sides' states differ since a
-    difference that a row explains; ``accepted``: the questions that both sides answered without an error."""
+    difference that a row explains; ``accepted``: the questions that both sides answered without an error; ``rest``: the
+    story of the questions that were not asked for that reason, of one that is not strict."""
 
     story: Story
     asked: int = 0
@@ -109,6 +110,7 @@ class Comparison:
     accepted: list[Question] = field(default_factory=list)
     parted: bool = False
     differences: list[Difference] = field(default_factory=list)
+    rest: Story | None = None
 
 
 def kind_of(question: Question, part: Part) -> str:
@@ -140,12 +142,15 @@ class Comparer:
     async def compare(self, story: Story) -> Comparison:
         comparison = Comparison(story)
         try:
-            for question in story.questions:
+            for at, question in enumerate(story.questions):
                 difference = await self._one(story, question, comparison)
                 if difference is not None:
                     self._met[difference.signature()] += 1
                     comparison.differences.append(difference)
                 if story.strict and (difference is not None or comparison.parted):
+                    break
+                if not story.strict and any(e.lasting and e.question is question for e in comparison.explained):
+                    comparison.rest = story.after(at)
                     break
         finally:
             for side in self.sides:

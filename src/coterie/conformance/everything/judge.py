@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from coterie.client.connection import Connection
@@ -104,16 +104,23 @@ async def judge(
     bench: Bench, stories: Iterable[Story], verdict: JudgeResult, report: Callable[[Comparison], None]
 ) -> JudgeResult:
     """Asks all the stories; ``report`` receives each comparison. Raises KafkaError when a broker is gone."""
-    numbered: Iterator[tuple[int, Story]] = zip(itertools.count(), stories)
+    numbers, every = itertools.count(), iter(stories)
     began = time.monotonic()
 
+    async def ask(story: Story) -> Story | None:
+        """Returns what is left of it."""
+        comparer = bench.comparer(next(numbers), verdict.met)
+        comparison = await comparer.compare(story)
+        verdict.add(comparison)
+        report(comparison)
+        await asyncio.gather(*(side.sweep(story) for side in comparer.sides))
+        return comparison.rest
+
     async def worker() -> None:
-        for number, story in numbered:
-            comparer = bench.comparer(number, verdict.met)
-            comparison = await comparer.compare(story)
-            verdict.add(comparison)
-            report(comparison)
-            await asyncio.gather(*(side.sweep(story) for side in comparer.sides))
+        for story in every:
+            left: Story | None = story
+            while left is not None:
+                left = await ask(left)
 
     await asyncio.gather(*(worker() for _ in range(bench.at_once)))
     verdict.seconds += time.monotonic() - began

@@ -68,6 +68,13 @@ class Story:
     questions: list[Question] = field(default_factory=list)
     strict: bool = True
 
+    def after(self, at: int) -> Story | None:
+        """The questions behind that one as a story of their own: all that are about nothing themselves come first again. None
+        where nothing is left to ask."""
+        before = [question for question in self.questions[:at] if not any(question.covers)]
+        rest = self.questions[at + 1 :]
+        return Story(self.name, before + rest, self.strict) if any(any(q.covers) for q in rest) else None
+
     def as_json(self) -> dict[str, Value]:
         return {"name": self.name, "strict": self.strict, "questions": [q.as_json() for q in self.questions]}
 
