@@ -26,6 +26,11 @@ def offline_leader(replicas: Sequence[int], isr: Container[int], live: Container
     return next((r for r in replicas if r in live), NO_LEADER) if clean == NO_LEADER and unclean else clean
 
 
+def _shutdowns_last(replicas: Sequence[int], leaving: Container[int]) -> list[int]:
+    """In the order of the assignment, but for brokers that shut down."""
+    return sorted(replicas, key=lambda replica: replica in leaving)
+
+
 def after_failure(
     state: PartitionState,
     live: Container[int],
@@ -41,8 +46,7 @@ def after_failure(
     living = {r for r in state.isr if r in live}
     leader = state.leader
     if leader not in living:
-        candidates = sorted(state.replicas, key=lambda replica: replica in leaving)
-        leader = offline_leader(candidates, living, live, unclean=unclean)
+        leader = offline_leader(_shutdowns_last(state.replicas, leaving), living, live, unclean=unclean)
     unclean_isr = (leader,) if leader != NO_LEADER and leader not in living else None
     isr = tuple(r for r in state.isr if r in living) if len(living) >= max(at_least, 1) else state.isr
     return _changed(state, leader, unclean_isr or isr, controller_epoch)
@@ -72,13 +76,15 @@ def narrowed(
     *,
     at_least: int,
     in_sync: Collection[int] = (),
+    leaving: Container[int] = (),
 ) -> PartitionState | None:
-    """Replicas are removed, and a living member of the ISR leads. None where ``in_sync`` are not all in the ISR, or where the
-    ISR loses members and fewer than ``at_least`` are left, or none that lives."""
+    """Replicas are removed, and a living member of the ISR leads, one that shuts down only where there is no other. None where
+    ``in_sync`` are not all in the ISR, or where the ISR loses members and fewer than ``at_least`` are left, or none that
+    lives."""
     isr = tuple(r for r in state.isr if r not in removed)
     leader = state.leader
     if leader in removed or leader not in live:
-        leader = next((r for r in state.replicas if r in isr and r in live), NO_LEADER)
+        leader = next((r for r in _shutdowns_last(state.replicas, leaving) if r in isr and r in live), NO_LEADER)
     is_enough = isr == state.isr or (leader != NO_LEADER and len(isr) >= at_least)
     if not is_enough or not set(in_sync) <= set(isr):
         return None

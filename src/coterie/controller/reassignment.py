@@ -190,7 +190,8 @@ class Reassignments:
         def without(state: PartitionState) -> PartitionState | None:
             state = with_replicas(state, assignment)
             live = view.live_replicas(partition)
-            return narrowed(state, live, removed, session.epoch, at_least=at_least, in_sync=in_sync)
+            epoch, leaving = session.epoch, view.leaving
+            return narrowed(state, live, removed, epoch, at_least=at_least, in_sync=in_sync, leaving=leaving)
 
         if not (yield from session.decide(partition, without, batch)):
             return False
