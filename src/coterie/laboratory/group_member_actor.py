@@ -156,8 +156,10 @@ class GroupMemberActor(ABC):
                 break
         else:
             raise AssertionError(f"{self.name} is not at rest at {now_ms}: {machine.state}")
-        deadlines_ms = (machine.next_deadline_ms(), commits.next_deadline_ms())
-        due_ms = min((ms for ms in deadlines_ms if ms is not None), default=None)
+        due_ms: float | None = machine.next_deadline_ms()
+        of_commits_ms = commits.next_deadline_ms()
+        if due_ms is None or (of_commits_ms is not None and of_commits_ms < due_ms):
+            due_ms = of_commits_ms
         if self.checks:
             self._check_machine()
             commits.check()
