@@ -1,5 +1,5 @@
-"""What a broker answers to seeded stories and requests, as one line of a hash each; `tests/test_edition.py` runs it on both
-editions and compares.
+"""What a broker answers to seeded stories and requests, and what members of a group come to, as one line of a hash each;
+`tests/test_edition.py` runs it on both editions and compares.
 
     python -m tests.edition_answers [NAME...]   the edition first, then NAME, the seed, how many answers, their SHA-256
 """
@@ -24,6 +24,8 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.turns import finish
 from coterie.broker.unserved import UnservedRequests
 from coterie.fuzzing.messages import random_struct
+from coterie.laboratory.consumer_group_fuzz import run_consumer_seed
+from coterie.laboratory.fuzz import run_seed
 from coterie.laboratory.node.broker import Answered, LaboratoryBroker
 from coterie.laboratory.node.consumer_story import run_clients_seed
 from coterie.laboratory.node.scheduler import VirtualClock, WorldScheduler
@@ -195,6 +197,8 @@ def main() -> None:
     stories: dict[str, Callable[[int], object]] = {
         "clients": lambda seed: run_clients_seed(seed, STORY_MINUTES),
         "records": lambda seed: run_records_seed(seed, STORY_MINUTES),
+        "members": lambda seed: run_seed(seed, STORY_MINUTES),
+        "consumer-groups": lambda seed: run_consumer_seed(seed, STORY_MINUTES),
     }
     for seed in SEEDS:
         for name in sys.argv[1:] or ["frames", *stories]:
