@@ -1,9 +1,9 @@
 """Sticky where subscriptions differ: a flow of partitions from members with many to members with few.
 
 Every member keeps its partitions; a free one goes to the subscribed member with the fewest. Then, as long as a member has two
-more than another that its partitions can reach, perhaps over others in between, partitions move along the way that
-moves the fewest owned partitions. When no such way is left, no assignment is better balanced (an
-optimal semi-matching: Harvey, Ladner, Lovasz, Tamir 2003). A region from which no way led out is not searched again.
+more than another that its partitions can reach, perhaps over others in between, partitions move along the path that
+moves the fewest owned partitions. When no such path is left, no assignment is better balanced (an
+optimal semi-matching: Harvey, Ladner, Lovasz, Tamir 2003). A region from which no path led out is not searched again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from coterie.assignors.equal_shares import Shares
 from coterie.assignors.fewest_moves import DividedPartitions, move_least
 from coterie.assignors.subscription import AssignableTopics, Subscriber, racks_matter
 
-_Way = list[tuple[int, str, int]]  # (giver, topic, taker), from the one that has too many on
+_Path = list[tuple[int, str, int]]  # (giver, topic, taker), from the one that has too many on
 
 
 class _Flow:
@@ -81,30 +81,30 @@ class _Flow:
             load, index = heappop(heap)
             if -load != self.loads[index] or self._closed[index]:
                 continue
-            way = self._way_down(index)
-            if way:
-                self._move_along(way)
+            path = self._augmenting_path(index)
+            if path:
+                self._move_along(path)
                 heappush(heap, (-self.loads[index], index))
-                taker = way[-1][2]
+                taker = path[-1][2]
                 heappush(heap, (-self.loads[taker], taker))
 
-    def _way_down(self, source: int) -> _Way:
-        """A way with the fewest moves to a member that has at least two fewer; empty, and what was seen closed, when
+    def _augmenting_path(self, source: int) -> _Path:
+        """A path with the fewest moves to a member that has at least two fewer; empty, and what was seen closed, when
         there is none."""
         reached_by: dict[int, tuple[int, str]] = {source: (-1, "")}
         seen: set[str] = set()
         here = deque([source])
-        dearer: list[tuple[int, str]] = []  # (giver, topic): one move more
-        while here or dearer:
+        one_move_more: list[tuple[int, str]] = []  # (giver, topic)
+        while here or one_move_more:
             if here:
                 giver = here.popleft()
                 steps: list[tuple[int, str]] = []
                 for topic, partitions in self.held[giver].items():
                     if topic not in seen and topic not in self._closed_topics:
                         free = self._has_free(giver, topic, partitions)
-                        (steps if free else dearer).append((giver, topic))
+                        (steps if free else one_move_more).append((giver, topic))
             else:
-                steps, dearer = dearer, []
+                steps, one_move_more = one_move_more, []
             for giver, topic in steps:
                 if topic in seen:
                     continue
@@ -136,17 +136,17 @@ class _Flow:
         return best
 
     @staticmethod
-    def _traced(reached_by: dict[int, tuple[int, str]], taker: int) -> _Way:
-        way: _Way = []
+    def _traced(reached_by: dict[int, tuple[int, str]], taker: int) -> _Path:
+        path: _Path = []
         while True:
             giver, topic = reached_by[taker]
             if giver < 0:
-                return way[::-1]
-            way.append((giver, topic, taker))
+                return path[::-1]
+            path.append((giver, topic, taker))
             taker = giver
 
-    def _move_along(self, way: _Way) -> None:
-        for giver, topic, taker in way:
+    def _move_along(self, path: _Path) -> None:
+        for giver, topic, taker in path:
             holders = self.claims.holders[topic]
             partitions = self.held[giver][topic]
             # One that comes home, else one that is not at home here, else the last.

@@ -1,4 +1,4 @@
-"""For those who test consumers: a broker in the test's own process, with hands on the group protocol.
+"""For those who test consumers: a broker in the test's own process, with control of the group protocol.
 
 `coterie.pytest_plugin` makes it the fixture ``coterie_broker``; without pytest, `LocalBroker` is a context manager:
 

@@ -173,7 +173,7 @@ class LocalBroker(ClusterControls, FaultControls):
         group = self._group(group_id)
         return {} if group is None else {tp: o.offset for tp, o in group.offsets.items()}
 
-    # -- hands on the protocol ----------------------------------------------------------------------------------------
+    # -- control of the protocol --------------------------------------------------------------------------------------
 
     def members(self, group: str) -> dict[str, str]:
         """Member id -> client id of those in the group now."""
