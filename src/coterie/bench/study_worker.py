@@ -13,7 +13,7 @@ from typing import Any
 TOPIC = "t"
 LOOK_S = 0.005
 SESSION_MS, INTERVAL_MS = 6_000, 2_000
-ASSIGNORS = {"eager": "range", "cooperative": "cooperative-sticky"}
+ASSIGNOR_OF_PROTOCOL = {"eager": "range", "cooperative": "cooperative-sticky"}
 
 
 async def watch(owned: Callable[[], Iterable[Any]]) -> None:
@@ -44,7 +44,7 @@ async def kafka(
     if protocol == "consumer":
         settings["group.protocol"] = protocol
     else:
-        settings["partition.assignment.strategy"] = ASSIGNORS[protocol]
+        settings["partition.assignment.strategy"] = ASSIGNOR_OF_PROTOCOL[protocol]
         settings |= {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": INTERVAL_MS}
     async with Consumer(settings) as consumer:
         consumer.subscribe([topic])

@@ -25,7 +25,7 @@ SETTLE_MS = 120_000
 TURNS_MS = (None, 0, 20)  # how long the broker collects what it writes as one batch
 # The assignors of one story's members: eager, cooperative, or one after the other in two rolling bounces. All list the
 # same in one order or another, since a group that was loaded from its log knows only the protocol it had chosen.
-ASSIGNORS: dict[str, tuple[tuple[str, ...], ...]] = {
+ASSIGNORS_OF_KIND: dict[str, tuple[tuple[str, ...], ...]] = {
     "range": (("range", "roundrobin"), ("roundrobin", "range")),
     "sticky": (("sticky", "range"),),
     "both": (("range", "cooperative-sticky"), ("cooperative-sticky", "range")),
@@ -102,7 +102,7 @@ class _Story:
         config = CoordinatorConfig(group_initial_rebalance_delay_ms=delay_ms)
         turn_ms = TURNS_MS[seed % len(TURNS_MS)]
         self.broker = BrokerActor(self.world, config, self.partitions, durability, self.recorder, turn_ms=turn_ms)
-        self.kind = rng.choice(list(ASSIGNORS))
+        self.kind = rng.choice(list(ASSIGNORS_OF_KIND))
         self.ownership = Ownership()
         self.members = [self._member(n) for n in range(rng.randint(1, 6))]
 
@@ -115,7 +115,7 @@ class _Story:
             session_timeout_ms=rng.choice([6_000, 10_000, 30_000]),
             heartbeat_interval_ms=rng.choice([500, 1_000, 2_000]),
             max_poll_interval_ms=rng.choice([10_000, 30_000]),
-            assignors=rng.choice(ASSIGNORS[self.kind]),
+            assignors=rng.choice(ASSIGNORS_OF_KIND[self.kind]),
         )
         topics = frozenset({"t"}) if rng.random() < 0.6 else frozenset({"t", "u"})
         actor = MemberActor(self.world, self.broker, f"m{number}", config, topics, self.ownership)

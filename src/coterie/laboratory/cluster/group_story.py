@@ -15,7 +15,7 @@ from coterie.laboratory.cluster.group_member import CoordinatedActor, Coordinate
 from coterie.laboratory.cluster.later_faults import start_if_dead
 from coterie.laboratory.cluster.report import ClusterReport
 from coterie.laboratory.cluster.story import LENGTHS_MS, SESSION_TIMEOUT_MS, ClusterStory
-from coterie.laboratory.fuzz import ASSIGNORS, holds, naming_seed
+from coterie.laboratory.fuzz import ASSIGNORS_OF_KIND, holds, naming_seed
 from coterie.laboratory.ownership import Ownership
 from coterie.log.partition_log import PartitionLog
 from coterie.member.config import MemberConfig
@@ -26,7 +26,7 @@ GROUPS = {"crew": 3, "staff": 2}  # each with its members
 MEMBER_FAULT_MS, MOVE_MS = 12_000, 12_000  # at most
 STABLE_MS = 60_000  # from the time at which the brokers are at rest
 WRITTEN_MS = 3_000
-KINDS = tuple(kind for kind in ASSIGNORS if kind != "migration")
+KINDS = tuple(kind for kind in ASSIGNORS_OF_KIND if kind != "migration")
 
 
 class GroupClusterStory(ClusterStory):
@@ -57,7 +57,7 @@ class GroupClusterStory(ClusterStory):
             session_timeout_ms=rng.choice([6_000, 10_000]),
             heartbeat_interval_ms=rng.choice([500, 1_000, 2_000]),
             max_poll_interval_ms=rng.choice([8_000, 15_000]),
-            assignors=rng.choice(ASSIGNORS[kind]),
+            assignors=rng.choice(ASSIGNORS_OF_KIND[kind]),
         )
         name = f"{group_id}-member-{number}"
         return CoordinatedMember(self.network, self.brokers, name, config, ownership, self.group_checker)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from coterie.backoff import Backoff
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.coordinator.state import Phase
-from coterie.laboratory.fuzz import ASSIGNORS, SETTLE_MS, holds, naming_seed
+from coterie.laboratory.fuzz import ASSIGNORS_OF_KIND, SETTLE_MS, holds, naming_seed
 from coterie.laboratory.member_actor import GROUP
 from coterie.laboratory.node.consumer import ConsumerActor
 from coterie.laboratory.node.delivery_checker import DeliveryChecker
@@ -24,7 +24,7 @@ from coterie.producing.config import ProducingConfig
 from coterie.wire.errors import ErrorCode
 
 LAST_COMMIT_MS = 20_000
-KINDS = tuple(kind for kind in ASSIGNORS if kind != "migration")
+KINDS = tuple(kind for kind in ASSIGNORS_OF_KIND if kind != "migration")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class ConsumersStory(RecordsStory):
             session_timeout_ms=rng.choice([6_000, 10_000, 30_000]),
             heartbeat_interval_ms=rng.choice([500, 1_000, 2_000]),
             max_poll_interval_ms=rng.choice([10_000, 30_000]),
-            assignors=rng.choice(ASSIGNORS[self.kind]),
+            assignors=rng.choice(ASSIGNORS_OF_KIND[self.kind]),
         )
         fetch = FetchConfig(
             min_bytes=rng.choice([1, 1, 2_000]),

@@ -23,7 +23,7 @@ from coterie.wire.declaration import Message
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
-ASSIGNORS = {"eager": "range", "cooperative": "cooperative-sticky"}
+ASSIGNOR_OF_PROTOCOL = {"eager": "range", "cooperative": "cooperative-sticky"}
 REQUESTS_PER_S = 20_000  # what one coordinator serves (README, "Speed"); it only matters where thousands come together
 CHECKED_UP_TO = 100  # members; beyond, checking the whole group at every step takes longer than the step
 RESTART_MS = 1_000  # until a process that ended by an error is started again
@@ -154,7 +154,7 @@ class ClassicGroup(KafkaGroup[ReadingMember]):
             s.session_timeout_ms,
             s.heartbeat_interval_ms,
             s.max_poll_interval_ms,
-            assignors=(ASSIGNORS[s.protocol],),
+            assignors=(ASSIGNOR_OF_PROTOCOL[s.protocol],),
         )
         member = ReadingMember(load.world, self.broker, name, config, load.meter, self._workload, load.delivered)
         member.checks = self.checks
