@@ -27,7 +27,7 @@ CALLS: list[tuple[str, Callable[[Admin], Awaitable[Any]]]] = [
     ("IncrementalAlterConfigs", lambda admin: admin.alter_topic_configs("t", {"retention.ms": "7"})),
     ("DeleteRecords", lambda admin: admin.delete_records({("t", 0): -1})),
     ("ListGroups", lambda admin: admin.list_groups()),
-    ("FindCoordinator", lambda admin: admin.describe_group("g")),
+    ("FindCoordinator", lambda admin: admin.commit_group_offsets("another", {("t", 0): 0})),
     ("DescribeGroups", lambda admin: admin.describe_group("g")),
     ("OffsetCommit", lambda admin: admin.commit_group_offsets("g", {("t", 0): 0})),
     ("OffsetDelete", lambda admin: admin.delete_group_offsets("g", iter([("t", 0)]))),

@@ -78,6 +78,12 @@ def pauses_ms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return pauses_ms
 
 
+async def described(broker: LocalBroker) -> object:
+    async with Admin(settings(broker)) as admin:  # type: ignore[arg-type]
+        await admin.commit_group_offsets("g", {T0: 0})
+        return await admin.describe_group("g")
+
+
 Story = Callable[[LocalBroker], Awaitable[object]]
 
 
@@ -140,6 +146,7 @@ async def raw_task(broker: LocalBroker) -> object:
 
 
 STORIES: dict[str, tuple[Story, str, ErrorCode]] = {
+    "admin": (described, "DescribeGroups", ErrorCode.NOT_COORDINATOR),
     "coordinator": (committed, "OffsetFetch", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
     "offsets": (ends, "ListOffsets", ErrorCode.LEADER_NOT_AVAILABLE),
     "fetcher": (poll, "Fetch", ErrorCode.NOT_LEADER_OR_FOLLOWER),
@@ -168,6 +175,22 @@ def test_pauses_double_up_to_the_maximum(coterie_broker: LocalBroker, pauses_ms:
             assert await story(coterie_broker) is not False
 
     asyncio.run(bounded())
+    assert pauses_ms == PAUSES_MS
+
+
+def test_the_pauses_until_there_is_a_controller_double_up_to_the_maximum(
+    coterie_broker: LocalBroker, pauses_ms: list[float]
+) -> None:
+    """An election: first metadata names none, then one that is none any more."""
+    times = len(PAUSES_MS) // 2
+    coterie_broker.fail("CreateTopics", ErrorCode.NOT_CONTROLLER, times=times + 2 * times)
+    coterie_broker.fail("Metadata", ErrorCode.NONE, times=times)
+
+    async def story() -> None:
+        async with asyncio.timeout(20), Admin(settings(coterie_broker)) as admin:  # type: ignore[arg-type]
+            await admin.create_topic("t", 1, replication_factor=1)
+
+    asyncio.run(story())
     assert pauses_ms == PAUSES_MS
 
 

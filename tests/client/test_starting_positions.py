@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
@@ -277,20 +278,38 @@ def test_errors_that_pass_are_waited_out() -> None:
     asyncio.run(story())
 
 
-def test_a_reset_that_is_refused_is_raised_and_repeated_after_a_pause() -> None:
-    """testResetOffsetsAuthorizationFailure"""
+def test_lookups_that_fail_are_made_after_longer_and_longer_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """testResetOffsetsAuthorizationFailure; retry.backoff.ms doubles (KIP-580), and begins anew after a success."""
+    jitters: list[tuple[float, float]] = []
+    monkeypatch.setattr(random, "uniform", lambda low, high: jitters.append((low, high)) or (low + high) / 2)
 
     async def story() -> None:
         reader, clock = Reader(), LoopClock()
-        reader.cluster.errors[T0].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED: t-0: "):
+
+        async def refused(pause_s: float) -> None:
+            """The next lookup is made after the pause, and fails."""
+            reader.cluster.errors[T0].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            asked = len(reader.timestamps)
+            task = asyncio.create_task(reader.starts.find())
+            for jump_s in (pause_s - 0.005, 0.0051):
+                await quiet()
+                assert len(reader.timestamps) == asked
+                clock.jump(jump_s)
+            with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED: t-0: "):
+                await task
+            assert len(reader.timestamps) == asked + 1
+
+        for row in range(2):
+            reader.cluster.errors[T0].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED: t-0: "):
+                await reader.starts.find()
+            for pause_s in (0.01, 0.02, 0.04):
+                await refused(pause_s)
+            clock.jump(0.08)
             await reader.starts.find()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(reader.starts.find())
-            await quiet()
-            assert len(reader.timestamps) == 1
-            clock.jump(0.01)
-        assert reader.offset() == START
+            assert (row, reader.offset()) == (row, START)
+            reader.lose_position()
+        assert set(jitters) == {(-1, 1)}
 
     asyncio.run(story())
 

@@ -89,14 +89,14 @@ def test_an_api_that_is_not_there_is_refused_with_those_that_are(broker: LocalBr
 
 
 def test_an_api_that_cannot_be_failed_is_refused_with_those_that_can(broker: LocalBroker) -> None:
-    with pytest.raises(ValueError, match=f"there is no CreateTopics here; there are {', '.join(FAILABLE)}"):
-        broker.fail("CreateTopics", ErrorCode.INVALID_TOPIC_EXCEPTION)
+    with pytest.raises(ValueError, match=f"there is no DescribeCluster here; there are {', '.join(FAILABLE)}"):
+        broker.fail("DescribeCluster", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def test_an_api_that_cannot_be_failed_can_be_held_and_lost(broker: LocalBroker) -> None:
-    with broker.hold("CreateTopics") as rule:
+    with broker.hold("DescribeCluster") as rule:
         assert rule in broker.faults.rules
-    broker.faults.rules.remove(broker.lose_answer("CreateTopics"))
+    broker.faults.rules.remove(broker.lose_answer("DescribeCluster"))
 
 
 def test_a_member_that_is_not_there_cannot_be_expired(broker: LocalBroker) -> None:

@@ -8,12 +8,7 @@ from typing import Any
 
 from coterie.client import admin_groups, admin_older, admin_replicas, arguments
 from coterie.client.admin_each import Each, NewTopic, only
-from coterie.client.admin_results import (
-    cluster_description,
-    config_entries,
-    topic_descriptions,
-)
-from coterie.client.admin_retries import repeated
+from coterie.client.admin_results import cluster_description, topic_descriptions
 from coterie.client.admin_types import (
     ClusterDescription,
     ConfigEntry,
@@ -31,15 +26,14 @@ from coterie.client.group_explanation import GroupExplanation
 from coterie.client.lint import lint_group
 from coterie.client.offsets import commit_offsets, committed_offsets, delete_records, lags, list_offsets
 from coterie.client.protocol_support import protocol_support
+from coterie.client.repeated_calls import repeated
 from coterie.client.settings import client_settings
 from coterie.client.typed_settings import AdminSettings
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
+from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from coterie.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from coterie.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -47,8 +41,6 @@ from coterie.wire.messages.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-
-TOPIC_RESOURCE = 2
 
 
 class Admin:
@@ -59,7 +51,8 @@ class Admin:
 
     Every method sends requests and raises KafkaError: with the broker's code; NETWORK_EXCEPTION where no broker can be reached,
     at once or, of a client that has reached one before, after default.api.timeout.ms; REQUEST_TIMED_OUT where none responds
-    within request.timeout.ms; UNSUPPORTED_VERSION where the broker is too old. An argument of a wrong type
+    within request.timeout.ms; UNSUPPORTED_VERSION where the broker is too old. What passes, such as a coordinator or controller
+    that is not available, is repeated until default.api.timeout.ms before it is raised. An argument of a wrong type
     or out of its range is a TypeError or ValueError, and use after `close` a RuntimeError, before anything is sent.
 
     >>> async with Admin(settings) as admin:
@@ -135,16 +128,11 @@ class Admin:
         topic = NewTopic(name, partitions, configs or {}, replication_factor, assignments or {})
         await self.each.create_topics([topic])[name]
 
-    @repeated
     async def delete_topic(self, name: str) -> None:
         """Deletes a topic with its records and the offsets committed for it. Raises KafkaError
         UNKNOWN_TOPIC_OR_PARTITION."""
-        arguments.text(name, "name")
-        request = DeleteTopicsRequest([DeleteTopicState(name)], [name], 30_000)
-        for result in (await self._cluster.request_controller(request, lambda r: r.responses)).responses:
-            check(result.error_code, result.error_message, subject=f"topic {name}")
+        await self.each.delete_topics([arguments.text(name, "name")])[name]
 
-    @repeated
     async def create_partitions(self, name: str, count: int) -> None:
         """Adds partitions, so that the topic has ``count``. Records stay where they are, and keys may then go to other
         partitions. Raises KafkaError INVALID_PARTITIONS where it has that many already, UNKNOWN_TOPIC_OR_PARTITION.
@@ -153,11 +141,8 @@ class Admin:
         """
         arguments.text(name, "name")
         arguments.whole_number(count, "count", *arguments.INT32)
-        request = CreatePartitionsRequest([CreatePartitionsTopic(name, count)], 30_000)
-        for result in (await self._cluster.request_controller(request, lambda r: r.results)).results:
-            check(result.error_code, result.error_message, subject=f"topic {name}")
+        await self.each.create_partitions({name: count})[name]
 
-    @repeated
     async def topic_configs(self, name: str) -> dict[str, ConfigEntry]:
         """Every setting of a topic by name, defaults included. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION.
 
@@ -165,11 +150,7 @@ class Admin:
         >>> configs["retention.ms"].value, configs["retention.ms"].is_default
         ('604800000', True)
         """
-        arguments.text(name, "name")
-        request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, name, None)])
-        result = only((await self._cluster.request(request)).results, f"topic {name}")
-        check(result.error_code, result.error_message, subject=f"topic {name}")
-        return config_entries(result)
+        return await self.each.topic_configs([arguments.text(name, "name")])[name]
 
     async def alter_topic_configs(self, name: str, changes: Mapping[str, str | None]) -> None:
         """Sets these settings of a topic, None for the broker's default; the others stay. Raises KafkaError
@@ -263,12 +244,8 @@ class Admin:
         wanted = frozenset(arguments.names(states, "states"))
         return await admin_groups.list_groups(self._cluster, wanted)
 
-    async def _find(self, group_id: str) -> int:
-        return await self._cluster.find_coordinator(arguments.text(group_id, "group_id"))
-
-    @repeated
-    async def _coordinator(self, group_id: str, request: Any) -> Any:
-        node = await self._find(group_id)
+    async def _request_coordinator(self, group_id: str, request: Message) -> Any:
+        node = await Coordinator(self._cluster, arguments.text(group_id, "group_id")).node()
         return await self._cluster.request(request, node)
 
     @repeated
@@ -292,6 +269,7 @@ class Admin:
         """
         return await admin_groups.explain_group(self._cluster, arguments.text(group_id, "group_id"))
 
+    @repeated
     async def lint_group(self, group_id: str) -> list[Advice]:
         """Whether the group may go from eager to cooperative, from dynamic to static members, or between the classic and the
         consumer protocol, now (KIP-429, KIP-345, KIP-848). Raises KafkaError GROUP_ID_NOT_FOUND.
@@ -308,12 +286,13 @@ class Admin:
         connection = await self._cluster.connection(group.coordinator.id)
         return lint_group(group, listed, connection.version_of(JoinGroupRequest), support)
 
+    @repeated
     async def delete_group(self, group_id: str) -> None:
         """Deletes a group that has no members, with its offsets. Raises KafkaError NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND.
 
         >>> await admin.delete_group("billing")
         """
-        response: DeleteGroupsResponse = await self._coordinator(group_id, DeleteGroupsRequest([group_id]))
+        response: DeleteGroupsResponse = await self._request_coordinator(group_id, DeleteGroupsRequest([group_id]))
         check(only(response.results, f"group {group_id}").error_code, subject=f"group {group_id}")
 
     @repeated
@@ -345,8 +324,10 @@ class Admin:
         {TopicPartition(topic='orders', partition=0): 0, TopicPartition(topic='orders', partition=1): 0}
         """
         checked = arguments.offsets_to_commit(offsets)
-        await commit_offsets(self._cluster, await self._find(group_id), group_id, checked)
+        coordinator = Coordinator(self._cluster, arguments.text(group_id, "group_id"))
+        await commit_offsets(self._cluster, await coordinator.node(), group_id, checked)
 
+    @repeated
     async def delete_group_offsets(self, group_id: str, partitions: Iterable[PartitionLike]) -> None:
         """Deletes committed offsets. Raises KafkaError GROUP_SUBSCRIBED_TO_TOPIC where a member reads the topic,
         GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION.
@@ -360,14 +341,16 @@ class Admin:
             entry = topics.setdefault(topic, OffsetDeleteRequestTopic(topic))
             entry.partitions.append(OffsetDeleteRequestPartition(partition))
         request = OffsetDeleteRequest(group_id, list(topics.values()))
-        response: OffsetDeleteResponse = await self._coordinator(group_id, request)
+        response: OffsetDeleteResponse = await self._request_coordinator(group_id, request)
         check(response.error_code, subject=f"group {group_id}")
         for answered in response.topics:
             for p in answered.partitions:
                 check(p.error_code, subject=f"{answered.name}-{p.partition_index}")
 
+    @repeated
     async def lag(self, group_id: str) -> dict[TopicPartition, PartitionLag]:
-        """How far the group is behind in each partition that it has committed; partitions that no longer exist are left out.
+        """How far the group is behind in each partition that it has committed; partitions that no longer exist, or have no
+        leader now, are left out.
 
         >>> (await admin.lag("billing"))[("orders", 0)].lag
         1

@@ -11,13 +11,13 @@ from typing import Any, Protocol, TypeVar
 from coterie.client import arguments
 from coterie.client.admin_older import replace_topic_configs, with_broker_defaults
 from coterie.client.admin_results import config_entries
-from coterie.client.admin_retries import repeated
 from coterie.client.admin_types import ConfigEntry, ConsumerGroupDescription
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError, check, error_about, unexpected
+from coterie.client.repeated_calls import repeated
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.declaration import Message
-from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -81,6 +81,11 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
 
 def _nothing(part: object) -> None:
     """The result of an operation that returns none."""
+
+
+def _subject(key: object) -> str:
+    """As an error names it."""
+    return f"{key.topic}-{key.partition}" if isinstance(key, TopicPartition) else f"topic {key}"
 
 
 def only(parts: Sequence[P], name: str) -> P:
@@ -305,8 +310,11 @@ class Each:
         async def work() -> dict[K, Any]:
             results: dict[K, Any] = {}
             for key, part in parts(await response).items():
-                code = error_of(part.error_code)
-                results[key] = KafkaError(code, part.error_message) if code else result(part)
+                try:
+                    check(part.error_code, part.error_message, subject=_subject(key))
+                    results[key] = result(part)
+                except KafkaError as error:
+                    results[key] = error
             return results
 
         return self._resolved(list(keys), work())

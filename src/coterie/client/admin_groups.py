@@ -7,9 +7,10 @@ from coterie.client.admin_each import only
 from coterie.client.admin_results import consumer_group_description, group_description, group_listing
 from coterie.client.admin_types import ConsumerGroupDescription, GroupListing, GroupState, Node
 from coterie.client.cluster import Cluster
+from coterie.client.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
 from coterie.client.group_explanation import GroupExplanation, group_explanation
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
@@ -35,7 +36,7 @@ async def list_groups(cluster: Cluster, wanted: frozenset[str]) -> list[GroupLis
 
 async def describe_group(cluster: Cluster, group_id: str) -> ConsumerGroupDescription:
     """Raises KafkaError."""
-    node = await cluster.find_coordinator(group_id)
+    node = await Coordinator(cluster, group_id).node()
     host, port = cluster.address(node) or ("", -1)
     coordinator = Node(node, host, port)
     response: DescribeGroupsResponse = await cluster.request(DescribeGroupsRequest([group_id]), node)
@@ -46,13 +47,15 @@ async def describe_group(cluster: Cluster, group_id: str) -> ConsumerGroupDescri
         described = only(of_consumers.groups, f"group {group_id}")
         if not described.error_code:
             return consumer_group_description(described, coordinator)
+        if error_of(described.error_code).retriable:  # whether there is such a group is unknown
+            check(described.error_code, described.error_message)
     check(group.error_code, group.error_message)
     return group_description(group, coordinator)
 
 
 async def explain_group(cluster: Cluster, group_id: str) -> GroupExplanation:
     """Raises KafkaError."""
-    node = await cluster.find_coordinator(group_id)
+    node = await Coordinator(cluster, group_id).node()
     response = await cluster.request_unadvertised(ExplainGroupRequest(group_id), ExplainGroupResponse, node)
     check(response.error_code, subject=f"group {group_id}")
     try:

@@ -23,7 +23,6 @@ from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 M = TypeVar("M", bound=Message)
 DATA, COORDINATOR = "data", "coordinator"  # the purposes of connections
-NO_CONTROLLER_S = 0.1  # before metadata is requested again
 NEXT_BROKER_S = 0.5  # before another broker is tried beside one that does not answer
 __all__ = ["GROUP", "TRANSACTION", "Cluster", "TopicInfo"]
 
@@ -121,17 +120,19 @@ class Cluster:
 
     async def request_controller(self, request: Message, results: Callable[[Any], Iterable[Any]]) -> Any:
         """Sends what the controller alone carries out: to any broker, which may be it, and where one of the ``results`` of the
-        response is NOT_CONTROLLER to the one that metadata names, for as long as request.timeout.ms. Raises KafkaError."""
-        ends_s = time.monotonic() + self.timeout_s
+        response is NOT_CONTROLLER to the one that metadata names. Raises KafkaError; NOT_CONTROLLER where there is none now."""
+
+        def is_refused(response: Any) -> bool:
+            return any(result.error_code == ErrorCode.NOT_CONTROLLER for result in results(response))
+
         response = await self.request(request)
-        while any(result.error_code == ErrorCode.NOT_CONTROLLER for result in results(response)):
-            if time.monotonic() > ends_s:
-                return response
+        if is_refused(response):
             controller = (await self.metadata([])).controller_id
-            if controller in self.known.node_ids():
-                response = await self.request(request, controller)
-            else:
-                await asyncio.sleep(NO_CONTROLLER_S)
+            if controller not in self.known.node_ids():
+                raise KafkaError(ErrorCode.NOT_CONTROLLER, "the cluster has no controller now")
+            response = await self.request(request, controller)
+            if is_refused(response):
+                raise KafkaError(ErrorCode.NOT_CONTROLLER)
         return response
 
     async def request_unadvertised(self, request: Message, answer: type[M], node_id: int) -> M:

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
-
 from coterie.client.cluster import GROUP, Cluster
-from coterie.client.errors import KafkaError
-from coterie.client.retrying import Retrying
 from coterie.client.sharing import Shared
-from coterie.wire.errors import ErrorCode
-
-R = TypeVar("R")
 
 
 class Coordinator:
@@ -31,21 +22,3 @@ class Coordinator:
 
     def forget(self) -> None:
         self.cluster.known.forget_coordinator(self.key, self._kind)
-
-    async def until_done(self, work: Callable[[int], Awaitable[R]]) -> R:
-        """Runs ``work(node)`` again after errors that call for it, until default.api.timeout.ms is over. Raises
-        KafkaError."""
-        settings = self.cluster.settings
-        retrying = Retrying(settings)
-        while True:
-            try:
-                return await work(await self.node())
-            except KafkaError as error:
-                if not error.retriable:
-                    raise
-                if error.code != ErrorCode.CONCURRENT_TRANSACTIONS:
-                    self.forget()
-                pause_s = retrying.next_pause_s(settings.default_api_timeout_ms / 1000)
-                if pause_s is None:
-                    raise
-                await asyncio.sleep(pause_s)

@@ -4,6 +4,7 @@ coordinator."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from typing import Any, TypeVar
@@ -11,11 +12,12 @@ from typing import Any, TypeVar
 from coterie.client.admin_types import PartitionLag
 from coterie.client.cluster import Cluster
 from coterie.client.coordinator import Coordinator
-from coterie.client.errors import KafkaError, check, error_about
+from coterie.client.errors import KafkaError, UnknownTopicOrPartitionError, check, error_about
 from coterie.client.lookup_steps import Pause, list_offsets_steps, now_ms, offset_fetch_steps
 from coterie.client.offset_checks import NO_STABLE, check_committed, check_stable
 from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
+from coterie.cluster_metadata import NO_NODE
 from coterie.consuming.commit_requests import commit_request
 from coterie.consuming.committed_lookup import (
     CommittedConfig,
@@ -45,16 +47,16 @@ async def list_offsets(
     timestamps: ByPartition[int],
     *,
     committed: bool = False,
-    wait: bool = True,
+    new_topic_s: float = NEW_TOPIC_S,
     arrived: Callable[[dict[TopicPartition, int]], None] | None = None,
 ) -> dict[TopicPartition, int]:
     """The offset for each timestamp (-1 end, -2 start); -1 where no record is that late. ``committed``: the end is where
-    the first open transaction begins. ``wait``: what may pass is retried until default.api.timeout.ms, a topic that no broker
-    knows for NEW_TOPIC_S. ``arrived`` is called with the offsets of each response. Raises KafkaError."""
+    the first open transaction begins. What may pass is retried until default.api.timeout.ms, a topic that no broker knows for
+    ``new_topic_s``. ``arrived`` is called with the offsets of each response. Raises KafkaError."""
     wanted = {TopicPartition(*partition): timestamp for partition, timestamp in timestamps.items()}
     config = LookupConfig(
-        timeout_ms=cluster.settings.default_api_timeout_ms if wait else 0,
-        unknown_topic_timeout_ms=NEW_TOPIC_S * 1000,
+        timeout_ms=cluster.settings.default_api_timeout_ms,
+        unknown_topic_timeout_ms=new_topic_s * 1000,
         request_timeout_ms=cluster.settings.request_timeout_ms,
         committed_only=committed,
         backoff=backoff_of(cluster.settings),
@@ -116,10 +118,11 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
     starts: dict[TopicPartition, int] = {}
     for (topic, partition), offset in before.items():
         asked = DeleteRecordsTopic(topic, [DeleteRecordsPartition(partition, offset)])
-        node = cluster.leader(topic, partition)
-        if node is None:
-            code = infos[topic].error if topic in infos else ErrorCode.NONE
-            raise error_about(code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition}")
+        info = infos.get(topic)
+        node = None if info is None else info.leaders.get(partition)
+        if node is None or node == NO_NODE:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if node is None else ErrorCode.LEADER_NOT_AVAILABLE
+            raise error_about(info.error or code if info is not None else code, f"{topic}-{partition}")
         for answered in (await cluster.request(DeleteRecordsRequest([asked], 30_000), node)).topics:
             for p in answered.partitions:
                 check(p.error_code, subject=f"{topic}-{partition}")
@@ -130,16 +133,20 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
 
 
 async def lags(cluster: Cluster, committed: Mapping[TopicPartition, int]) -> dict[TopicPartition, PartitionLag]:
-    """Of these committed offsets; a partition that is gone is left out. Raises KafkaError."""
+    """Of these committed offsets; a partition that is gone, or has no leader, is left out. Raises KafkaError."""
+    if not committed:
+        return {}
+    infos = await cluster.refresh({topic for topic, _ in committed})
+    led = [
+        tp for tp in committed if tp.topic in infos and infos[tp.topic].leaders.get(tp.partition, NO_NODE) != NO_NODE
+    ]
     ends: dict[TopicPartition, int] = {}
     try:
-        ends = await list_offsets(cluster, dict.fromkeys(committed, -1), wait=False)
-    except KafkaError:
-        for partition in committed:  # a topic that is gone must not hide the others
-            try:
-                ends.update(await list_offsets(cluster, {partition: -1}, wait=False))
-            except KafkaError:
-                continue
+        ends = await list_offsets(cluster, dict.fromkeys(led, -1), new_topic_s=0)
+    except UnknownTopicOrPartitionError:
+        for partition in led:  # one that was deleted meanwhile must not hide the others
+            with contextlib.suppress(UnknownTopicOrPartitionError):
+                ends.update(await list_offsets(cluster, {partition: -1}, new_topic_s=0))
     return {tp: PartitionLag(offset, ends[tp]) for tp, offset in committed.items() if tp in ends}
 
 

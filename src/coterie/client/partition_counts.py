@@ -46,13 +46,11 @@ class PartitionCounts:
                     try:
                         return await self._look_up(topic, least)
                     except KafkaError as error:
-                        if not error.retriable:
-                            raise
-                        last = error
+                        pause_s, last = retrying.pause_after_s(error), error
                     if time.monotonic() > warn_s:
                         logger.warning("waiting for topic %s, %g s at most: %s", topic, limit_s, last)
                         warn_s = float("inf")
-                    await asyncio.sleep(retrying.next_pause_s() or 0)
+                    await asyncio.sleep(pause_s)
                 raise RuntimeError(CLOSED)
         except TimeoutError:
             code = ErrorCode.REQUEST_TIMED_OUT if last is None else last.code

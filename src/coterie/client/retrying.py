@@ -1,4 +1,5 @@
-"""`backoff` with this process's clock and randomness: how every part of a client waits before it tries again."""
+"""`backoff` with this process's clock and randomness: how every part of a client waits before it tries again, and which errors
+are worth it: what `wire.errors` calls retriable, unless a part names them as final for itself."""
 
 from __future__ import annotations
 
@@ -6,9 +7,13 @@ import random
 import time
 
 from coterie.backoff import Backoff, Retries
+from coterie.client.errors import KafkaError
 from coterie.client.settings import ClientSettings
+from coterie.wire.errors import ErrorCode
 
 FOREVER_S = float("inf")
+# Retriable, since the topic may be made yet; final where a caller is to hear of a slip at once.
+NO_SUCH_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
 
 def backoff_of(settings: ClientSettings) -> Backoff:
@@ -24,14 +29,22 @@ def pause_s(backoff: Backoff, failures: int) -> float:
 class Retrying:
     """The attempts of one piece of work, whose timeout begins now."""
 
-    def __init__(self, settings: ClientSettings) -> None:
-        self._retries = Retries(backoff_of(settings), time.monotonic() * 1000)
+    def __init__(self, settings: ClientSettings, timeout_s: float = FOREVER_S) -> None:
+        self._retries, self._timeout_s = Retries(backoff_of(settings), time.monotonic() * 1000), timeout_s
 
     def succeeded(self) -> None:
         """The next failure is the first of a new row, and its timeout begins with it."""
         self._retries.succeeded()
 
-    def next_pause_s(self, timeout_s: float = FOREVER_S) -> float | None:
-        """An attempt failed: the pause before the next one; None once ``timeout_s`` is over."""
-        pause_ms = self._retries.failed(time.monotonic() * 1000, timeout_s * 1000, random.uniform(-1, 1))
+    def pause_after_s(self, error: KafkaError, *, final: frozenset[ErrorCode] = frozenset()) -> float:
+        """An attempt failed: the pause before the next one. Raises the error where there is none: it is not one that passes, or
+        one of ``final``, or the timeout is over."""
+        pause_s = self.next_pause_s() if error.retriable and error.code not in final else None
+        if pause_s is None:
+            raise error
+        return pause_s
+
+    def next_pause_s(self) -> float | None:
+        """An attempt failed, whatever by: the pause before the next one; None once the timeout is over."""
+        pause_ms = self._retries.failed(time.monotonic() * 1000, self._timeout_s * 1000, random.uniform(-1, 1))
         return None if pause_ms is None else pause_ms / 1000

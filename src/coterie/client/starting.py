@@ -10,6 +10,7 @@ from coterie.client.committer import Committer
 from coterie.client.errors import KafkaError
 from coterie.client.fetcher import Fetcher
 from coterie.client.offsets import list_offsets
+from coterie.client.retrying import Retrying
 from coterie.client.types import OffsetAndMetadata, TopicPartition
 from coterie.consuming.position import FetchState, Position
 from coterie.wire.errors import ErrorCode
@@ -24,6 +25,7 @@ class StartingPositions:
         self._cluster, self._fetcher, self._committer, self._in_group = cluster, fetcher, committer, in_group
         self._policy = cluster.settings.auto_offset_reset
         self._under_way: dict[int, Position] = {}  # by id: of the positions that a lookup is under way for
+        self._retrying = Retrying(cluster.settings)
         self._reset_at_s = float("-inf")  # by the loop's clock: not before, since the last reset failed
 
     async def find_within(self, timeout_s: float) -> None:
@@ -80,7 +82,7 @@ class StartingPositions:
         if self._policy == "none":
             text = f"{_name(partitions[0])} has no offset to start from, and auto.offset.reset is none"
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
-        loop, settings = asyncio.get_running_loop(), self._cluster.settings
+        loop = asyncio.get_running_loop()
         await asyncio.sleep(max(self._reset_at_s - loop.time(), 0))
         timestamps = dict.fromkeys(partitions, _RESET[self._policy])
 
@@ -88,10 +90,12 @@ class StartingPositions:
             self._begin(due, {tp: OffsetAndMetadata(offset) for tp, offset in offsets.items()})
 
         try:
-            await list_offsets(self._cluster, timestamps, committed=settings.committed_only, arrived=arrived)
+            committed_only = self._cluster.settings.committed_only
+            await list_offsets(self._cluster, timestamps, committed=committed_only, arrived=arrived)
         except KafkaError:
-            self._reset_at_s = loop.time() + settings.retry_backoff_ms / 1000
+            self._reset_at_s = loop.time() + (self._retrying.next_pause_s() or 0)
             raise
+        self._retrying.succeeded()
 
 
 def _name(partition: TopicPartition) -> str:

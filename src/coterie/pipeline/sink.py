@@ -31,6 +31,7 @@ from coterie.client.coordinator import Coordinator
 from coterie.client.errors import KafkaError
 from coterie.client.offsets import commit_offsets, committed_offsets
 from coterie.client.producer import Producer
+from coterie.client.repeated_calls import until_done
 from coterie.client.settings import client_settings
 from coterie.client.transactions import OpenTransaction
 from coterie.client.types import ConsumerGroupMetadata, OffsetAndMetadata
@@ -193,10 +194,11 @@ async def _mark_aborted(to: SinkTarget) -> None:
     async with _connected(to) as cluster:
         await cluster.topics([topic], create=True)
 
-        async def commit(node: int) -> None:
+        async def commit() -> None:
+            node = await Coordinator(cluster, to.aborted_group).node()
             await commit_offsets(cluster, node, to.aborted_group, {(topic, 0): 0})
 
-        await Coordinator(cluster, to.aborted_group).until_done(commit)
+        await until_done(cluster, commit)
 
 
 def _the_same(recorded: OffsetAndMetadata, task_id: TaskId, rows: int) -> int:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from coterie.client.blocking_socket import BrokerSocket, Sockets
 from coterie.client.errors import KafkaError, check
 from coterie.client.offset_checks import check_committed, check_stable
-from coterie.client.retrying import Retrying
+from coterie.client.retrying import NO_SUCH_TOPIC, Retrying
 from coterie.client.settings import ClientSettings
 from coterie.cluster_metadata import GROUP, Address, ClusterMetadata
 from coterie.consuming.commit_requests import commit_request
@@ -36,9 +36,6 @@ SAMPLE_BYTES = 64 * 1024
 CLIENT_ID = "coterie-spark"
 
 
-_MISSING = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})  # retriable, but the caller's query fails by it at once
-
-
 def retry_until_timeout(
     settings: ClientSettings,
     work: Callable[[], R],
@@ -48,18 +45,14 @@ def retry_until_timeout(
 ) -> R:
     """Runs it again after errors that pass, for default.api.timeout.ms; ``forget`` drops the connections before. Raises
     KafkaError."""
-    retrying = Retrying(settings)
+    retrying = Retrying(settings, settings.default_api_timeout_ms / 1000)
     while True:
         try:
             return work()
         except KafkaError as error:
-            if not error.retriable or error.code in final:
-                raise
-            forget()
-            pause_s = retrying.next_pause_s(settings.default_api_timeout_ms / 1000)
-            if pause_s is None:
-                raise
-            time.sleep(pause_s)
+            pause_s = retrying.pause_after_s(error, final=final)
+        forget()
+        time.sleep(pause_s)
 
 
 class TopicReader:
@@ -89,7 +82,7 @@ class TopicReader:
         self._sockets.close()
 
     def _retry(self, work: Callable[[], R]) -> R:
-        return retry_until_timeout(self._settings, work, self._forget, final=_MISSING)
+        return retry_until_timeout(self._settings, work, self._forget, final=NO_SUCH_TOPIC)
 
     def _forget(self) -> None:
         self.close()

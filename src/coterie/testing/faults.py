@@ -15,6 +15,7 @@ from coterie.broker.calls import Call
 from coterie.broker.pending import Pending
 from coterie.broker.services import Handler, Services
 from coterie.coordinator.refusals import response_with
+from coterie.testing import admin_refusals
 from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
@@ -137,6 +138,7 @@ def _list_offsets(request: Any, code: ErrorCode) -> Message:
 
 
 _REFUSALS: dict[str, Callable[[Any, ErrorCode], Message | None]] = {
+    **admin_refusals.REFUSALS,
     **dict.fromkeys(_BY_THE_CORE, response_with),
     "FindCoordinator": _find_coordinator,
     "OffsetFetch": _offset_fetch,

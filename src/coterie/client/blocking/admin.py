@@ -170,5 +170,6 @@ class BlockingAdmin(BlockingClient[Admin]):
         self._await(self._client.delete_group_offsets, group_id, partitions)
 
     def lag(self, group_id: str) -> dict[TopicPartition, PartitionLag]:
-        """How far the group is behind in each partition that it has committed; partitions that no longer exist are left out."""
+        """How far the group is behind in each partition that it has committed; partitions that no longer exist, or have no
+        leader now, are left out."""
         return self._await(self._client.lag, group_id)

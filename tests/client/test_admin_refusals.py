@@ -1,0 +1,212 @@
+"""Every method of an admin through errors that pass: whatever API it asks refuses some requests, each code in turn, and the
+call succeeds once the API does not (KafkaAdminClient: the handlers of org.apache.kafka.clients.admin.internals, and
+handleNotControllerError)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+
+from coterie.client import Admin, Consumer, KafkaError, NewTopic
+from coterie.client.admin_each import Each
+from coterie.testing import ErrorCode, LocalBroker
+
+QUICK = {"retry.backoff.ms": 2, "retry.backoff.max.ms": 5}
+TIMES = 3
+COORDINATOR = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+CONTROLLER = (ErrorCode.NOT_CONTROLLER,)
+LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.KAFKA_STORAGE_ERROR)
+PASSING: dict[str, tuple[ErrorCode, ...]] = {
+    "AlterPartitionReassignments": CONTROLLER,
+    "ConsumerGroupDescribe": COORDINATOR,
+    "CreatePartitions": CONTROLLER,
+    "CreateTopics": CONTROLLER,
+    "DeleteGroups": COORDINATOR,
+    "DeleteRecords": LEADER,
+    "DeleteTopics": CONTROLLER,
+    "DescribeGroups": COORDINATOR,
+    "ElectLeaders": CONTROLLER,
+    "ExplainGroup": COORDINATOR,
+    "FindCoordinator": COORDINATOR[:2],
+    "LeaveGroup": COORDINATOR,
+    "ListGroups": COORDINATOR[:2],
+    "ListOffsets": LEADER,
+    "ListPartitionReassignments": CONTROLLER,
+    "OffsetCommit": COORDINATOR,
+    "OffsetDelete": COORDINATOR,
+    "OffsetFetch": COORDINATOR,
+}
+ANY_BROKER = {"ApiVersions", "DescribeCluster", "DescribeConfigs", "IncrementalAlterConfigs", "Metadata"}
+WITHOUT_REQUEST = {"close"}
+
+# The call of each method, given a topic of one record for which the group, without members, has an offset.
+Call = Callable[[Any, str, str], Awaitable[Any]]
+OF_ADMIN: dict[str, Call] = {
+    "describe_cluster": lambda admin, topic, group: admin.describe_cluster(),
+    "topics": lambda admin, topic, group: admin.topics([topic]),
+    "create_topic": lambda admin, topic, group: admin.create_topic(f"{topic}-new"),
+    "delete_topic": lambda admin, topic, group: admin.delete_topic(topic),
+    "create_partitions": lambda admin, topic, group: admin.create_partitions(topic, 2),
+    "topic_configs": lambda admin, topic, group: admin.topic_configs(topic),
+    "alter_topic_configs": lambda admin, topic, group: admin.alter_topic_configs(topic, {"retention.ms": "7"}),
+    "delete_records": lambda admin, topic, group: admin.delete_records({(topic, 0): 1}),
+    "offsets": lambda admin, topic, group: admin.offsets({(topic, 0): -1}),
+    "partitions": lambda admin, topic, group: admin.partitions([topic]),
+    "elect_leaders": lambda admin, topic, group: admin.elect_leaders([(topic, 0)]),
+    "alter_partition_reassignments": lambda admin, topic, group: admin.alter_partition_reassignments({(topic, 0): [1]}),
+    "list_partition_reassignments": lambda admin, topic, group: admin.list_partition_reassignments(),
+    "list_groups": lambda admin, topic, group: admin.list_groups(),
+    "describe_group": lambda admin, topic, group: admin.describe_group(group),
+    "explain_group": lambda admin, topic, group: admin.explain_group(group),
+    "lint_group": lambda admin, topic, group: admin.lint_group(group),
+    "delete_group": lambda admin, topic, group: admin.delete_group(group),
+    "remove_members": lambda admin, topic, group: admin.remove_members(group, ["m"]),
+    "group_offsets": lambda admin, topic, group: admin.group_offsets(group),
+    "commit_group_offsets": lambda admin, topic, group: admin.commit_group_offsets(group, {(topic, 0): 1}),
+    "delete_group_offsets": lambda admin, topic, group: admin.delete_group_offsets(group, [(topic, 0)]),
+    "lag": lambda admin, topic, group: admin.lag(group),
+}
+OF_EACH: dict[str, Callable[[Each, str, str], Mapping[Any, Awaitable[Any]]]] = {
+    "create_topics": lambda each, topic, group: each.create_topics([NewTopic(f"{topic}-new")]),
+    "delete_topics": lambda each, topic, group: each.delete_topics([topic]),
+    "create_partitions": lambda each, topic, group: each.create_partitions({topic: 2}),
+    "topic_configs": lambda each, topic, group: each.topic_configs([topic]),
+    "alter_topic_configs": lambda each, topic, group: each.alter_topic_configs({topic: {"retention.ms": "7"}}),
+    "alter_partition_reassignments": lambda each, topic, group: each.alter_partition_reassignments({(topic, 0): [1]}),
+    "describe_groups": lambda each, topic, group: each.describe_groups([group]),
+    "delete_groups": lambda each, topic, group: each.delete_groups([group]),
+    "group_offsets": lambda each, topic, group: each.group_offsets([group]),
+    "alter_group_offsets": lambda each, topic, group: each.alter_group_offsets(group, {(topic, 0): 1}),
+    "delete_group_offsets": lambda each, topic, group: each.delete_group_offsets(group, [(topic, 0)]),
+    "remove_members": lambda each, topic, group: each.remove_members(group, ["m"]),
+    "delete_records": lambda each, topic, group: each.delete_records({(topic, 0): 1}),
+    "offsets": lambda each, topic, group: each.offsets({(topic, 0): -1}),
+}
+
+
+def methods(kind: type) -> list[str]:
+    return [
+        name
+        for name, method in vars(kind).items()
+        if name[0] != "_" and inspect.isfunction(method) and name not in WITHOUT_REQUEST
+    ]
+
+
+async def result(admin: Admin, method: str, topic: str, group: str) -> object:
+    """What the method returns; of a future that fails with an error that no repetition changes, its code."""
+    kind, _, name = method.partition(".")
+    if kind == "Admin":
+        return await OF_ADMIN[name](admin, topic, group)
+    (future,) = OF_EACH[name](admin.each, topic, group).values()
+    try:
+        return await future
+    except KafkaError as error:
+        if error.retriable:
+            raise
+        return error.code
+
+
+async def prepared(broker: LocalBroker, number: int) -> tuple[str, str]:
+    topic, group = f"t{number}", f"g{number}"
+    broker.create_topic(topic, 1)
+    broker.produce(topic, b"v")
+    async with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
+        await admin.commit_group_offsets(group, {(topic, 0): 1})
+    return topic, group
+
+
+@pytest.mark.parametrize("method", [f"{kind.__name__}.{name}" for kind in (Admin, Each) for name in methods(kind)])
+def test_an_error_that_passes_is_repeated(coterie_broker: LocalBroker, method: str) -> None:
+    broker = coterie_broker
+    settings = {"bootstrap.servers": broker.bootstrap_servers} | QUICK
+
+    async def story() -> None:
+        topic, group = await prepared(broker, 0)
+        before = broker.faults.asked.copy()
+        async with Admin(settings) as admin:
+            expected = await result(admin, method, topic, group)
+        apis = set(broker.faults.asked - before)
+        assert apis <= PASSING.keys() | ANY_BROKER, "whom does a new API go to?"
+        cases = [(api, code) for api in sorted(apis & PASSING.keys()) for code in PASSING[api]]
+        for number, (api, code) in enumerate(cases, 1):
+            topic, group = await prepared(broker, number)
+            rule = broker.fail(api, code, times=TIMES)
+            async with asyncio.timeout(20), Admin(settings) as admin:
+                try:
+                    got = await result(admin, method, topic, group)
+                except KafkaError as error:
+                    pytest.fail(f"{api} was refused with {code.name}: {error!r}")
+            assert rule.times == 0, f"{api}, {code.name}: the refusals were not all met"
+            assert type(got) is type(expected), f"{api}, {code.name}: {got}"
+            if isinstance(expected, dict | list):
+                assert bool(got) == bool(expected), f"{api}, {code.name}: {got}"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("code", COORDINATOR)
+def test_a_group_of_the_consumer_protocol_is_described_once_its_coordinator_has_it(
+    coterie_broker: LocalBroker, code: ErrorCode
+) -> None:
+    """The classic request names none; that the other one cannot be served yet must not become GROUP_ID_NOT_FOUND."""
+    coterie_broker.create_topic("t", 1)
+    server = {"bootstrap.servers": coterie_broker.bootstrap_servers}
+
+    async def story() -> None:
+        async with asyncio.timeout(20), Consumer(server | {"group.id": "g", "group.protocol": "consumer"}) as consumer:
+            consumer.subscribe(["t"])
+            while not consumer.assignment():
+                await consumer.poll(50)
+            rule = coterie_broker.fail("ConsumerGroupDescribe", code, times=TIMES)
+            async with Admin(server | QUICK) as admin:
+                assert len((await admin.describe_group("g")).members) == 1
+            assert rule.times == 0
+
+    asyncio.run(story())
+
+
+def test_the_attempts_end_with_default_api_timeout_ms(coterie_broker: LocalBroker) -> None:
+    """The last error is raised."""
+    coterie_broker.fail("FindCoordinator", ErrorCode.COORDINATOR_NOT_AVAILABLE, times=1_000_000)
+
+    async def story() -> None:
+        given = {"bootstrap.servers": coterie_broker.bootstrap_servers, "default.api.timeout.ms": 50} | QUICK
+        async with asyncio.timeout(20), Admin(given) as admin:
+            with pytest.raises(KafkaError) as caught:
+                await admin.describe_group("g")
+        assert caught.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert coterie_broker.asked("FindCoordinator") > TIMES
+
+    asyncio.run(story())
+
+
+def test_an_error_that_lasts_is_raised_at_once(coterie_broker: LocalBroker) -> None:
+    """A topic that nobody has is one, too: a DeleteTopics that is repeated would hide a slip for a minute."""
+
+    async def story() -> None:
+        async with asyncio.timeout(20), Admin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
+            for call, api in (
+                (admin.delete_topic("none"), "DeleteTopics"),
+                (admin.create_partitions("none", 2), "CreatePartitions"),
+                (admin.commit_group_offsets("g", {("none", 0): 0}), "OffsetCommit"),
+                (admin.delete_records({("none", 0): 0}), "Metadata"),
+            ):
+                before = coterie_broker.asked(api)
+                with pytest.raises(KafkaError, match="none") as caught:
+                    await call
+                assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                assert coterie_broker.asked(api) == before + 1
+            coterie_broker.fail("DeleteTopics", ErrorCode.REQUEST_TIMED_OUT)
+            with pytest.raises(KafkaError) as caught:  # of the broker: the deletion goes on
+                await admin.delete_topic("t")
+            assert caught.value.code == ErrorCode.REQUEST_TIMED_OUT
+
+    asyncio.run(story())
