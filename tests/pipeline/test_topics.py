@@ -8,7 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from coterie.client.errors import KafkaError
+from coterie.client.errors import (
+    AuthorizationError,
+    CommitFailedError,
+    FencedInstanceIdError,
+    KafkaError,
+    RebalanceInProgressError,
+)
+from coterie.pipeline import queries
 from coterie.pipeline.admission import Limits
 from coterie.pipeline.assigned_stream import AssignedStream
 from coterie.pipeline.data_loss import DataLossError
@@ -68,6 +75,54 @@ def test_errors_that_pass_are_waited_out(broker: LocalBroker) -> None:
     assert stream.initial() == {"t": {"0": 0, "1": 0}}
     stream.commit({"t": {"0": 0, "1": 0}})
     assert stream.reader.committed([("t", 0), ("t", 1)]) == {("t", 0): 0, ("t", 1): 0}
+
+
+GENERATION = 7
+COMMITS: dict[ErrorCode, type[KafkaError] | None] = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: None,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: None,
+    ErrorCode.NOT_COORDINATOR: None,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: None,  # the coordinator's broker may not know the topic yet
+    ErrorCode.ILLEGAL_GENERATION: CommitFailedError,
+    ErrorCode.UNKNOWN_MEMBER_ID: CommitFailedError,
+    ErrorCode.STALE_MEMBER_EPOCH: CommitFailedError,
+    ErrorCode.REBALANCE_IN_PROGRESS: RebalanceInProgressError,
+    ErrorCode.FENCED_INSTANCE_ID: FencedInstanceIdError,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: AuthorizationError,
+    ErrorCode.KAFKA_STORAGE_ERROR: KafkaError,  # retriable elsewhere; no verdict on a commit repeats it
+}
+
+
+@pytest.mark.parametrize("code", COMMITS)
+def test_a_refused_commit_of_a_member_means_what_it_means_to_a_consumer(broker: LocalBroker, code: ErrorCode) -> None:
+    """OffsetCommitResponseHandler, without the member's machine: that of the reader is in another process."""
+    given = {"kafka.group.id": "g", "kafka.retry.backoff.ms": "5", "kafka.default.api.timeout.ms": "10000"}
+    reader = TopicReader(options(broker, **given))
+    reader.commit({("t", 0): 0})
+    raised, times, before = COMMITS[code], 2, broker.asked("OffsetCommit")
+    broker.fail("OffsetCommit", code, times=times)
+    if raised is None:
+        with pytest.raises(CommitFailedError) as caught:  # of the broker itself, that has no such member
+            reader.commit({("t", 0): 1}, "m", GENERATION)
+        assert (caught.value.code, broker.asked("OffsetCommit") - before) == (ErrorCode.UNKNOWN_MEMBER_ID, times + 1)
+        return
+    with pytest.raises(raised) as refused:
+        reader.commit({("t", 0): 1}, "m", GENERATION)
+    assert (refused.value.code, broker.asked("OffsetCommit") - before) == (code, 1)
+
+
+@pytest.mark.parametrize(
+    ("code", "warned"), [(ErrorCode.ILLEGAL_GENERATION, False), (ErrorCode.GROUP_AUTHORIZATION_FAILED, True)]
+)
+def test_the_last_commit_of_a_query_that_stops(
+    broker: LocalBroker, caplog: pytest.LogCaptureFixture, code: ErrorCode, warned: bool
+) -> None:
+    """Where the group has moved on the new owners have the partitions; else the batch is read again, which is logged."""
+    broker.fail("OffsetCommit", code)
+    end = {"generation": GENERATION, "member": "m", "ranges": {"t": {"0": [0, 1]}}}
+    queries._commit_last(options(broker, **{"kafka.group.id": "g"}), end)
+    assert ("the last batch is not committed" in caplog.text) == warned
+    assert broker.asked("OffsetCommit") == 1
 
 
 def test_a_second_address_is_tried(broker: LocalBroker) -> None:

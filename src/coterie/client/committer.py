@@ -13,9 +13,10 @@ from typing import Any
 
 from coterie.client.cluster import COORDINATOR, Cluster
 from coterie.client.coordinator import Coordinator
-from coterie.client.errors import CommitFailedError, ConfigError, KafkaError, RebalanceInProgressError
+from coterie.client.errors import ConfigError, KafkaError
 from coterie.client.listener import ConsumerInterceptor
 from coterie.client.membership import Membership
+from coterie.client.offset_checks import commit_error
 from coterie.client.offsets import committed_offsets
 from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
@@ -173,14 +174,10 @@ class Committer:
                 self.commits += 1
                 for interceptor in self._interceptors:
                     interceptor.on_commit(_plain(ended.offsets))
-            case Verdict.REBALANCING:
-                raise RebalanceInProgressError() from cause
-            case Verdict.COMMIT_FAILED:
-                raise CommitFailedError(ended.code) from cause
-            case Verdict.TIMED_OUT:
-                raise KafkaError(ended.code, ended.message) from cause
-            case _:
-                raise KafkaError(ended.code, ended.message or None) if cause is None else cause
+            case Verdict.GIVE_UP if cause is not None:
+                raise cause
+            case what:
+                raise commit_error(what, ended.code, ended.message or None) from cause
 
     def _cancel(self, token: int) -> None:
         self._results.pop(token, None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from coterie.client.errors import KafkaError, check
+from coterie.client.errors import CommitFailedError, KafkaError, RebalanceInProgressError, check
 from coterie.consuming.commit_requests import first_error
+from coterie.consuming.commit_verdicts import Verdict
 from coterie.consuming.committed_lookup import STABLE_FROM
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
@@ -18,7 +19,18 @@ def check_stable(request: OffsetFetchRequest, version: int) -> None:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, NO_STABLE)
 
 
-def check_committed(response: OffsetCommitResponse, where: str = "") -> None:
-    """Raises KafkaError with the first partition's error; ``where`` comes before the partition's name."""
+def commit_error(what: Verdict, code: ErrorCode, message: str | None) -> KafkaError:
+    """What the caller of a commit hears that ended with another verdict than DONE."""
+    match what:
+        case Verdict.REBALANCING:
+            return RebalanceInProgressError()
+        case Verdict.COMMIT_FAILED:
+            return CommitFailedError(code)
+        case _:
+            return KafkaError(code, message)
+
+
+def check_committed(response: OffsetCommitResponse) -> None:
+    """Raises KafkaError with the first partition's error."""
     code, partition = first_error(response)
-    check(code, subject=where + partition)
+    check(code, subject=partition)

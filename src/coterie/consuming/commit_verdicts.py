@@ -11,7 +11,7 @@ from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.effects import TopicPartition
 from coterie.member.machine import MemberMachine
 from coterie.member.stages import IN_A_ROUND, NOT_TAKING_PART, Stage
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import COORDINATOR_LOST, ErrorCode
 
 GroupMachine = MemberMachine | ConsumerMemberMachine
 
@@ -46,15 +46,12 @@ _ENDS: Mapping[CommitPurpose, Mapping[ErrorCode, Verdict]] = {
     CommitPurpose.BATCH: {},
 }
 _RETRY = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
-_FIND = frozenset(
-    {
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.NETWORK_EXCEPTION,
-    }
-)
 _NOT_A_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+_WITHOUT_MACHINE = {
+    **dict.fromkeys(_NOT_A_MEMBER, Verdict.COMMIT_FAILED),
+    ErrorCode.STALE_MEMBER_EPOCH: Verdict.COMMIT_FAILED,
+    ErrorCode.REBALANCE_IN_PROGRESS: Verdict.REBALANCING,
+}
 
 
 def may_commit(machine: GroupMachine) -> Verdict:
@@ -108,15 +105,16 @@ def outdated_error(machine: GroupMachine | None, begun: Begun, partitions: Colle
 
 
 def verdict(machine: GroupMachine | None, code: ErrorCode, sent: tuple[str, int]) -> Verdict:
-    """``sent``: member id and generation of the commit; ``machine`` None for a commit without membership."""
+    """``sent``: member id and generation of the commit; ``machine`` None for a commit without membership, or one in the name of
+    a member whose machine is elsewhere."""
     if not code:
         return Verdict.DONE
     if code in _RETRY:
         return Verdict.RETRY
-    if code in _FIND:
+    if code in COORDINATOR_LOST:
         return Verdict.FIND_COORDINATOR
     if machine is None:
-        return Verdict.COMMIT_FAILED if code in _NOT_A_MEMBER else Verdict.GIVE_UP
+        return _WITHOUT_MACHINE.get(code, Verdict.GIVE_UP)
     same = sent == (machine.member_id, machine.generation)
     if isinstance(machine, ConsumerMemberMachine):
         return _consumer_verdict(machine, code, same)

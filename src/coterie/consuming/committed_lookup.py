@@ -17,7 +17,7 @@ from coterie.cluster_metadata import GROUP, ClusterMetadata
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.record import TopicPartition
 from coterie.lazy_dataclass import dataclass
-from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.errors import COORDINATOR_LOST, ErrorCode, error_of
 from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -28,14 +28,6 @@ from coterie.wire.messages.offset_fetch import (
 )
 
 STABLE_FROM = 7
-_COORDINATOR_LOST = frozenset(
-    {
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.NETWORK_EXCEPTION,
-    }
-)
 
 
 class CommittedPosition(NamedTuple):
@@ -196,7 +188,7 @@ class CommittedLookup:
     def _request_failed(
         self, sent: SendOffsetFetch, failure: CommittedFailure, may_pass: bool, now_ms: float, jitter: float
     ) -> None:
-        if failure.code in _COORDINATOR_LOST and self._known.coordinator(self._group_id, GROUP) == sent.node_id:
+        if failure.code in COORDINATOR_LOST and self._known.coordinator(self._group_id, GROUP) == sent.node_id:
             self._known.forget_coordinator(self._group_id, GROUP)
         self._fail(failure, may_pass, now_ms, jitter)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.errors import COORDINATOR_LOST, ErrorCode, error_of
 from coterie.wire.messages.leave_group import LeaveGroupResponse
 
 
@@ -20,10 +20,7 @@ class Remedy(Enum):
 
 _REMEDIES = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Remedy.RETRY,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: Remedy.FIND_COORDINATOR,
-    ErrorCode.NOT_COORDINATOR: Remedy.FIND_COORDINATOR,
-    ErrorCode.NETWORK_EXCEPTION: Remedy.FIND_COORDINATOR,
-    ErrorCode.REQUEST_TIMED_OUT: Remedy.FIND_COORDINATOR,
+    **dict.fromkeys(COORDINATOR_LOST, Remedy.FIND_COORDINATOR),
     ErrorCode.UNKNOWN_MEMBER_ID: Remedy.REJOIN_AS_NEW,
     ErrorCode.ILLEGAL_GENERATION: Remedy.REJOIN_AS_NEW,
     ErrorCode.REBALANCE_IN_PROGRESS: Remedy.REJOIN,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from coterie.client.errors import KafkaError
+from coterie.client.errors import CommitFailedError, KafkaError, RebalanceInProgressError
 from coterie.pipeline.group_stream import ranges_of
 from coterie.pipeline.offsets import TopicPartition, from_json
 from coterie.pipeline.options import SourceOptions
@@ -16,6 +17,8 @@ from coterie.quantity import quantity
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+
+logger = logging.getLogger(__name__)
 
 PATIENCE_S = 20.0
 FARTHEST = 3  # partitions that a line of progress names
@@ -91,7 +94,9 @@ def _commit_last(options: SourceOptions, end: dict[str, Any]) -> None:
     try:
         offsets = {tp: last for tp, (_, last) in ranges_of(end).items()}
         reader.commit(offsets, end["member"], end["generation"])
-    except KafkaError:
+    except (CommitFailedError, RebalanceInProgressError):
         pass  # the group has moved on; the new owners of the partitions read from the last commit
+    except KafkaError as error:
+        logger.warning("the last batch is not committed, and its records will be read again: %s", error)
     finally:
         reader.close()

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from coterie.client.blocking_socket import BrokerSocket, Sockets
-from coterie.client.errors import KafkaError, check
-from coterie.client.offset_checks import check_committed, check_stable
+from coterie.client.errors import KafkaError, check, error_about
+from coterie.client.offset_checks import check_stable, commit_error
 from coterie.client.retrying import NO_SUCH_TOPIC, Retrying
 from coterie.client.settings import ClientSettings
 from coterie.cluster_metadata import GROUP, Address, ClusterMetadata
-from coterie.consuming.commit_requests import commit_request
+from coterie.consuming.commit_requests import commit_request, first_error
+from coterie.consuming.commit_verdicts import RETRIED, Verdict, verdict
 from coterie.consuming.committed_lookup import SendOffsetFetch
 from coterie.consuming.offset_lookup import SendListOffsets
 from coterie.pipeline.data_loss import DataLossError
@@ -280,14 +281,24 @@ class TopicReader:
         return response
 
     def commit(self, offsets: Mapping[TopicPartition, int], member_id: str = "", generation: int = -1) -> None:
-        """For a group without members, or in the name of a member. Raises KafkaError."""
-        self._retry(lambda: self._commit(offsets, member_id, generation))
-
-    def _commit(self, offsets: Mapping[TopicPartition, int], member_id: str, generation: int) -> None:
+        """For a group without members, or in the name of a member, by `commit_verdicts`. Raises CommitFailedError or
+        RebalanceInProgressError for a member, or another KafkaError."""
         group_id = self.options.group_id or ""
         instance_id = self._settings.group_instance_id if member_id else None
         request = commit_request(group_id, dict(sorted(offsets.items())), generation, member_id, instance_id)
-        check_committed(self._group_socket().request(request, highest=topic_names.OFFSET_COMMIT), f"group {group_id}, ")
+
+        def attempt() -> tuple[Verdict, ErrorCode, KafkaError | None]:
+            """Raises what is repeated."""
+            code, partition = first_error(self._group_socket().request(request, highest=topic_names.OFFSET_COMMIT))
+            what = verdict(None, code, (member_id, generation))
+            error = error_about(code, f"group {group_id}, {partition}") if code else None
+            if error is not None and what in RETRIED:
+                raise error
+            return what, code, error
+
+        what, code, error = retry_until_timeout(self._settings, attempt, self._forget)
+        if error is not None:
+            raise commit_error(what, code, None) if member_id and what != Verdict.GIVE_UP else error
 
     # -- planning -------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from enum import Enum
 
 from coterie.wire.declaration import Message
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import COORDINATOR_LOST, ErrorCode
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from coterie.wire.messages.end_txn import EndTxnRequest
@@ -24,14 +24,6 @@ class TransactionRemedy(Enum):
     GIVE_UP = "this producer was replaced or is not allowed to write"
 
 
-_FIND_COORDINATOR = frozenset(
-    {
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.NETWORK_EXCEPTION,
-    }
-)
 _FATAL = frozenset(
     {
         ErrorCode.PRODUCER_FENCED,
@@ -64,7 +56,7 @@ def remedy_of(code: ErrorCode, refused: Message | None = None) -> TransactionRem
     """``refused``: the request that a coordinator refused; None where the error is a batch's, or a look-up's, or where no
     response came. A leader that refuses the epoch of a batch may have learnt of the coordinator's own abort (KIP-588), and
     only a refused InitProducerId can be tried again once the right is there."""
-    if code in _FIND_COORDINATOR:
+    if code in COORDINATOR_LOST:
         return TransactionRemedy.FIND_COORDINATOR
     if code.retriable:
         return TransactionRemedy.RETRY

@@ -139,6 +139,15 @@ class ErrorCode(IntEnum):
     TRANSACTION_ABORTABLE = 120, False, "the transaction must be aborted; the producer may go on"
 
 
+# After these, also where no response came, a client looks the coordinator up again.
+COORDINATOR_LOST = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+    }
+)
 _BY_CODE: dict[int, ErrorCode] = {int(member): member for member in ErrorCode}
 
 
