@@ -11,9 +11,13 @@ from typing import Any
 
 import pytest
 
+from coterie.broker.calls import Call as BrokerCall
+from coterie.broker.services import Services
 from coterie.client import Admin, Consumer, KafkaError, NewTopic
 from coterie.client.admin_each import Each
 from coterie.testing import ErrorCode, LocalBroker
+from coterie.testing.faults import API_KEYS
+from coterie.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 
 QUICK = {"retry.backoff.ms": 2, "retry.backoff.max.ms": 5}
 TIMES = 3
@@ -23,15 +27,16 @@ COORDINATOR = (
     ErrorCode.NOT_COORDINATOR,
 )
 CONTROLLER = (ErrorCode.NOT_CONTROLLER,)
+CHANGES = (*CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.KAFKA_STORAGE_ERROR)
 PASSING: dict[str, tuple[ErrorCode, ...]] = {
     "AlterPartitionReassignments": CONTROLLER,
     "ConsumerGroupDescribe": COORDINATOR,
-    "CreatePartitions": CONTROLLER,
-    "CreateTopics": CONTROLLER,
+    "CreatePartitions": CHANGES,
+    "CreateTopics": CHANGES,
     "DeleteGroups": COORDINATOR,
     "DeleteRecords": LEADER,
-    "DeleteTopics": CONTROLLER,
+    "DeleteTopics": CHANGES,
     "DescribeGroups": COORDINATOR,
     "ElectLeaders": CONTROLLER,
     "ExplainGroup": COORDINATOR,
@@ -208,5 +213,41 @@ def test_an_error_that_lasts_is_raised_at_once(coterie_broker: LocalBroker) -> N
             with pytest.raises(KafkaError) as caught:  # of the broker: the deletion goes on
                 await admin.delete_topic("t")
             assert caught.value.code == ErrorCode.REQUEST_TIMED_OUT
+
+    asyncio.run(story())
+
+
+def test_what_the_quota_of_changes_refuses_is_asked_for_again_alone(coterie_broker: LocalBroker) -> None:
+    """testCreateTopicsRetryThrottlingExceptionWhenEnabled, testCreateTopicsDontRetryThrottlingExceptionWhenDisabled: after
+    default.api.timeout.ms the refusal is that of the key alone."""
+    asked: list[list[str]] = []
+    handlers, refused = coterie_broker.broker.handlers, "b"
+    key = API_KEYS["CreateTopics"]
+    create = handlers[key]
+
+    def throttled(broker: Services, request: CreateTopicsRequest, call: BrokerCall) -> object:
+        names = [topic.name for topic in request.topics]
+        asked.append(names)
+        request.topics = [topic for topic in request.topics if topic.name != refused]
+        response = create(broker, request, call)
+        assert isinstance(response, CreateTopicsResponse)
+        if refused in names:
+            response.topics.append(CreatableTopicResult(refused, error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED))
+        return response
+
+    handlers[key] = throttled  # type: ignore[assignment]
+
+    async def story() -> None:
+        nonlocal refused
+        given = {"bootstrap.servers": coterie_broker.bootstrap_servers, "default.api.timeout.ms": 60} | QUICK
+        async with asyncio.timeout(20), Admin(given) as admin:
+            futures = admin.each.create_topics([NewTopic("a", 1), NewTopic("b", 1)])
+            await futures["a"]
+            with pytest.raises(KafkaError, match="THROTTLING_QUOTA_EXCEEDED: topic b"):
+                await futures["b"]
+            assert len(asked) > TIMES
+            assert asked == [["a", "b"], *[["b"]] * (len(asked) - 1)]
+            refused = ""
+            await admin.create_topic("b", 1)
 
     asyncio.run(story())

@@ -14,7 +14,8 @@ from coterie.client.admin_results import config_entries
 from coterie.client.admin_types import ConfigEntry, ConsumerGroupDescription
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError, check, error_about, unexpected
-from coterie.client.repeated_calls import repeated
+from coterie.client.repeated_calls import repeated, until_done
+from coterie.client.retrying import NO_SUCH_TOPIC
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
@@ -30,7 +31,6 @@ from coterie.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
-    CreateTopicsResponse,
 )
 from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -152,30 +152,56 @@ class Each:
         wanted = list(topics)
         items = [_creatable(t) for t in wanted]
         names = [t.name for t in wanted]
-        return self._together(names, self._create(items), lambda a: {t.name: t for t in a.topics}, _nothing)
 
-    @repeated
-    async def _create(self, items: list[CreatableTopic]) -> CreateTopicsResponse:
-        complete = await with_broker_defaults(self._cluster, items)
-        request = CreateTopicsRequest(complete, TIMEOUT_MS)
-        response: CreateTopicsResponse = await self._cluster.request_controller(request, lambda a: a.topics)
-        return response
+        async def create(left: list[str]) -> Any:
+            complete = await with_broker_defaults(self._cluster, [item for item in items if item.name in left])
+            request = CreateTopicsRequest(complete, TIMEOUT_MS)
+            return (await self._cluster.request_controller(request, lambda a: a.topics)).topics
+
+        return self._together(names, self._change(names, create), dict, _nothing)
 
     def delete_topics(self, names: Iterable[str]) -> Futures[str, None]:
         """A future for each name, as `Admin.delete_topic`, in one request."""
         wanted = arguments.names(names, "names")
-        request = DeleteTopicsRequest([DeleteTopicState(n) for n in wanted], wanted, TIMEOUT_MS)
-        response = self._request_controller(request, lambda a: a.responses)
-        return self._together(wanted, response, lambda a: {t.name: t for t in a.responses}, _nothing)
+
+        async def delete(left: list[str]) -> Any:
+            request = DeleteTopicsRequest([DeleteTopicState(n) for n in left], left, TIMEOUT_MS)
+            return (await self._cluster.request_controller(request, lambda a: a.responses)).responses
+
+        return self._together(wanted, self._change(wanted, delete), dict, _nothing)
 
     def create_partitions(self, counts: Mapping[str, int]) -> Futures[str, None]:
         """A future for each topic, which then has so many partitions, as `Admin.create_partitions`, in one request."""
         for name, count in counts.items():
             arguments.text(name, "a topic's name")
             arguments.whole_number(count, "a count", *arguments.INT32)
-        request = CreatePartitionsRequest([CreatePartitionsTopic(n, c) for n, c in counts.items()], TIMEOUT_MS)
-        response = self._request_controller(request, lambda a: a.results)
-        return self._together(counts, response, lambda a: {t.name: t for t in a.results}, _nothing)
+        wanted = dict(counts)
+
+        async def create(left: list[str]) -> Any:
+            request = CreatePartitionsRequest([CreatePartitionsTopic(n, wanted[n]) for n in left], TIMEOUT_MS)
+            return (await self._cluster.request_controller(request, lambda a: a.results)).results
+
+        return self._together(wanted, self._change(list(wanted), create), dict, _nothing)
+
+    async def _change(self, names: list[str], ask: Callable[[list[str]], Awaitable[Any]]) -> dict[str, Any]:
+        """The parts of the responses by topic, once ``ask`` is done with each: what the quota of changes to topics refuses
+        (KIP-599) is asked for again, alone. Raises KafkaError where there is no response."""
+        parts: dict[str, Any] = {}
+
+        def left() -> list[str]:
+            return [n for n in names if n not in parts or parts[n].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+
+        async def attempt() -> None:
+            parts.update({part.name: part for part in await ask(left())})
+            if any(name in parts for name in left()):
+                raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+
+        try:
+            await until_done(self._cluster, attempt, final=NO_SUCH_TOPIC)
+        except KafkaError:
+            if not parts:
+                raise
+        return parts
 
     def topic_configs(self, names: Iterable[str]) -> Futures[str, dict[str, ConfigEntry]]:
         """A future for each topic with its settings by name, as `Admin.topic_configs`, in one request."""
