@@ -370,6 +370,20 @@ def test_a_gap_in_a_transaction_fails_it() -> None:
     assert one.numbers() == [(1, 0, [b"c"])]
 
 
+def test_refused_batches_of_a_transaction_that_expire_with_the_one_before() -> None:
+    """The first expires, the second is then known to be refused and ends; it had expired too. Seed 400007 of the laboratory."""
+    transaction = Transaction()
+    transaction.partitions.add(("t", 0))
+    one = with_window(transaction=transaction, delivery_timeout_ms=1_000)
+    one.send(b"a", b"b", b"c")
+    one.lose()
+    one.answer(GAP)
+    one.answer(GAP)
+    one.leaders.clear()
+    one.wait(1_000)
+    assert one.results() == ["NETWORK_EXCEPTION", GAP.name, GAP.name]
+
+
 def test_initializing_retries_with_a_pause() -> None:
     """SenderTest.testClusterAuthorizationExceptionInInitProducerIdRequest, after an error that passes."""
     one = OneProducer(delivery_timeout_ms=50)

@@ -181,6 +181,8 @@ class ProducerMachine:
 
     def _expire(self, now_ms: float) -> None:
         for queue, batch in self.accumulator.expired(now_ms):
+            if batch.is_done:
+                continue  # refused in a transaction, it ended with the one before
             self._end(queue, batch, batch.last_failure or self._timed_out(queue, batch))
             self._renew_refused(queue)
 
