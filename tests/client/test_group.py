@@ -16,10 +16,12 @@ from typing import Any
 import pytest
 
 from coterie.client import (
+    Admin,
     ConfigError,
     Consumer,
     ConsumerGroupMetadata,
     KafkaError,
+    Producer,
     RebalanceListener,
     TopicPartition,
     WakeupError,
@@ -285,6 +287,29 @@ def test_group_metadata_is_new_when_callbacks_run(broker: LocalBroker) -> None:
         await polled(one, lambda: seen)
         (member_id,) = broker.members("g")
         assert seen == [ConsumerGroupMetadata("g", 1, member_id, "i")]
+        await one.close()
+
+    asyncio.run(story())
+
+
+def test_group_metadata_after_the_membership_is_lost_is_refused(broker: LocalBroker) -> None:
+    """Without member and generation the offsets of a transaction would be taken unchecked."""
+
+    async def story() -> None:
+        one = await settled(member(broker), 2)
+        before = one.group_metadata()
+        address = {"bootstrap.servers": broker.bootstrap_servers}
+        async with Admin(address) as admin:
+            await admin.remove_members("g", [before.member_id])
+        await until(lambda: one.generation < 0, "the member knows that it is none")
+        assert one.group_metadata() == before
+        async with Producer(address | {"transactional.id": "mover"}) as producer:
+            await producer.init_transactions()
+            producer.begin_transaction()
+            with pytest.raises(KafkaError) as caught:
+                await producer.send_offsets_to_transaction({("t", 0): 1}, one.group_metadata())
+            assert caught.value.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+            await producer.abort_transaction()
         await one.close()
 
     asyncio.run(story())

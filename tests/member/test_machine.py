@@ -80,6 +80,30 @@ def test_losing_membership_loses_the_partitions(code: ErrorCode, member_id: str)
     assert rejoin.member_id == member_id
 
 
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
+def test_a_member_that_lost_its_membership_commits_in_transactions_as_before(code: ErrorCode) -> None:
+    """Without its own data a coordinator would take the offsets of a transaction unchecked. Seed 400021 of the laboratory."""
+    driven = Driven()
+    assert driven.machine.committing_as == ("", -1)
+    driven.to_stable([0])
+    assert driven.machine.committing_as == ("me", 1)
+    driven.now_ms = 3_000
+    driven.answer(driven.sent(), HeartbeatResponse(error_code=code))
+    driven.next()
+    assert driven.machine.generation == -1
+    assert driven.machine.committing_as == ("me", 1)
+
+
+def test_a_member_that_was_not_polled_in_time_commits_in_transactions_as_before() -> None:
+    """As a consumer whose user works longer than max.poll.interval.ms, and then sends its offsets."""
+    driven = Driven(max_poll_interval_ms=5_000)
+    driven.to_stable([0])
+    driven.now_ms = 5_001
+    driven.next()
+    assert driven.machine.member_id == ""
+    assert driven.machine.committing_as == ("me", 1)
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -188,15 +188,15 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         return set(self._fetcher.positions)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """For `Producer.send_offsets_to_transaction`. Raises ConfigError without a group.id; RuntimeError after `close`."""
+        """For `Producer.send_offsets_to_transaction`; after the membership is lost still that of the member, whose offsets are
+        then refused. Raises ConfigError without a group.id; RuntimeError after `close`."""
         self._loop.require_open()
         if self._membership is None:
             group_id, instance_id = self._committer.group_id(), self.settings.group_instance_id
             return ConsumerGroupMetadata(group_id, group_instance_id=instance_id)
         machine = self._membership.machine
-        return ConsumerGroupMetadata(
-            machine.config.group_id, machine.generation, machine.member_id, machine.config.group_instance_id
-        )
+        member_id, generation = machine.committing_as
+        return ConsumerGroupMetadata(machine.config.group_id, generation, member_id, machine.config.group_instance_id)
 
     @property
     def generation(self) -> int:

@@ -77,6 +77,12 @@ class MemberMachine:
         return self.state.membership.generation
 
     @property
+    def committing_as(self) -> tuple[str, int]:
+        """Member id and generation for offsets in a transaction. A member that has lost its own names them all the same, and is
+        refused: without any it would pass for a simple consumer, whose offsets are not checked (KIP-447)."""
+        return self.state.membership.identity
+
+    @property
     def is_leader(self) -> bool:
         return self.state.is_leader
 

@@ -73,7 +73,10 @@ def _rejoin_requested(state: MemberState, event: e.RejoinRequested) -> MemberSta
 
 
 def _out_of_the_group(state: MemberState) -> MemberState:
-    state = _membership(state, member_id=UNKNOWN_MEMBER, generation=NO_GENERATION, leader="", protocol=None)
+    former = state.membership.identity
+    state = _membership(
+        state, member_id=UNKNOWN_MEMBER, generation=NO_GENERATION, leader="", protocol=None, former=former
+    )
     state = _round(state, request=None, rejoin_after=False, metadata_snapshot=None, unassigned_check_due_ms=None)
     return _to(state, Stage.UNJOINED)
 
@@ -220,6 +223,7 @@ def _generation_lost(state: MemberState, event: e.GenerationLost) -> MemberState
         state,
         generation=NO_GENERATION,
         member_id=state.membership.member_id if event.member_id_kept else UNKNOWN_MEMBER,
+        former=state.membership.identity,
     )
     return _to(_round(state, request=None), Stage.REJOIN_NEEDED) if state.stage in IN_A_ROUND else state
 

@@ -17,7 +17,7 @@ UNKNOWN_MEMBER = ""
 @dataclass(frozen=True, slots=True)
 class MembershipState:
     """The subscription, and the identity that the coordinator gave. ``protocol``: the assignor that the group chose.
-    ``reason``: why the next JoinGroup is sent (KIP-800)."""
+    ``reason``: why the next JoinGroup is sent (KIP-800). ``former``: member id and generation before they were lost."""
 
     topics: frozenset[str] = frozenset()
     member_id: str = UNKNOWN_MEMBER
@@ -25,6 +25,12 @@ class MembershipState:
     leader: str = ""
     protocol: str | None = None
     reason: str = "the consumer has just started"
+    former: tuple[str, int] = (UNKNOWN_MEMBER, NO_GENERATION)
+
+    @property
+    def identity(self) -> tuple[str, int]:
+        """Member id and generation, those before where they are lost."""
+        return self.former if self.generation == NO_GENERATION else (self.member_id, self.generation)
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,12 @@ class ConsumerMemberMachine:
         return self.generation
 
     @property
+    def committing_as(self) -> tuple[str, int]:
+        """As `MemberMachine.committing_as`."""
+        epochs = self.state.epochs
+        return self.member_id, epochs.epoch if epochs.epoch > 0 else epochs.former or NO_EPOCH
+
+    @property
     def owned(self) -> tuple[TopicPartition, ...]:
         return self.state.named(self.state.assignment.owned)
 

@@ -37,6 +37,8 @@ def _to(state: State, stage: ConsumerStage) -> State:
 
 
 def _epochs(state: State, **changes: Any) -> State:
+    if state.epochs.epoch > 0 and changes.get("epoch", state.epochs.epoch) <= 0:
+        changes["former"] = state.epochs.epoch
     return replace(state, epochs=replace(state.epochs, **changes))
 
 
@@ -207,7 +209,9 @@ def _leave_started(state: State, event: e.LeaveStarted) -> State:
 
 
 def _leave_ended(state: State, event: e.LeaveEnded) -> State:
-    epochs = EpochState(regex=None if state.epochs.regex is None else "", epoch=LEAVE_EPOCH, joins=state.epochs.joins)
+    before = state.epochs
+    regex = None if before.regex is None else ""
+    epochs = EpochState(regex=regex, epoch=LEAVE_EPOCH, joins=before.joins, former=before.former)
     state = replace(state, epochs=epochs, assignment=AssignmentState())
     return _to(_unheard(state), ConsumerStage.UNSUBSCRIBED)
 

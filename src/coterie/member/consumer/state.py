@@ -29,12 +29,13 @@ NO_ASSIGNMENT = LocalAssignment()
 @dataclass(frozen=True, slots=True)
 class EpochState:
     """The subscription and the member epoch. ``regex``: None until a pattern was subscribed to, "" once it was given up.
-    ``joins``: how often the member has begun to join."""
+    ``joins``: how often the member has begun to join. ``former``: the epoch before it was lost, JOIN_EPOCH for none."""
 
     topics: frozenset[str] = frozenset()
     regex: str | None = None
     epoch: int = JOIN_EPOCH
     joins: int = 0
+    former: int = JOIN_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
