@@ -345,6 +345,17 @@ def test_a_fatal_error_ends_every_call() -> None:
     assert (machine.state, machine.error) == (S.FATAL_ERROR, ErrorCode.PRODUCER_FENCED)
 
 
+def test_after_a_fatal_error_a_partition_that_took_part_is_refused() -> None:
+    """A batch that was sent before waits for its next attempt: where nothing is refused and the partition does not take part,
+    it is added again without an end. Seed 400017 of the laboratory."""
+    producer = Producer().begun().added()
+    machine = producer.machine
+    machine.failed(ErrorCode.PRODUCER_FENCED)
+    assert not machine.has(T0)
+    assert machine.add([T0], 0) is not None
+    assert producer.ended() == ErrorCode.PRODUCER_FENCED
+
+
 def test_a_transaction_that_another_process_left_open_is_ended() -> None:
     producer = Producer()
     producer.machine.resume(9, 4, True, False)

@@ -160,13 +160,14 @@ class Transactions:
         self._needs_epoch, self._next_bumps_epoch = False, None  # the epoch is the other process's
 
     def add(self, partitions: Iterable[TopicPartition], now_ms: float) -> int | None:
-        """Has these take part, before records are sent to them; None where all do already, or will with their records."""
+        """Has these take part, before records are sent to them; None where all do already, or will with their records. After a
+        fatal error it is refused."""
         new = frozenset(partitions) - self._partitions
         if self.bumps_epoch and self.state != S.FATAL_ERROR:
             self._partitions |= new
             self.took_part = True
             return None
-        return self._call("add", now_ms, partitions=new) if new else None
+        return self._call("add", now_ms, partitions=new) if new or self.state == S.FATAL_ERROR else None
 
     def send_offsets(self, offsets: TransactionOffsets, member: CommittingMember, now_ms: float) -> int:
         """Commits a consumer's offsets with the transaction, refused if the consumer is no member any more (KIP-447). The
