@@ -27,8 +27,8 @@ from coterie.fuzzing.messages import random_struct
 from coterie.laboratory.consumer_group_fuzz import run_consumer_seed
 from coterie.laboratory.fuzz import run_seed
 from coterie.laboratory.node.broker import Answered, LaboratoryBroker
-from coterie.laboratory.node.consumer_story import run_clients_seed
 from coterie.laboratory.node.scheduler import VirtualClock, WorldScheduler
+from coterie.laboratory.node.seeds import run_clients_seed
 from coterie.laboratory.node.story import run_records_seed
 from coterie.laboratory.world import World
 from coterie.log.filesystem import MemoryFileSystem

@@ -12,7 +12,7 @@ from coterie.consuming.owned_offsets import OwnedOffsets
 from coterie.consuming.position import Position
 from coterie.consuming.record import Record
 from coterie.laboratory.fuzz import FuzzFailure
-from coterie.laboratory.node.consumer_story import run_clients_seed
+from coterie.laboratory.node.seeds import run_clients_seed
 from coterie.log.producers import Producers
 from coterie.records.batch import BatchHeader
 

@@ -58,7 +58,7 @@ STORIES = {
     "producers": ("events", "commits", "commits_of_version_2", "aborts", "refused", "torn", "broker_crashes"),
     "senders": ("events", "given", "duplicates", "splits", "broker_crashes"),
     "records": ("events", "acknowledged", "refused", "transactions", "disk_failures", "broker_crashes"),
-    "clients": ("events", "acknowledged", "delivered", "disk_failures", "broker_crashes"),
+    "clients": ("events", "acknowledged", "delivered", "copied", "disk_failures", "broker_crashes"),
     "clusters": (
         "events",
         "acknowledged",
@@ -111,6 +111,7 @@ NOUNS = {
     "acknowledged": ("batch acknowledged", "batches acknowledged"),
     "refused": ("refusal", ""),
     "delivered": ("record delivered", "records delivered"),
+    "copied": ("record copied in transactions", "records copied in transactions"),
     "transactions": ("transaction", ""),
     "disk_failures": ("failure of the disk", "failures of the disk"),
     "elections": ("leader epoch", ""),
@@ -318,7 +319,7 @@ def _one(story: str, seed: int, minutes: float) -> Result:
     from coterie.laboratory.cluster.seeds import run_seed_of_clusters
     from coterie.laboratory.consumer_group_fuzz import run_consumer_seed
     from coterie.laboratory.fuzz import FuzzFailure, run_seed
-    from coterie.laboratory.node.consumer_story import run_clients_seed
+    from coterie.laboratory.node.seeds import run_clients_seed
     from coterie.laboratory.node.story import run_records_seed
     from coterie.laboratory.produce_fuzz import run_produce_seed
     from coterie.laboratory.transaction_fuzz import run_transaction_seed

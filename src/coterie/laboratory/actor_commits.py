@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from coterie.backoff import Backoff
@@ -12,7 +12,7 @@ from coterie.consuming.auto_commit import AutoCommitSchedule
 from coterie.consuming.commit_requests import CommitOffsets
 from coterie.consuming.commit_verdicts import GroupMachine, Verdict
 from coterie.consuming.commits import CommitEffect, CommitEnded, Commits, SendCommit
-from coterie.consuming.committed_lookup import CommittedConfig, CommittedLookup, SendOffsetFetch
+from coterie.consuming.committed_lookup import CommittedConfig, CommittedLookup, PendingOffsets, SendOffsetFetch
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.owned_offsets import OwnedOffsets
 from coterie.consuming.record import TopicPartition
@@ -27,7 +27,7 @@ from coterie.wire.messages.offset_commit import OffsetCommitResponse
 from coterie.wire.messages.offset_fetch import OffsetFetchResponse
 
 NODE_ID = 1
-LOOKUP = CommittedConfig(timeout_ms=60_000)  # default.api.timeout.ms
+LOOKUP_MS = 60_000  # default.api.timeout.ms
 
 
 class CommittingActor(Protocol):
@@ -57,9 +57,11 @@ class CommittingActor(Protocol):
 
 class ActorCommits:
     """Of one life of the process. ``interval_ms`` None: no automatic commits. Positions start at the committed offsets, which
-    are looked up after an assignment, or at 0."""
+    are looked up after an assignment, or at 0. ``pending`` as `CommittedConfig` has it."""
 
-    def __init__(self, actor: CommittingActor, interval_ms: int | None) -> None:
+    def __init__(
+        self, actor: CommittingActor, interval_ms: int | None, pending: PendingOffsets = PendingOffsets.IGNORED
+    ) -> None:
         self.offsets = OwnedOffsets()
         self.accepted = 0  # commits
         self._actor = actor
@@ -70,6 +72,7 @@ class ActorCommits:
         self._schedule.restart(actor.clock_ms())
         self._blocking: dict[int, Callable[[], None]] = {}  # what follows the end of a synchronous commit
         self._lookup: CommittedLookup | None = None
+        self._lookup_config = CommittedConfig(LOOKUP_MS, pending)
 
     @property
     def is_blocking(self) -> bool:
@@ -181,7 +184,17 @@ class ActorCommits:
             machine, now_ms = self._actor.machine, self._actor.clock_ms()
             member = machine if isinstance(machine, ConsumerMemberMachine) and machine.is_in_group else None
             partitions = [TopicPartition(*partition) for partition in unknown]
-            self._lookup = CommittedLookup(self._group_id, partitions, LOOKUP, self._known, now_ms, member)
+            self._lookup = CommittedLookup(self._group_id, partitions, self._lookup_config, self._known, now_ms, member)
+
+    def drop_lookup(self) -> None:
+        """What a lookup under way brings is out of date."""
+        self._lookup = None
+
+    def rewind(self, owned: Collection[tuple[str, int]]) -> None:
+        """Reads these, all that are owned, from the committed offsets again."""
+        self.drop_lookup()
+        self.offsets.revoked(owned)
+        self.offsets.assigned(owned)
 
     def _pump_lookup(self, now_ms: int) -> bool:
         """As `pump`."""

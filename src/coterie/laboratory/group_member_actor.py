@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from coterie.consuming.commit_verdicts import GroupMachine
+from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.coordinator.outcome import Context
 from coterie.laboratory.actor_commits import ActorCommits
 from coterie.laboratory.broker_actor import Answer, BrokerActor
@@ -34,6 +35,7 @@ class GroupMemberActor(ABC):
     automatic ones, before partitions are given up too, and now and then one that the user asks for."""
 
     auto_commit_interval_ms: int | None = AUTO_COMMIT_INTERVAL_MS
+    pending_offsets = PendingOffsets.IGNORED
     config: MemberConfig | ConsumerMemberConfig
     machine: GroupMachine
 
@@ -76,7 +78,7 @@ class GroupMemberActor(ABC):
         self._timer.forget()
         self._make_machine()
         self.machine.subscribe(self.topics, self.clock_ms())
-        self.commits = ActorCommits(self, self.auto_commit_interval_ms)
+        self.commits = ActorCommits(self, self.auto_commit_interval_ms, self.pending_offsets)
         self._revocations: deque[tuple[tuple[str, int], ...]] = deque()
         self._pump()
         self._poll()

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from coterie.laboratory.world import World
-from coterie.producing.batch import ProduceFailure, ProducerBatch
+from coterie.producing.batch import ProduceFailure, ProducerBatch, TopicPartition
 from coterie.producing.config import ProducingConfig
 from coterie.producing.effects import (
     AddPartitions,
@@ -21,13 +21,14 @@ from coterie.producing.effects import (
 )
 from coterie.producing.leaders import EpochOf, LeaderOf
 from coterie.producing.machine import ProducerMachine
+from coterie.producing.opened_transaction import OpenedTransaction
 from coterie.wire.errors import ErrorCode
 
 LOST = ProduceFailure.of_code(ErrorCode.NETWORK_EXCEPTION)
 
 
 class ProducingActor(ABC):
-    """Without transactions. ``_begin`` starts a life of the process, with a machine that knows nothing; what a former life has
+    """``_begin`` starts a life of the process, with a machine that knows nothing; what a former life has
     awaited never comes."""
 
     machine: ProducerMachine
@@ -57,12 +58,16 @@ class ProducingActor(ABC):
     def _ended(self, batch: ProducerBatch) -> None:
         """Each record of the batch has its result."""
 
+    def _add_partitions(self, partitions: frozenset[TopicPartition]) -> None:
+        """Of a producer with transactions; `ProducerMachine.partitions_added` or `partitions_refused` follows."""
+        raise AssertionError("this producer has no transaction")
+
     # -- the machine --------------------------------------------------------------------------------------------------
 
-    def _begin(self, leader_of: LeaderOf, epoch_of: EpochOf) -> None:
+    def _begin(self, leader_of: LeaderOf, epoch_of: EpochOf, transaction: OpenedTransaction | None = None) -> None:
         self._life += 1
         self._armed_ms = -1.0
-        self.machine = ProducerMachine(self.config, leader_of, epoch_of=epoch_of)
+        self.machine = ProducerMachine(self.config, leader_of, transaction=transaction, epoch_of=epoch_of)
 
     def _after(self, delay_ms: int, action: Callable[[], None]) -> None:
         """An input of this life, later."""
@@ -96,8 +101,8 @@ class ProducingActor(ABC):
                 self._get_producer_id()
             case BatchEnded(batch):
                 self._ended(batch)
-            case AddPartitions():
-                raise AssertionError("this producer has no transaction")
+            case AddPartitions(partitions):
+                self._add_partitions(partitions)
 
     def _jitter(self) -> float:
         return self.world.random.uniform(-1, 1)

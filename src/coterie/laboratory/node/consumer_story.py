@@ -8,16 +8,17 @@ every partition owned by one consumer, everything polled and committed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from coterie.backoff import Backoff
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.coordinator.state import Phase
-from coterie.laboratory.fuzz import ASSIGNORS_OF_KIND, SETTLE_MS, holds, naming_seed
+from coterie.laboratory.fuzz import ASSIGNORS_OF_KIND, SETTLE_MS, holds
 from coterie.laboratory.member_actor import GROUP
 from coterie.laboratory.node.consumer import ConsumerActor
 from coterie.laboratory.node.delivery_checker import DeliveryChecker
 from coterie.laboratory.node.producer import ProducingClient
-from coterie.laboratory.node.story import TOPICS, RecordsStory, without_log_lines
+from coterie.laboratory.node.story import TOPICS, RecordsStory
 from coterie.laboratory.ownership import Ownership
 from coterie.member.config import MemberConfig
 from coterie.producing.config import ProducingConfig
@@ -29,26 +30,26 @@ KINDS = tuple(kind for kind in ASSIGNORS_OF_KIND if kind != "migration")
 
 @dataclass(frozen=True, slots=True)
 class ClientsReport:
-    """The result of one seed. ``delivered``: records, to any consumer; ``committed``: offsets at the end, summed."""
+    """The result of one seed. ``delivered``: records, to any consumer; ``copied``: to another topic, and committed there;
+    ``committed``: offsets at the end, summed."""
 
     seed: int
     events: int
     acknowledged: int
     delivered: int
+    copied: int
     committed: int
     generation: int
     disk_failures: int
     broker_crashes: int
 
 
-def run_clients_seed(seed: int, minutes: float = 5.0) -> ClientsReport:
-    """Runs one seed for so many virtual minutes. Raises FuzzFailure naming the seed."""
-    with naming_seed(seed), without_log_lines():
-        return ConsumersStory(seed).run_clients(int(minutes * 60_000))
-
-
 class ConsumersStory(RecordsStory):
-    """A `RecordsStory` whose readers are a group of consumers."""
+    """A `RecordsStory` whose readers are a group of consumers. ``committed_only``: whatever the seed says; ``copied``: records
+    of the output."""
+
+    committed_only: ClassVar[bool] = False
+    copied = 0
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -77,15 +78,16 @@ class ConsumersStory(RecordsStory):
             max_wait_ms=rng.choice([0, 100, 500]),
             max_partition_bytes=rng.choice([100, 2_000, 100_000]),
             buffer_bytes=rng.choice([1_000, 100_000]),
-            committed_only=self.delivery.committed_only,
+            committed_only=self.committed_only or self.delivery.committed_only,
             incremental=rng.random() < 0.7,
         )
-        topics = frozenset(TOPICS)
-        consumer = ConsumerActor(
-            self.world, self.broker, f"c{number}", config, topics, self.ownership, self.delivery, fetch
-        )
+        consumer = self._make_consumer(f"c{number}", config, fetch)
         consumer.listener_ms = rng.choice([0, 0, 50, 1_000])
         return consumer
+
+    def _make_consumer(self, name: str, config: MemberConfig, fetch: FetchConfig) -> ConsumerActor:
+        topics = frozenset(TOPICS)
+        return ConsumerActor(self.world, self.broker, name, config, topics, self.ownership, self.delivery, fetch)
 
     def _producer(self, number: int) -> ProducingClient:
         rng = self.world.random
@@ -127,6 +129,7 @@ class ConsumersStory(RecordsStory):
             world.events,
             self.checker.acknowledged,
             self.delivery.deliveries,
+            self.copied,
             sum(committed.values()),
             broker.node.groups.group(GROUP).generation,  # type: ignore[union-attr]
             broker.disk.failures,
@@ -189,7 +192,7 @@ class ConsumersStory(RecordsStory):
             owners = [consumer for consumer in self.consumers if partition in consumer.owned]
             assert len(owners) == 1, f"{partition} is owned by {[owner.name for owner in owners]}"
             end_offset = self.broker.node.topics.partition(*partition).log.end_offset
-            position = {tuple(tp): p.offset for tp, p in owners[0].fetching.positions.items()}[partition]
+            position = {tuple(tp): p.offset for tp, p in owners[0].fetching.positions.items()}.get(partition)
             assert position == end_offset, (
                 f"{owners[0].name} is at {position} of {partition}, which ends at {end_offset}"
             )

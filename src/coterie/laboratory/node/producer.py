@@ -1,5 +1,5 @@
-"""An idempotent producer in the laboratory: the machine of `coterie.producing` against the broker's own handlers, with up to
-five requests in flight.
+"""Producers in the laboratory: the machine of `coterie.producing` against the broker's own handlers, with up to five requests
+in flight.
 """
 
 from __future__ import annotations
@@ -27,7 +27,76 @@ PRODUCE_VERSION, INIT_VERSION, METADATA_VERSION = 12, 5, 12
 RECORD_BYTES = 40
 
 
-class ProducingClient(ProducingActor):
+class NodeProducer(ProducingActor):
+    """A producer's machine, its requests and what is known of its records, without a life of its own."""
+
+    def __init__(
+        self, world: World, broker: LaboratoryBroker, name: str, checker: RecordChecker, config: ProducingConfig
+    ) -> None:
+        super().__init__(world, config)
+        self.broker, self.name, self._checker = broker, name, checker
+        self._forget_all()
+
+    def _forget_all(self) -> None:
+        """A process begins."""
+        self._known = ClusterMetadata()
+        self._connections: dict[int, LaboratoryConnection] = {}
+
+    def _produce_version(self) -> int:
+        return PRODUCE_VERSION
+
+    def _forget_leaders(self, topic: str) -> None:
+        self._known.forget_topic(topic)
+
+    def _look_up_leaders(self, topics: frozenset[str]) -> None:
+        def received(response: Message | None) -> None:
+            errors = dict.fromkeys(topics, LOST)
+            if isinstance(response, MetadataResponse):
+                self._known.metadata_received(response, self.world.now_ms)
+                errors = {}
+            self.machine.leaders_looked_up(errors, self.world.now_ms, self._jitter())
+
+        self._request(1, self._known.metadata_request(sorted(topics)), METADATA_VERSION, received)
+
+    def _send(self, effect: SendProduce) -> None:
+        self._note_sent(effect.request)
+
+        def received(response: Message | None) -> None:
+            now_ms = self.world.now_ms
+            if isinstance(response, ProduceResponse):
+                self.machine.produced(effect.token, response, now_ms, self._jitter())
+            else:
+                self.machine.request_failed(effect.token, LOST, now_ms, self._jitter())
+
+        self._request(0, effect.request, self._produce_version(), received)
+
+    def _note_sent(self, request: ProduceRequest) -> None:
+        """Of each batch, whether it is sent for the first time or again."""
+        for topic in request.topic_data:
+            for data in topic.partition_data:
+                records = data.records or b""
+                for position, header in batches(records):
+                    values = tuple(record.value or b"" for record in decode_records(records, position, header))
+                    self._checker.send_again((topic.name, data.index), values)
+
+    def _request(self, number: int, request: Message, version: int, received: Callable[[Message | None], None]) -> None:
+        """On the connection of that number; None is received where it breaks, or the broker is down."""
+        life = self._life
+
+        def ended(response: Message | None) -> None:
+            if self._life == life:
+                self._act(lambda: received(response))
+
+        if not self.broker.up:
+            self.world.after(self.world.faults.notice_ms, lambda: ended(None))
+            return
+        connection = self._connections.get(number)
+        if connection is None or connection.broken:
+            connection = self._connections[number] = LaboratoryConnection(self.world, self.broker, self.name)
+        connection.send(request, version, ended, self.config.request_timeout_ms)
+
+
+class ProducingClient(NodeProducer):
     """Appends records at random times until `finish`. Each life has a name of its own, and numbers its records."""
 
     def __init__(
@@ -39,9 +108,8 @@ class ProducingClient(ProducingActor):
         checker: RecordChecker,
         config: ProducingConfig,
     ) -> None:
-        super().__init__(world, config)
-        self.broker, self.name = broker, name
-        self._partitions, self._checker = partitions, checker
+        super().__init__(world, broker, name, checker, config)
+        self._partitions = partitions
         self.alive = False
         self.failed = 0
         self._is_appending = False
@@ -51,8 +119,7 @@ class ProducingClient(ProducingActor):
         if self.alive:
             return
         self.alive = self._is_appending = True
-        self._known = ClusterMetadata()
-        self._connections: dict[int, LaboratoryConnection] = {}
+        self._forget_all()
         self._begin(self._known.leader, self._known.leader_epoch)
         self._append_later()
 
@@ -96,19 +163,6 @@ class ProducingClient(ProducingActor):
             else:
                 self._checker.acknowledge_record(batch.partition, result[0], item[2] or b"")
 
-    def _forget_leaders(self, topic: str) -> None:
-        self._known.forget_topic(topic)
-
-    def _look_up_leaders(self, topics: frozenset[str]) -> None:
-        def received(response: Message | None) -> None:
-            errors = dict.fromkeys(topics, LOST)
-            if isinstance(response, MetadataResponse):
-                self._known.metadata_received(response, self.world.now_ms)
-                errors = {}
-            self.machine.leaders_looked_up(errors, self.world.now_ms, self._jitter())
-
-        self._request(1, self._known.metadata_request(sorted(topics)), METADATA_VERSION, received)
-
     def _get_producer_id(self) -> None:
         def received(response: Message | None) -> None:
             now_ms = self.world.now_ms
@@ -121,40 +175,3 @@ class ProducingClient(ProducingActor):
                 self.machine.identified((response.producer_id, response.producer_epoch), now_ms)
 
         self._request(1, InitProducerIdRequest(None, 60_000), INIT_VERSION, received)
-
-    def _send(self, effect: SendProduce) -> None:
-        self._note_sent(effect.request)
-
-        def received(response: Message | None) -> None:
-            now_ms = self.world.now_ms
-            if isinstance(response, ProduceResponse):
-                self.machine.produced(effect.token, response, now_ms, self._jitter())
-            else:
-                self.machine.request_failed(effect.token, LOST, now_ms, self._jitter())
-
-        self._request(0, effect.request, PRODUCE_VERSION, received)
-
-    def _note_sent(self, request: ProduceRequest) -> None:
-        """Of each batch, whether it is sent for the first time or again."""
-        for topic in request.topic_data:
-            for data in topic.partition_data:
-                records = data.records or b""
-                for position, header in batches(records):
-                    values = tuple(record.value or b"" for record in decode_records(records, position, header))
-                    self._checker.send_again((topic.name, data.index), values)
-
-    def _request(self, number: int, request: Message, version: int, received: Callable[[Message | None], None]) -> None:
-        """On the connection of that number; None is received where it breaks, or the broker is down."""
-        life = self._life
-
-        def ended(response: Message | None) -> None:
-            if self._life == life:
-                self._act(lambda: received(response))
-
-        if not self.broker.up:
-            self.world.after(self.world.faults.notice_ms, lambda: ended(None))
-            return
-        connection = self._connections.get(number)
-        if connection is None or connection.broken:
-            connection = self._connections[number] = LaboratoryConnection(self.world, self.broker, self.name)
-        connection.send(request, version, ended, self.config.request_timeout_ms)

@@ -209,7 +209,7 @@ class RecordChecker:
     def check_committed(self, partition: TopicPartition, log: PartitionLog, committed: list[bytes]) -> None:
         """``committed``: the values that a reader of committed records got of the whole log, once no transaction is open."""
         name, known = f"{partition[0]}-{partition[1]}", self._of(partition)
-        expected = list(_committed_values(log))
+        expected = [value for _, value in committed_records(log)]
         if committed != expected:
             missing = [value for value in expected if value not in committed]
             more = [value for value in committed if value not in expected]
@@ -252,9 +252,9 @@ def read_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, Values]]:
         assert offset > before, f"nothing can be read at offset {offset}, before the end {log.end_offset}"
 
 
-def _committed_values(log: PartitionLog) -> Iterator[bytes]:
-    """By the markers alone, in the order of the log."""
-    every: list[tuple[int | None, bytes]] = []
+def committed_records(log: PartitionLog) -> Iterator[tuple[int, bytes]]:
+    """Offset and value, by the markers alone, in the order of the log."""
+    every: list[tuple[int | None, int, bytes]] = []
     open_at: dict[int, list[int]] = {}
     committed: set[int] = set()
     offset = log.log_start_offset
@@ -269,5 +269,5 @@ def _committed_values(log: PartitionLog) -> Iterator[bytes]:
         if header.is_of_a_transaction:
             number = header.base_offset
             open_at.setdefault(header.producer_id, []).append(number)
-        every += [(number, value) for at, value in enumerate(values, header.base_offset) if at >= offset]
-    return (value for number, value in every if number is None or number in committed)
+        every += [(number, at, value) for at, value in enumerate(values, header.base_offset) if at >= offset]
+    return ((at, value) for number, at, value in every if number is None or number in committed)

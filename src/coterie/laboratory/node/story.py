@@ -7,10 +7,10 @@ The rules are in `record_checker`, checked after each start and at the end.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from coterie.laboratory.broker_actor import Durability
 from coterie.laboratory.fuzz import naming_seed
@@ -58,6 +58,10 @@ def without_log_lines() -> Iterator[None]:
             logger.setLevel(level)
 
 
+def _partitions_of(topics: Mapping[str, int]) -> list[TopicPartition]:
+    return [(topic, n) for topic, count in topics.items() for n in range(count)]
+
+
 class StoryProcess(Protocol):
     """A client of a story."""
 
@@ -73,7 +77,9 @@ class StoryProcess(Protocol):
 
 
 class RecordsStory:
-    """The processes of one seed."""
+    """The processes of one seed. ``outputs``: topics that no writer has."""
+
+    outputs: ClassVar[dict[str, int]] = {}
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -81,10 +87,10 @@ class RecordsStory:
         rng = world.random
         durability = rng.choice([Durability.PROCESS, Durability.POWER])
         self.checker = RecordChecker()
-        self.broker = LaboratoryBroker(world, durability, TOPICS)
+        self.broker = LaboratoryBroker(world, durability, TOPICS | self.outputs)
         self.broker.loaded = self._check_logs
-        partitions: list[TopicPartition] = [(topic, n) for topic, count in TOPICS.items() for n in range(count)]
-        self.partitions = partitions
+        self.output_partitions = _partitions_of(self.outputs)
+        self.partitions = partitions = _partitions_of(TOPICS)
         common = (partitions, self.checker)
         self.writers: list[StoryProcess] = [PlainWriter(world, self.broker, "p", *common)]
         self.writers += [IdempotentWriter(world, self.broker, f"i{n}", *common) for n in range(rng.randint(1, 2))]
@@ -154,25 +160,25 @@ class RecordsStory:
                     each.start()
 
     def _check_logs(self) -> None:
-        for topic, index in self.partitions:
-            self.checker.check_log((topic, index), self.broker.node.topics.partition(topic, index).log)
+        for partition, log in self._logs().items():
+            self.checker.check_log(partition, log)
 
     def _logs(self) -> dict[TopicPartition, PartitionLog]:
-        return {p: self.broker.node.topics.partition(*p).log for p in self.partitions}
+        return {p: self.broker.node.topics.partition(*p).log for p in self.partitions + self.output_partitions}
 
     def is_written(self) -> bool:
         """Whether the broker is up and no transaction is open."""
         return self.broker.up and all(log.last_stable_offset == log.end_offset for log in self._logs().values())
 
-    def at_rest(self) -> None:
-        """Everything that must hold of the logs. Raises AssertionError."""
+    def at_rest(self) -> dict[TopicPartition, list[bytes]]:
+        """Everything that must hold of the logs; what a reader of committed records gets. Raises AssertionError."""
         broker, world = self.broker, self.world
         assert broker.up, "the broker does not come up on a disk without faults"
         self._check_logs()
         logs = self._logs()
         for partition, log in logs.items():
             assert log.last_stable_offset == log.end_offset, f"{partition}: a transaction is open for ever"
-        reader = RecordReader(world, broker, "last", self.partitions, self.checker, committed=True, eager=True)
+        reader = RecordReader(world, broker, "last", list(logs), self.checker, committed=True, eager=True)
         reader.start()
         world.run_to_rest(SETTLE_MS, reader.is_done, rest_ms=0)
         assert reader.is_done(), f"a reader is at {reader.positions} of {reader.high_watermarks}"
@@ -180,3 +186,4 @@ class RecordsStory:
             self.checker.check_committed(partition, log, reader.values[partition])
         starts = {partition: log.log_start_offset for partition, log in logs.items()}
         self.checker.check_whole_transactions(reader.values, starts)
+        return reader.values
