@@ -183,7 +183,7 @@ def test_the_attempts_end_with_default_api_timeout_ms(coterie_broker: LocalBroke
     coterie_broker.fail("FindCoordinator", ErrorCode.COORDINATOR_NOT_AVAILABLE, times=1_000_000)
 
     async def story() -> None:
-        given = {"bootstrap.servers": coterie_broker.bootstrap_servers, "default.api.timeout.ms": 50} | QUICK
+        given = {"bootstrap.servers": coterie_broker.bootstrap_servers, "default.api.timeout.ms": 500} | QUICK
         async with asyncio.timeout(20), Admin(given) as admin:
             with pytest.raises(KafkaError) as caught:
                 await admin.describe_group("g")
