@@ -93,6 +93,7 @@ MODULES = (
     "consuming/assigned_positions.py",
     "consuming/auto_commit.py",
     "consuming/commit_requests.py",
+    "consuming/commit_errors.py",
     "consuming/commit_verdicts.py",
     "consuming/commits.py",
     "consuming/committed_lookup.py",

@@ -40,8 +40,10 @@ Described = tuple[ErrorCode, int, Ids, Ids]  # error, leader, replicas, ISR
 
 def update(view: ClusterView, states: Mapping[TopicPartition, PartitionState], live: Mapping[int, str]) -> None:
     """By the controller's request."""
-    replicas = SimpleNamespace(broker_epoch=40, check_controller=lambda controller_epoch, broker_epoch: None)
-    manager, driver = cast(ReplicaManager, SimpleNamespace(replicas=replicas)), cast(ControllerDriver, None)
+    manager = cast(
+        ReplicaManager, SimpleNamespace(replicas=SimpleNamespace(broker_epoch=40), update_metadata=lambda *_: None)
+    )
+    driver = cast(ControllerDriver, None)
     message = encoding.message_of(UpdateMetadata(PLAIN, 40, 2, 1, live, states))[0]
     assert isinstance(message, UpdateMetadataRequest)
     received = type(message).decode(message.encode(6), 6)

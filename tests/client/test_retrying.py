@@ -17,7 +17,7 @@ from coterie.client import Admin, Consumer, ConsumerSettings, KafkaError, Produc
 from coterie.client.cluster import Cluster
 from coterie.client.settings import client_settings
 from coterie.client.types import TopicPartition
-from coterie.consuming.commit_verdicts import Verdict
+from coterie.consuming.commit_errors import Verdict
 from coterie.consuming.commits import Commits
 from coterie.pipeline.fetching import fetched, read_range
 from coterie.pipeline.options import source_options

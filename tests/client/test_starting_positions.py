@@ -42,8 +42,8 @@ class Reader:
         *,
         backoff_ms: int = 10,
     ) -> None:
-        given = {"retry.backoff.ms": backoff_ms, "retry.backoff.max.ms": 100 * backoff_ms}
-        self.settings = client_settings({"auto.offset.reset": policy, "group.id": "g"} | given)
+        pauses = {"retry.backoff.ms": backoff_ms, "retry.backoff.max.ms": 100 * backoff_ms}
+        self.settings = client_settings({"auto.offset.reset": policy, "group.id": "g", **pauses})
         self.timeout_s, self.known, self.cluster = 30.0, ClusterMetadata(1e9), SimulatedCluster()
         for log in self.cluster.logs.values():
             log.plain(END)

@@ -6,7 +6,8 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from coterie.consuming.commit_verdicts import Verdict, may_commit
+from coterie.consuming.commit_errors import Verdict
+from coterie.consuming.commit_verdicts import may_commit
 from coterie.consuming.commits import CommitEnded, SendCommit
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.wire.errors import ErrorCode

@@ -9,7 +9,7 @@ import pytest
 from coterie.backoff import Backoff
 from coterie.cluster_metadata import GROUP, ClusterMetadata
 from coterie.consuming.auto_commit import AutoCommitSchedule
-from coterie.consuming.commit_verdicts import Verdict
+from coterie.consuming.commit_errors import Verdict
 from coterie.consuming.commits import CommitEffect, CommitEnded, Commits, SendCommit
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.wire.errors import ErrorCode

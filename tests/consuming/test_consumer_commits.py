@@ -6,7 +6,8 @@ import pytest
 
 from coterie.cluster_metadata import GROUP
 from coterie.consuming.auto_commit import AutoCommitSchedule
-from coterie.consuming.commit_verdicts import CommitPurpose, Verdict
+from coterie.consuming.commit_errors import Verdict
+from coterie.consuming.commit_verdicts import CommitPurpose
 from coterie.consuming.commits import CommitEnded, Commits, SendCommit
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.member.consumer.config import ConsumerMemberConfig

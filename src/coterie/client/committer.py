@@ -20,8 +20,9 @@ from coterie.client.offset_checks import commit_error
 from coterie.client.offsets import committed_offsets
 from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
+from coterie.consuming.commit_errors import Verdict
 from coterie.consuming.commit_requests import CommitOffsets
-from coterie.consuming.commit_verdicts import CommitPurpose, Verdict
+from coterie.consuming.commit_verdicts import CommitPurpose
 from coterie.consuming.commits import CommitEnded, Commits, SendCommit
 from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.consuming.coordinator_lookup import LookUpCoordinator

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from coterie.backoff import Retries
+from coterie.consuming.commit_errors import RETRIED, Verdict
 from coterie.consuming.commit_requests import CommitOffsets
-from coterie.consuming.commit_verdicts import RETRIED, CommitPurpose, Verdict, may_auto_commit
+from coterie.consuming.commit_verdicts import CommitPurpose, may_auto_commit
 from coterie.consuming.commits import CommitEnded, Commits
 from coterie.lazy_dataclass import dataclass
 from coterie.member.consumer.machine import ConsumerMemberMachine

@@ -7,29 +7,14 @@ from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from coterie.consuming.commit_errors import NOT_A_MEMBER, OF_ANY_COMMIT, RETRIED, Verdict, verdict_without_machine
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.effects import TopicPartition
 from coterie.member.machine import MemberMachine
 from coterie.member.stages import IN_A_ROUND, NOT_TAKING_PART, Stage
-from coterie.wire.errors import COORDINATOR_LOST, ErrorCode
+from coterie.wire.errors import ErrorCode
 
 GroupMachine = MemberMachine | ConsumerMemberMachine
-
-
-class Verdict(Enum):
-    """What to do after a commit, or instead of one that may not be sent. RETRIED lists the verdicts after which it is sent
-    again; of the others all but DONE are errors of the call."""
-
-    DONE = "committed"
-    RETRY = "try the same again after a pause"
-    FIND_COORDINATOR = "look the coordinator up, then try again"
-    REBALANCING = "a rebalance is under way; commit after it"
-    COMMIT_FAILED = "the group has moved on; the partitions may have new owners"
-    GIVE_UP = "tell the caller"
-    TIMED_OUT = "the time of the call is over"
-
-
-RETRIED = frozenset({Verdict.RETRY, Verdict.FIND_COORDINATOR})
 
 
 class CommitPurpose(Enum):
@@ -44,13 +29,6 @@ _ENDS: Mapping[CommitPurpose, Mapping[ErrorCode, Verdict]] = {
     CommitPurpose.CALL: {ErrorCode.STALE_MEMBER_EPOCH: Verdict.COMMIT_FAILED},
     CommitPurpose.REVOCATION: {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Verdict.GIVE_UP},
     CommitPurpose.BATCH: {},
-}
-_RETRY = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
-_NOT_A_MEMBER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
-_WITHOUT_MACHINE = {
-    **dict.fromkeys(_NOT_A_MEMBER, Verdict.COMMIT_FAILED),
-    ErrorCode.STALE_MEMBER_EPOCH: Verdict.COMMIT_FAILED,
-    ErrorCode.REBALANCE_IN_PROGRESS: Verdict.REBALANCING,
 }
 
 
@@ -105,16 +83,9 @@ def outdated_error(machine: GroupMachine | None, begun: Begun, partitions: Colle
 
 
 def verdict(machine: GroupMachine | None, code: ErrorCode, sent: tuple[str, int]) -> Verdict:
-    """``sent``: member id and generation of the commit; ``machine`` None for a commit without membership, or one in the name of
-    a member whose machine is elsewhere."""
-    if not code:
-        return Verdict.DONE
-    if code in _RETRY:
-        return Verdict.RETRY
-    if code in COORDINATOR_LOST:
-        return Verdict.FIND_COORDINATOR
-    if machine is None:
-        return _WITHOUT_MACHINE.get(code, Verdict.GIVE_UP)
+    """``sent``: member id and generation of the commit; ``machine`` None for a commit without membership."""
+    if machine is None or code in OF_ANY_COMMIT:
+        return verdict_without_machine(code)
     same = sent == (machine.member_id, machine.generation)
     if isinstance(machine, ConsumerMemberMachine):
         return _consumer_verdict(machine, code, same)
@@ -122,7 +93,7 @@ def verdict(machine: GroupMachine | None, code: ErrorCode, sent: tuple[str, int]
     if code == ErrorCode.REBALANCE_IN_PROGRESS:
         machine.rejoin("the group is rebalancing")
         return Verdict.REBALANCING
-    if code in _NOT_A_MEMBER:
+    if code in NOT_A_MEMBER:
         if same:
             machine.membership_refused(code)
         return Verdict.REBALANCING if rebalancing and not same else Verdict.COMMIT_FAILED
@@ -141,7 +112,7 @@ def _consumer_verdict(machine: ConsumerMemberMachine, code: ErrorCode, same: boo
     """A commit in an old epoch is sent again in the present one, unless there is an `outdated_error` then."""
     if code == ErrorCode.STALE_MEMBER_EPOCH:
         return Verdict.RETRY if machine.is_in_group else Verdict.COMMIT_FAILED
-    if code in _NOT_A_MEMBER:
+    if code in NOT_A_MEMBER:
         if same and code == ErrorCode.UNKNOWN_MEMBER_ID:
             machine.membership_refused(code)
         return Verdict.COMMIT_FAILED

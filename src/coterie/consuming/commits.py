@@ -14,13 +14,12 @@ from typing import NamedTuple
 
 from coterie.backoff import Backoff, Retries
 from coterie.cluster_metadata import GROUP, ClusterMetadata
+from coterie.consuming.commit_errors import RETRIED, Verdict
 from coterie.consuming.commit_requests import CommitOffsets, commit_request, first_error
 from coterie.consuming.commit_verdicts import (
-    RETRIED,
     Begun,
     CommitPurpose,
     GroupMachine,
-    Verdict,
     begun_in,
     call_verdict,
     may_commit,

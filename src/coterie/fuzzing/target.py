@@ -6,6 +6,7 @@ on memory.
 
 from __future__ import annotations
 
+import gc
 import random
 import signal
 import struct
@@ -51,9 +52,11 @@ class Broken(Exception):
 def check(target: Target, data: bytes, *, with_memory: bool = True) -> None:
     """Raises Broken unless the property holds; ``with_memory``: measured too, which takes several times as long.
 
-    An interrupt is lost in a callback of the garbage collection, and in a decoder that catches it, so that it is repeated."""
+    An interrupt is lost in a decoder that catches it, so that it is repeated; in a callback of the garbage collection
+    (Hypothesis has one) it would be lost with a warning, so that there are none meanwhile."""
     if with_memory:
         tracemalloc.start()
+    callbacks, gc.callbacks[:] = gc.callbacks[:], []
     previous = signal.signal(signal.SIGPROF, _too_long)
     began_s = time.process_time()
     try:
@@ -71,6 +74,7 @@ def check(target: Target, data: bytes, *, with_memory: bool = True) -> None:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)  # again, where the first one was interrupted
         signal.signal(signal.SIGPROF, previous)
+        gc.callbacks[:] = callbacks
         peak = tracemalloc.get_traced_memory()[1] if with_memory else 0
         if with_memory:
             tracemalloc.stop()

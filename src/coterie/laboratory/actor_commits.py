@@ -9,8 +9,9 @@ from coterie.backoff import Backoff
 from coterie.cluster_metadata import GROUP as OF_GROUP
 from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.auto_commit import AutoCommitSchedule
+from coterie.consuming.commit_errors import Verdict
 from coterie.consuming.commit_requests import CommitOffsets
-from coterie.consuming.commit_verdicts import GroupMachine, Verdict
+from coterie.consuming.commit_verdicts import GroupMachine
 from coterie.consuming.commits import CommitEffect, CommitEnded, Commits, SendCommit
 from coterie.consuming.committed_lookup import CommittedConfig, CommittedLookup, PendingOffsets, SendOffsetFetch
 from coterie.consuming.coordinator_lookup import LookUpCoordinator

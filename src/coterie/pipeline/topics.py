@@ -14,8 +14,8 @@ from coterie.client.offset_checks import check_stable, commit_error
 from coterie.client.retrying import NO_SUCH_TOPIC, Retrying
 from coterie.client.settings import ClientSettings
 from coterie.cluster_metadata import GROUP, Address, ClusterMetadata
+from coterie.consuming.commit_errors import RETRIED, Verdict, verdict_without_machine
 from coterie.consuming.commit_requests import commit_request, first_error
-from coterie.consuming.commit_verdicts import RETRIED, Verdict, verdict
 from coterie.consuming.committed_lookup import SendOffsetFetch
 from coterie.consuming.offset_lookup import SendListOffsets
 from coterie.pipeline.data_loss import DataLossError
@@ -281,7 +281,7 @@ class TopicReader:
         return response
 
     def commit(self, offsets: Mapping[TopicPartition, int], member_id: str = "", generation: int = -1) -> None:
-        """For a group without members, or in the name of a member, by `commit_verdicts`. Raises CommitFailedError or
+        """For a group without members, or in the name of a member, by `commit_errors`. Raises CommitFailedError or
         RebalanceInProgressError for a member, or another KafkaError."""
         group_id = self.options.group_id or ""
         instance_id = self._settings.group_instance_id if member_id else None
@@ -290,7 +290,7 @@ class TopicReader:
         def attempt() -> tuple[Verdict, ErrorCode, KafkaError | None]:
             """Raises what is repeated."""
             code, partition = first_error(self._group_socket().request(request, highest=topic_names.OFFSET_COMMIT))
-            what = verdict(None, code, (member_id, generation))
+            what = verdict_without_machine(code)
             error = error_about(code, f"group {group_id}, {partition}") if code else None
             if error is not None and what in RETRIED:
                 raise error

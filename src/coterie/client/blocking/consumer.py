@@ -89,7 +89,8 @@ class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
         return self._call(self._client.assignment)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """For `Producer.send_offsets_to_transaction`. Raises ConfigError without a group.id; RuntimeError after `close`."""
+        """For `Producer.send_offsets_to_transaction`; after the membership is lost still that of the member, whose offsets are
+        then refused. Raises ConfigError without a group.id; RuntimeError after `close`."""
         return self._call(self._client.group_metadata)
 
     @property
