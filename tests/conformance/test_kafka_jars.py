@@ -10,7 +10,7 @@ import pytest
 
 from coterie.conformance.kafka import EVERY_VERSION, jars, java, maven_jars
 
-MAVEN = f"""#!{sys.executable}
+MAVEN = """
 import pathlib, re, sys
 [folder] = [word.partition("=")[2] for word in sys.argv if word.startswith("-DoutputDirectory=")]
 pathlib.Path(folder).mkdir()
@@ -21,7 +21,11 @@ for artifact, version in re.findall(r"<artifactId>([^<]+)</artifactId><version>(
 
 @pytest.fixture(autouse=True)
 def _maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, text in (("mvn", MAVEN), ("java", "#!/bin/sh\n")):
+    (tmp_path / "mvn.py").write_text(MAVEN)
+    run_maven = (
+        f'#!/bin/sh\nexec "{sys.executable}" "{tmp_path}/mvn.py" "$@"\n'  # a path in the first line has no spaces
+    )
+    for name, text in (("mvn", run_maven), ("java", "#!/bin/sh\n")):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
