@@ -64,6 +64,7 @@ MODULES = (
     "coordinator/outcome.py",
     "coordinator/partitioning.py",
     "coordinator/refusals.py",
+    "coordinator/replay.py",
     "coordinator/shard.py",
     "coordinator/state.py",
     "coordinator/stored.py",

@@ -161,17 +161,24 @@ class Story:
                 added = {} if rng.random() < 0.3 else {name: topic(name, rng.randint(1, 5))}
                 self.topics = TopicsImage(others | added, version, version)
             case "restart":
-                if self.log and rng.random() < 0.3:
-                    first = rng.randrange(len(self.log))
-                    del self.log[first : first + rng.randint(1, 3)]  # a damaged batch was taken out
-                self.shard = Shard(self.config)
-                for record in self.log:
-                    self.shard.load(record.key, record.value, self.now_ms)
-                for decision in self.shard.loaded(self.now_ms):
-                    drive(self.shard, decision, self._append, self._kept)
+                self.restart()
             case "deadlines":
                 for command in self.shard.expired(self.now_ms):
                     self.submit(command)
+
+    def restart(self) -> None:
+        if self.log and self.rng.random() < 0.3:
+            first = self.rng.randrange(len(self.log))
+            del self.log[first : first + self.rng.randint(1, 3)]  # a damaged batch was taken out
+        self.shard = Shard(self.config)
+        for record in self.log:
+            self.shard.load(record.key, record.value, self.now_ms)
+        self.begin()
+
+    def begin(self) -> None:
+        """As a coordinator that has loaded the log."""
+        for decision in self.shard.loaded(self.now_ms):
+            drive(self.shard, decision, self._append, self._kept)
 
 
 def run(seed: int) -> None:

@@ -13,9 +13,9 @@ from coterie.broker.groups import GroupCoordinator
 from coterie.broker.topics import Topics
 from coterie.coordinator.consumer.explain import explain_consumer_group
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.explain import explain_group
 from coterie.coordinator.journal_lines import owners_of
+from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.lag import total_lag

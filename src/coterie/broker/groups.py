@@ -29,11 +29,11 @@ from coterie.broker.topic import NO_LEADER_EPOCH, OFFSETS_TOPIC, Topic
 from coterie.broker.topics import Topics
 from coterie.broker.topics_view import TopicsView, resolving
 from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, RegexesResolved, TopicsDeleted
-from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.offsets.delete import has_offsets_of
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.refusals import refuse
+from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import CommittedOffset, TopicPartition
 from coterie.coordinator.transactions.state import BUMPS_FROM

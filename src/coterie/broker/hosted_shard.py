@@ -13,9 +13,9 @@ from coterie.broker.scheduling import Scheduler, Timer
 from coterie.broker.topic import OFFSETS_TOPIC, Partition
 from coterie.broker.unreplicated_assignments import UnreplicatedAssignments
 from coterie.broker.unreplicated_offsets import UnreplicatedOffsets
-from coterie.coordinator.dispatch import OFFSET_EVENTS
 from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import Reply
+from coterie.coordinator.replay import OFFSET_EVENTS
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.write_queue import WriteQueue
 from coterie.lazy_dataclass import dataclass

@@ -29,7 +29,7 @@ from coterie.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.cli.json_figures import GroupAsOf, MemberAsOf, OffsetAsOf
-    from coterie.coordinator.dispatch import AnyGroup
+    from coterie.coordinator.replay import AnyGroup
     from coterie.pipeline.jobs import JobSource
 
 LARGE_BYTES = 256 * 1024 * 1024

@@ -11,12 +11,13 @@ from typing import Protocol
 from coterie.coordinator.commands import DeadlineExpired
 from coterie.coordinator.consumer.leave import EXPIRY_RETRY_MS
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.coordinator.dispatch import AnyGroup, timed
+from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import Group
 
 
 class Timed(Protocol):
-    """What has a deadline: a member, a reservation, a member's timers."""
+    """What has a deadline: a member, a reservation, a member's timers. ``queued_ms`` is this module's mark on it, -1 without an
+    entry; the deadline is `replay`'s alone."""
 
     queued_ms: int
 
@@ -25,6 +26,13 @@ class Timed(Protocol):
 
 
 SWEPT_FROM = 1_024  # entries
+
+
+def _timed(group: AnyGroup, member_id: str) -> Timed | None:
+    """What has the deadline of a member, or of a member id that is reserved."""
+    if isinstance(group, ConsumerGroup):
+        return group.timers.get(member_id)
+    return group.members.get(member_id) or group.reservations.get(member_id)
 
 
 class Deadlines:
@@ -56,22 +64,8 @@ class Deadlines:
             return False
         if not member_id:
             return isinstance(group, Group) and group.queued_ms == time_ms
-        holder = timed(group, member_id)
+        holder = _timed(group, member_id)
         return holder is not None and holder.queued_ms == time_ms
-
-    def restart_session(self, group: AnyGroup, member_id: str, deadline_ms: int) -> None:
-        """A member's session ends at ``deadline_ms`` from now on. A reserved id has no session."""
-        if isinstance(group, ConsumerGroup):
-            timers = group.timers.get(member_id)
-            if timers is not None:
-                timers.session_ms = deadline_ms
-                if deadline_ms < timers.queued_ms or timers.queued_ms < 0:  # its other timers are queued already
-                    self.queue(group.group_id, member_id, timers)
-            return
-        member = group.members.get(member_id)
-        if member is not None:
-            member.deadline_ms = deadline_ms
-            self.queue_earlier(group.group_id, member_id, member)
 
     def queue_earlier(self, group_id: str, member_id: str, holder: Timed) -> None:
         """Looks at the holder at its present deadline where that comes before the next look."""
@@ -116,7 +110,7 @@ class Deadlines:
                 finally:
                     self.queue_group_again(group, now_ms)
                 continue
-            holder = timed(group, member_id)
+            holder = _timed(group, member_id)
             assert holder is not None, f"{member_id} has a good entry and no deadline"
             if holder.deadline_ms > now_ms:
                 self.queue(group_id, member_id, holder)

@@ -1,9 +1,7 @@
-"""A group is of the classic protocol or of the consumer protocol: which function decides a command for it, applies an event
-to it, and what turns one kind into the other."""
+"""A group is of the classic protocol or of the consumer protocol: which function decides a command for it, and what turns one
+kind into the other."""
 
 from __future__ import annotations
-
-from typing import get_args
 
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.expire import decide_member_expired
@@ -11,7 +9,6 @@ from coterie.coordinator.classic.group_record import group_store_error
 from coterie.coordinator.classic.heartbeat import decide_heartbeat
 from coterie.coordinator.classic.join import decide_join
 from coterie.coordinator.classic.leave import decide_leave
-from coterie.coordinator.classic.replay import replay
 from coterie.coordinator.classic.sync import decide_sync
 from coterie.coordinator.commands import (
     Command,
@@ -38,7 +35,7 @@ from coterie.coordinator.consumer.leave import decide_consumer_expired, decide_g
 from coterie.coordinator.consumer.member_checks import check_request
 from coterie.coordinator.consumer.regexes import decide_regexes_resolved
 from coterie.coordinator.consumer.replay import replay_consumer
-from coterie.coordinator.consumer.state import JOIN_GROUP_EPOCH, ConsumerGroup, MemberTimers
+from coterie.coordinator.consumer.state import JOIN_GROUP_EPOCH, ConsumerGroup
 from coterie.coordinator.offsets.commit import decide_commit
 from coterie.coordinator.offsets.delete import (
     decide_delete_group,
@@ -46,11 +43,11 @@ from coterie.coordinator.offsets.delete import (
     decide_offset_delete,
     decide_topics_deleted,
 )
-from coterie.coordinator.offsets.replay import OffsetEvent, replay_offset
 from coterie.coordinator.offsets.transactional import decide_txn_commit
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.refusals import response_with
-from coterie.coordinator.state import Cause, Group, Member, Phase, Reservation
+from coterie.coordinator.replay import AnyGroup
+from coterie.coordinator.state import Cause, Group, Phase
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
@@ -62,10 +59,7 @@ from coterie.wire.messages.offset_delete import OffsetDeleteRequest
 from coterie.wire.messages.sync_group import SyncGroupRequest
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-AnyGroup = Group | ConsumerGroup
 _OF_MEMBERS = (ConsumerGroupHeartbeatRequest, JoinGroupRequest, LeaveGroupRequest)
-OFFSET_EVENTS = get_args(OffsetEvent)
-CONSUMER_EVENTS = frozenset(get_args(ConsumerEvent))
 
 
 def decide(group: AnyGroup, exists: bool, command: Command, ctx: Context, config: CoordinatorConfig) -> Outcome:
@@ -183,28 +177,3 @@ def _become_classic(
     outcome = decide_join(Group(group.group_id), False, request, ctx, config)
     outcome.events[:0] = tombstones(group, Cause("downgraded"))
     return outcome
-
-
-def of_other_kind(group: AnyGroup) -> AnyGroup:
-    """One of the other kind in the group's place, with its offsets: for an event of that kind."""
-    other: AnyGroup = ConsumerGroup(group.group_id) if isinstance(group, Group) else Group(group.group_id)
-    other.take_offsets(group)
-    return other
-
-
-def apply(group: AnyGroup, event: e.Event, now_ms: int) -> None:
-    """Replays an event of the group's own kind, or one of its offsets."""
-    if isinstance(event, OFFSET_EVENTS):  # a tuple: a union costs three times as much
-        replay_offset(group, event)
-    elif isinstance(group, ConsumerGroup):
-        assert isinstance(event, ConsumerEvent), f"{event} is not of a consumer group"
-        replay_consumer(group, event, now_ms)
-    else:
-        replay(group, event, now_ms)
-
-
-def timed(group: AnyGroup, member_id: str) -> Member | Reservation | MemberTimers | None:
-    """What has the deadline of a member, or of a member id that is reserved."""
-    if isinstance(group, ConsumerGroup):
-        return group.timers.get(member_id)
-    return group.members.get(member_id) or group.reservations.get(member_id)

@@ -11,7 +11,7 @@ from coterie.coordinator import events as e
 from coterie.coordinator.consumer.events import ConsumerEvent
 from coterie.coordinator.consumer.journal_lines import ConsumerJournalLines, TopicName
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.coordinator.dispatch import AnyGroup
+from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Step
 from coterie.coordinator.state import PREPARING, Cause, TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER

@@ -14,26 +14,19 @@ from typing import Any, NamedTuple
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.join import join_refused
 from coterie.coordinator.classic.member_checks import refuse_unnamed
-from coterie.coordinator.classic.replay import replay
 from coterie.coordinator.classic.settle import settle
 from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, RegexesResolved, TopicsDeleted
 from coterie.coordinator.consumer import events as c
-from coterie.coordinator.consumer.replay import removals_before
-from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerMemberState
+from coterie.coordinator.consumer.replay import restart_timers
+from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.deadlines import Deadlines
-from coterie.coordinator.dispatch import (
-    CONSUMER_EVENTS,
-    OFFSET_EVENTS,
-    AnyGroup,
-    apply,
-    decide,
-    of_other_kind,
-)
-from coterie.coordinator.offsets.replay import OffsetEvent, replay_offset
+from coterie.coordinator.dispatch import decide
+from coterie.coordinator.offsets.replay import replay_offset, store_offset
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.refusals import refuse
-from coterie.coordinator.state import Cause, CommittedOffset, Group, TopicPartition
+from coterie.coordinator.replay import OFFSET_EVENTS, AnyGroup, replay_event, replay_record, restart_session
+from coterie.coordinator.state import Cause, Group
 from coterie.coordinator.stored import KeyReader, StoredRecord, committed_offset, from_record, to_records
 from coterie.lazy_dataclass import dataclass
 from coterie.values import value
@@ -81,15 +74,6 @@ class _OpenTransaction(NamedTuple):
     groups: set[str]
 
 
-REMOVALS = (
-    c.GroupEpochRemoved,
-    c.PartitionMetadataRemoved,
-    c.SubscriptionRemoved,
-    c.TargetEpochRemoved,
-    c.TargetRemoved,
-    c.CurrentRemoved,
-    c.RegexRemoved,
-)
 # The broker's own: no response is due, and a decision whose append fails is dropped.
 _JOINED = (e.MemberJoined, e.StaticMemberReplaced)
 # Events after which there is a new deadline: a member's, or the group's own.
@@ -143,7 +127,8 @@ class Shard:
 
     def submit(self, command: Command, ctx: Context) -> Decision:
         """Decides; changes nothing. A refusal is a decision whose only content is the answer."""
-        group = self.group(command.group_id)
+        group_id = command.group_id  # looked up as by `group`, without a call
+        group = self.groups.get(group_id) or self.consumer_groups.get(group_id)
         exists = group is not None
         if group is None:
             joins = isinstance(command, ConsumerGroupHeartbeatRequest)
@@ -192,7 +177,10 @@ class Shard:
             steps = self._apply(decision)
             group = decision.group
         for member_id, deadline_ms in outcome.deadlines:
-            self._deadlines.restart_session(group, member_id, deadline_ms)
+            holder = restart_session(group, member_id, deadline_ms)
+            # A member's other timers are queued already.
+            if holder is not None and (deadline_ms < holder.queued_ms or holder.queued_ms < 0):
+                self._deadlines.queue(group.group_id, member_id, holder)
         if steps and isinstance(group, ConsumerGroup):
             for step in steps:
                 if isinstance(step.event, c.TIMER_EVENTS):
@@ -212,16 +200,12 @@ class Shard:
             if isinstance(event, OFFSET_EVENTS):
                 replay_offset(group, event)
                 continue
-            before, kind = group.phase, type(event)
-            if (kind in CONSUMER_EVENTS) is isinstance(group, Group):
-                group = of_other_kind(group)
+            before, replayed = group.phase, replay_event(group, event, now_ms)
+            if replayed is not group:
+                group = replayed
                 self._keep(group)
-            if isinstance(group, Group):
-                replay(group, event, now_ms)
-                if kind in _WATCHED:
-                    self._watch(group, event, now_ms)
-            else:
-                apply(group, event, now_ms)  # its members' sessions begin with the decision's deadlines
+            if type(event) in _WATCHED and isinstance(group, Group):  # the others' sessions begin with the deadlines
+                self._watch(group, event, now_ms)
             steps.append(Step(group_id, event, before, group.phase, group.generation))
         decision.group = group
         if not group.members:
@@ -236,7 +220,7 @@ class Shard:
         for group_id in settled:
             group = self.group(group_id)
             if group is not None:
-                apply(group, e.TransactionEnded(producer_id, committed), now_ms)
+                replay_offset(group, e.TransactionEnded(producer_id, committed))
                 self._forget_if_gone(group)
                 if group.is_blank():
                     self._drop(group_id)  # all it ever had was aborted
@@ -256,7 +240,7 @@ class Shard:
     def settle(self, group: AnyGroup, now_ms: int) -> Decision | None:
         """The transition that a classic group's state triggers now; to be called until None. A group of the consumer protocol
         moves by its heartbeats alone."""
-        outcome = settle(group, now_ms, self.config) if isinstance(group, Group) else None
+        outcome = settle(group, now_ms, self._config_of(group.group_id)) if isinstance(group, Group) else None
         return None if outcome is None else _decision(group, outcome, now_ms)
 
     # -- deadlines -----------------------------------------------------------------------------------------------
@@ -288,98 +272,44 @@ class Shard:
         unreadable one."""
         offset_key = self._keys.offset_key(key) if key is not None and value is not None else None
         if offset_key is not None and value is not None and producer_id < 0:
-            self._load_offset(*offset_key, committed_offset(value))
+            group_id, partition = offset_key  # by far the most frequent record
+            store_offset(self.group(group_id) or self._new_group(group_id), partition, committed_offset(value))
             return
         read = from_record(key, value)
         if read is None:
             return
         group_id, event = read
-        if isinstance(event, c.ConsumerEvent):
-            self._load_consumer(group_id, event, timestamp_ms)
-            return
         if producer_id >= 0 and isinstance(event, e.OffsetStored):
             event = e.TransactionalOffsetStored(event.topic, event.partition, event.committed, producer_id)
             self._takes_part(producer_id, producer_epoch, group_id, timestamp_ms)
         group = self.group(group_id)
-        if isinstance(event, OffsetEvent):
-            self._load_offset_event(group_id, group, event, timestamp_ms)
-            return
-        if isinstance(event, e.GroupRemoved) and not isinstance(group, Group):
-            return  # of a group that is gone, or has become one of the consumer protocol since
-        # A record is the whole group: nothing of an earlier record's members may shine through.
-        loaded = Group(group_id)
-        if group is not None:
-            loaded.take_offsets(group)
-        self._keep(loaded)
-        replay(loaded, event, timestamp_ms)
-        self._simple_if_dead(loaded)
-
-    def _load_offset_event(self, group_id: str, group: AnyGroup | None, event: OffsetEvent, timestamp_ms: int) -> None:
-        if group is None:
-            if isinstance(event, e.OffsetRemoved):
-                return
-            group = self.groups[group_id] = Group(group_id)
-        apply(group, event, timestamp_ms)
-        self._forget_if_gone(group)
-
-    def _load_consumer(self, group_id: str, event: c.ConsumerEvent, timestamp_ms: int) -> None:
-        """Replays a record of the consumer protocol. A tombstone of what a group of that kind never had is nothing."""
-        group = self.group(group_id)
-        if not isinstance(group, ConsumerGroup):
-            if isinstance(event, REMOVALS):
-                return
-            loaded = ConsumerGroup(group_id)
-            if group is not None:
-                loaded.take_offsets(group)
+        loaded = replay_record(group_id, group, event, timestamp_ms)
+        if loaded is None:
+            self._drop(group_id)
+        elif loaded is not group:
             self._keep(loaded)
-            group = loaded
-        for missing in removals_before(group, event):
-            apply(group, missing, timestamp_ms)
-        apply(group, event, timestamp_ms)
-        self._simple_if_dead(group)
 
-    def _simple_if_dead(self, group: AnyGroup) -> None:
-        """Offsets may outlive their group's records: then it is a group of simple consumers."""
-        if group.is_dead and (group.offsets or group.pending_offsets):
-            simple = Group(group.group_id)
-            simple.take_offsets(group)
-            self._keep(simple)
-        else:
-            self._forget_if_gone(group)
-
-    def _load_offset(self, group_id: str, partition: TopicPartition, committed: CommittedOffset) -> None:
-        """Replays a committed offset, by far the most frequent record, without making an event of it."""
-        group = self.group(group_id)
-        if group is None:
-            group = self.groups[group_id] = Group(group_id)
-        if group.pending_offsets:
-            apply(group, e.OffsetStored(*partition, committed), -1)
-        else:
-            group.offsets[partition] = committed
+    def _new_group(self, group_id: str) -> Group:
+        group = self.groups[group_id] = Group(group_id)
+        return group
 
     def loaded(self, now_ms: int) -> list[Decision]:
         """Starts the sessions of all members anew; the decisions rebalance groups larger than group.max.size."""
         oversize = []
         for group in self.groups.values():
             for member in group.members.values():
-                member.deadline_ms = now_ms + member.session_timeout_ms
+                restart_session(group, member.member_id, now_ms + member.session_timeout_ms)
                 self._deadlines.queue(group.group_id, member.member_id, member)
-            if len(group.members) > self.config.group_max_size:
+            if len(group.members) > self._config_of(group.group_id).group_max_size:
                 outcome = Outcome([e.RebalanceWanted(Cause("group_max_size"))])
                 oversize.append(Decision(group, now_ms, outcome))
         for consumers in self.consumer_groups.values():
             for member_id in consumers.target.keys() - consumers.members.keys():  # a damaged log has lost the member
-                apply(consumers, c.TargetRemoved(member_id), now_ms)
-            self._restart_timers(consumers, now_ms)
+                replay_event(consumers, c.TargetRemoved(member_id), now_ms)
+            restart_timers(consumers, now_ms, self._config_of(consumers.group_id).consumer_group_session_timeout_ms)
+            for member_id, timers in consumers.timers.items():
+                self._deadlines.queue(consumers.group_id, member_id, timers)
         return oversize
-
-    def _restart_timers(self, group: ConsumerGroup, now_ms: int) -> None:
-        for member_id, timers in group.timers.items():
-            member = group.members[member_id]
-            timers.session_ms = now_ms + self._config_of(group.group_id).consumer_group_session_timeout_ms
-            revokes = member.current.state == ConsumerMemberState.UNREVOKED_PARTITIONS
-            timers.rebalance_ms = now_ms + member.subscription.rebalance_timeout_ms if revokes else None
-            self._deadlines.queue(group.group_id, member_id, timers)
 
     def unload(self) -> list[Reply]:
         """The partition moves away: waiting requests receive NOT_COORDINATOR, and the state is dropped."""

@@ -1,13 +1,13 @@
 """A group's state: its phase, members, offsets, and waiting requests.
 
-Only `replay` changes these; everything else reads them. Names are Kafka's; the phases and the table of legal
-transitions are those of its ClassicGroupState.
+Only `replay` changes these; everything else reads them (`coordinator/replay.py`; ``queued_ms`` alone is the mark of the shard's
+heap). Names are Kafka's; the phases and the table of legal transitions are those of its ClassicGroupState.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import field
 from enum import StrEnum
 
@@ -80,6 +80,11 @@ class Member:
         raise AssertionError(f"member {self.member_id} does not support protocol {protocol}")
 
 
+def count_protocols(members: Iterable[Member]) -> Counter[str]:
+    """By how many of the members each protocol is supported."""
+    return Counter(name for member in members for name in {name for name, _ in member.protocols})
+
+
 @dataclass(slots=True)
 class Reservation:
     """A member id assigned with MEMBER_ID_REQUIRED, until it is used or its deadline passes."""
@@ -122,14 +127,6 @@ class GroupOffsets:
 
     def has_pending_offset(self, topic_partition: TopicPartition) -> bool:
         return any(topic_partition in pending for pending in self.pending_offsets.values())
-
-    def take_offsets(self, other: GroupOffsets) -> None:
-        """The group takes the other's place under the same id."""
-        self.offsets, self.pending_offsets, self.pending_order = (
-            other.offsets,
-            other.pending_offsets,
-            other.pending_order,
-        )
 
 
 @dataclass(slots=True)

@@ -14,10 +14,10 @@ from enum import StrEnum
 from coterie.coordinator.commands import Command
 from coterie.coordinator.consumer.commits import check_fetch
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import Context, CoordinatorConfig
+from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Group, Phase
 from coterie.coordinator.write_queue import WriteQueue

@@ -7,9 +7,9 @@ from typing import Any
 
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
-from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.outcome import Context, CoordinatorConfig
+from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Group, Phase
 from coterie.laboratory.broker_actor import Answer, BrokerActor, BrokerCommand, Durability

@@ -24,8 +24,8 @@ from coterie.client.errors import KafkaError, check
 from coterie.client.partition_counts import checked_partition
 from coterie.client.partitioner import partition_for_key
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.partitioning import partition_for
+from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import Phase
 from coterie.journal import JournalLine
 from coterie.quantity import quantity

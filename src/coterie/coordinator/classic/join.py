@@ -20,6 +20,7 @@ from coterie.coordinator.state import (
     Group,
     Member,
     Protocols,
+    count_protocols,
 )
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
@@ -114,12 +115,11 @@ def _newcomer(
     old_member_id = group.static_members.get(static)
     if old_member_id is None:
         return _add(group, request, member_id, protocols, ctx, config)
-    return _replace_static(
-        group, group.members[old_member_id], request, _member(request, member_id, protocols, ctx), ctx
-    )
+    new = _member(request, member_id, protocols, ctx, request.session_timeout_ms)
+    return _replace_static(group, group.members[old_member_id], request, new, ctx)
 
 
-def _member(request: JoinGroupRequest, member_id: str, protocols: Protocols, ctx: Context) -> Member:
+def _member(request: JoinGroupRequest, member_id: str, protocols: Protocols, ctx: Context, within_ms: int) -> Member:
     return Member(
         member_id,
         request.group_instance_id,
@@ -129,7 +129,7 @@ def _member(request: JoinGroupRequest, member_id: str, protocols: Protocols, ctx
         rebalance_timeout_ms(request),
         protocols,
         is_new=True,
-        deadline_ms=ctx.now_ms + request.session_timeout_ms,
+        deadline_ms=ctx.now_ms + within_ms,
     )
 
 
@@ -141,9 +141,8 @@ def _add(
     ctx: Context,
     config: CoordinatorConfig,
 ) -> Outcome:
-    member = _member(request, member_id, protocols, ctx)
     # A new member cannot heartbeat while its JoinGroup waits, so it has a limit of its own until the join completes.
-    member.deadline_ms = ctx.now_ms + config.new_member_join_timeout_ms
+    member = _member(request, member_id, protocols, ctx, config.new_member_join_timeout_ms)
     cause = _cause("member_joined", request, member_id, ctx)
     return Outcome([e.MemberJoined(member, request.protocol_type, ctx.token, cause)])
 
@@ -160,7 +159,7 @@ def _known(group: Group, member: Member, request: JoinGroupRequest, protocols: P
     cause = None
     if group.phase != PREPARING:
         cause = _cause("leader_rejoined" if unchanged else "subscription_changed", request, member.member_id, ctx)
-    fresh = _member(request, member.member_id, protocols, ctx)
+    fresh = _member(request, member.member_id, protocols, ctx, request.session_timeout_ms)
     rejoined = e.MemberRejoined(
         member.member_id, protocols, fresh.session_timeout_ms, fresh.rebalance_timeout_ms, ctx.token, cause
     )
@@ -200,7 +199,7 @@ def _replace_static(group: Group, old: Member, request: JoinGroupRequest, new: M
     assert group.phase != EMPTY, f"group {group.group_id} is Empty and yet maps {new.group_instance_id}"
     from coterie.coordinator.classic.sync import sync_refused
 
-    new.is_new, new.assignment = False, old.assignment
+    new = replace(new, is_new=False, assignment=old.assignment)
     cause = _cause("static_member_returned", request, new.member_id, ctx)
     fenced = _answer_superseded(group, old.member_id, request, ErrorCode.FENCED_INSTANCE_ID)
     if old.member_id in group.waiting_syncs:
@@ -213,11 +212,8 @@ def _replace_static(group: Group, old: Member, request: JoinGroupRequest, new: M
 
 def _protocol_if(group: Group, old: Member, new: Member) -> str:
     """The protocol the group would choose with ``new`` in the place of ``old``."""
-    trial = Group(group.group_id)
-    trial.members = {m.member_id: (new if m is old else m) for m in group.members.values()}
-    for member in trial.members.values():
-        trial.protocol_counts.update({name for name, _ in member.protocols})
-    return trial.select_protocol()
+    members = {m.member_id: (new if m is old else m) for m in group.members.values()}
+    return Group(group.group_id, members=members, protocol_counts=count_protocols(members.values())).select_protocol()
 
 
 def _replace_quietly(

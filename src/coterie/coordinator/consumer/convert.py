@@ -24,7 +24,7 @@ from coterie.coordinator.consumer.state import (
 from coterie.coordinator.consumer.target import target_of
 from coterie.coordinator.consumer.topics import TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig, Outcome, Reply
-from coterie.coordinator.state import Cause, Group, Member
+from coterie.coordinator.state import Cause, Group, Member, count_protocols
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment
@@ -141,15 +141,20 @@ def downgrade(
     events += [c.TargetRemoved(member_id) for member_id in group.members]
     gone = tombstones(group, Cause("downgraded"))
     events += [gone[0], *(c.SubscriptionRemoved(member_id) for member_id in group.members), *gone[1:]]
-    classic = Group(group.group_id, protocol_type=CONSUMER, generation=group.group_epoch)
-    for member in members:
-        downgraded = _downgraded(member, now_ms)
-        classic.members[member.member_id] = downgraded
-        classic.protocol_counts.update({name for name, _ in downgraded.protocols})
-    classic.protocol, classic.leader = classic.select_protocol(), members[0].member_id
+    downgraded = {member.member_id: _downgraded(member, now_ms) for member in members}
+    counts = count_protocols(downgraded.values())
+    protocol = Group(group.group_id, members=downgraded, protocol_counts=counts).select_protocol()
+    classic = Group(
+        group.group_id,
+        protocol_type=CONSUMER,
+        generation=group.group_epoch,
+        protocol=protocol,
+        leader=members[0].member_id,
+        members=downgraded,
+    )
     assignments = {
         m.member_id: assignment_blob(
-            classic.members[m.member_id].metadata(classic.protocol),
+            downgraded[m.member_id].metadata(protocol),
             target_of(group, m.member_id, m.subscription.instance_id),
             topics,
         )
@@ -158,7 +163,7 @@ def downgrade(
     events.append(group_stored(classic, assignments, now_ms))
     if rebalance is not None:
         events.append(e.RebalanceWanted(rebalance))
-    return Outcome(events, deadlines=[(m.member_id, m.deadline_ms) for m in classic.members.values()])
+    return Outcome(events, deadlines=[(m.member_id, m.deadline_ms) for m in downgraded.values()])
 
 
 def _downgraded(member: ConsumerMember, now_ms: int) -> Member:

@@ -50,6 +50,15 @@ def removals_before(group: ConsumerGroup, event: e.ConsumerEvent) -> list[e.Cons
     return []
 
 
+def restart_timers(group: ConsumerGroup, now_ms: int, session_timeout_ms: int) -> None:
+    """A coordinator that has loaded the group gives each member its time anew (Kafka's GroupMetadataManager.onLoaded)."""
+    for member_id, timers in group.timers.items():
+        member = group.members[member_id]
+        timers.session_ms = now_ms + session_timeout_ms
+        revokes = member.current.state == ConsumerMemberState.UNREVOKED_PARTITIONS
+        timers.rebalance_ms = now_ms + member.subscription.rebalance_timeout_ms if revokes else None
+
+
 def _group_epoch(group: ConsumerGroup, event: e.GroupEpochStored, now_ms: int) -> None:
     group.group_epoch, group.metadata_hash = event.epoch, event.metadata_hash
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from coterie.coordinator import events as e
-from coterie.coordinator.state import GroupOffsets, PendingOffset
+from coterie.coordinator.state import CommittedOffset, GroupOffsets, PendingOffset, TopicPartition
 
 OffsetEvent = e.OffsetStored | e.OffsetRemoved | e.TransactionalOffsetStored | e.TransactionEnded
 
@@ -16,12 +16,18 @@ def replay_offset(group: GroupOffsets, event: OffsetEvent) -> None:
     _APPLY[type(event)](group, event)
 
 
+def store_offset(group: GroupOffsets, topic_partition: TopicPartition, committed: CommittedOffset) -> None:
+    """What OffsetStored comes to; a log, most of which is that, is loaded without making the events."""
+    group.offsets[topic_partition] = committed
+    if group.pending_offsets:
+        for pending in group.pending_offsets.values():
+            earlier = pending.get(topic_partition)
+            if earlier is not None:
+                earlier.superseded = True
+
+
 def _offset_stored(group: GroupOffsets, event: e.OffsetStored) -> None:
-    group.offsets[event.topic, event.partition] = event.committed
-    for pending in group.pending_offsets.values():
-        earlier = pending.get((event.topic, event.partition))
-        if earlier is not None:
-            earlier.superseded = True
+    store_offset(group, (event.topic, event.partition), event.committed)
 
 
 def _offset_removed(group: GroupOffsets, event: e.OffsetRemoved) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from coterie.broker.topic import OFFSETS_TOPIC
 from coterie.controller import nodes
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerGroupState
-from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.partitioning import partition_for
+from coterie.coordinator.replay import AnyGroup
 from coterie.laboratory.cluster.group_broker import OFFSETS_PARTITIONS
 from coterie.laboratory.cluster.group_member import CoordinatedActor, CoordinatedConsumer
 from coterie.laboratory.cluster.group_story import GroupClusterStory

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from coterie.broker.topic import OFFSETS_TOPIC
-from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.partitioning import partition_for
+from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import Group, Phase
 from coterie.laboratory.cluster.group_broker import OFFSETS_PARTITIONS, READ_PARTITIONS, READ_TOPIC, GroupBroker
 from coterie.laboratory.cluster.group_checker import ClusterGroupChecker

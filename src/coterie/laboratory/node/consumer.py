@@ -10,7 +10,7 @@ from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
 from coterie.consuming.fetching import Fetching
 from coterie.consuming.record import Record, TopicPartition
-from coterie.coordinator.dispatch import AnyGroup
+from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import Group
 from coterie.laboratory.broker_actor import BrokerActor, Durability
 from coterie.laboratory.earliest_timer import EarliestTimer

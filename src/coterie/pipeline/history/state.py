@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.coordinator.dispatch import AnyGroup
 from coterie.coordinator.events import OffsetRemoved, OffsetStored
 from coterie.coordinator.journal_lines import owners_of
 from coterie.coordinator.outcome import CoordinatorConfig
+from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.state import CommittedOffset, Group, TopicPartition
 from coterie.coordinator.stored import StoredRecord, group_key, to_record

@@ -1,0 +1,99 @@
+"""The only road by which a group of either kind changes, and the offsets that both kinds have: an event of a decision, a record
+of the log, a session that begins anew. Nothing else assigns to a group or its members (`tests/coordinator/test_replay.py`).
+
+Offsets belong to the group id: a group of the other kind in its place takes them over.
+"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from coterie.coordinator import events as e
+from coterie.coordinator.classic.replay import replay
+from coterie.coordinator.consumer import events as c
+from coterie.coordinator.consumer.replay import removals_before, replay_consumer
+from coterie.coordinator.consumer.state import ConsumerGroup, MemberTimers
+from coterie.coordinator.offsets.replay import OffsetEvent, replay_offset
+from coterie.coordinator.state import Group, Member
+
+AnyGroup = Group | ConsumerGroup
+OFFSET_EVENTS = get_args(OffsetEvent)
+CONSUMER_EVENTS = frozenset(get_args(c.ConsumerEvent))
+REMOVALS = (
+    c.GroupEpochRemoved,
+    c.PartitionMetadataRemoved,
+    c.SubscriptionRemoved,
+    c.TargetEpochRemoved,
+    c.TargetRemoved,
+    c.CurrentRemoved,
+    c.RegexRemoved,
+)
+
+
+def replay_event(group: AnyGroup, event: e.Event, now_ms: int) -> AnyGroup:
+    """Applies ``event``, none of offsets, which happened at ``now_ms``; returns the group in force, a new one where the event
+    is of the other kind."""
+    if type(event) in CONSUMER_EVENTS:  # isinstance would look at each of them, for each event of a classic group
+        if isinstance(group, Group):
+            group = _consumer_group(group.group_id, group)
+        replay_consumer(group, event, now_ms)  # type: ignore[arg-type]
+    else:
+        if isinstance(group, ConsumerGroup):
+            group = _classic_group(group.group_id, group)
+        replay(group, event, now_ms)
+    return group
+
+
+def replay_record(group_id: str, group: AnyGroup | None, event: e.Event, timestamp_ms: int) -> AnyGroup | None:
+    """Applies one record of the log; returns the group that stands under the id afterwards, None for none."""
+    if isinstance(event, OFFSET_EVENTS):
+        if group is None:
+            if isinstance(event, e.OffsetRemoved):
+                return None
+            group = Group(group_id)
+        replay_offset(group, event)
+    elif isinstance(event, c.ConsumerEvent):
+        if not isinstance(group, ConsumerGroup):
+            if isinstance(event, REMOVALS):
+                return group  # the tombstone of what a group of that kind never had is nothing
+            group = _consumer_group(group_id, group)
+        for missing in removals_before(group, event):
+            replay_consumer(group, missing, timestamp_ms)
+        replay_consumer(group, event, timestamp_ms)
+    else:
+        if isinstance(event, e.GroupRemoved) and not isinstance(group, Group):
+            return group  # of a group that is gone, or has become one of the consumer protocol since
+        # A record is the whole group: nothing of an earlier record's members may shine through.
+        group = _classic_group(group_id, group)
+        replay(group, event, timestamp_ms)
+    if not group.is_dead:
+        return group
+    # Offsets may outlive their group's records: then it is a group of simple consumers.
+    return _classic_group(group_id, group) if group.offsets or group.pending_offsets else None
+
+
+def _classic_group(group_id: str, before: AnyGroup | None) -> Group:
+    """A new one with the offsets of the group in whose place it comes."""
+    if before is None:
+        return Group(group_id)
+    return Group(group_id, before.offsets, before.pending_offsets, before.pending_order)
+
+
+def _consumer_group(group_id: str, before: AnyGroup | None) -> ConsumerGroup:
+    if before is None:
+        return ConsumerGroup(group_id)
+    return ConsumerGroup(group_id, before.offsets, before.pending_offsets, before.pending_order)
+
+
+def restart_session(group: AnyGroup, member_id: str, deadline_ms: int) -> Member | MemberTimers | None:
+    """The member's session ends at ``deadline_ms`` from now on. A heartbeat does no more than that, so no event is made of
+    it. Returns what has the deadline; None for an id without a session, as a reserved one."""
+    if isinstance(group, ConsumerGroup):
+        timers = group.timers.get(member_id)
+        if timers is not None:
+            timers.session_ms = deadline_ms
+        return timers
+    member = group.members.get(member_id)
+    if member is not None:
+        member.deadline_ms = deadline_ms
+    return member
