@@ -38,9 +38,10 @@ from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from coterie.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTransaction,
+    transactions_of,
+    transactions_response,
 )
 from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -97,31 +98,19 @@ class TransactionRequests:
 
     def add_partitions(self, request: AddPartitionsToTxnRequest, version: int) -> Pending:
         """AddPartitionsToTxnResponse."""
-        pending = Pending()
-        if version < ADD_PARTITIONS_V2_FROM:
-            one = AddPartitionsToTxnTransaction(
-                request.transactional_id, request.producer_id, request.producer_epoch, topics=request.topics
-            )
-
-            def answered(codes: Codes) -> None:
-                pending.answer(AddPartitionsToTxnResponse(results_by_topic=added_partitions.rows(one, codes)))
-
-            self._add(one, version, answered)
-            return pending
+        pending, transactions = Pending(), transactions_of(request, version)
         results: dict[int, AddPartitionsToTxnResult] = {}
-        count = len(request.transactions)
 
         def added(number: int, codes: Codes) -> None:
-            one = request.transactions[number]
+            one = transactions[number]
             results[number] = AddPartitionsToTxnResult(one.transactional_id, added_partitions.rows(one, codes))
-            if len(results) == count:
-                ordered = [results[n] for n in range(count)]
-                pending.answer(AddPartitionsToTxnResponse(results_by_transaction=ordered))
+            if len(results) == len(transactions):
+                pending.answer(transactions_response(version, [results[n] for n in range(len(transactions))]))
 
-        for number, one in enumerate(request.transactions):
+        for number, one in enumerate(transactions):
             self._add(one, version, partial(added, number))
-        if not count:
-            pending.answer(AddPartitionsToTxnResponse())
+        if not transactions:
+            pending.answer(transactions_response(version, []))
         return pending
 
     def _add(self, requested: AddPartitionsToTxnTransaction, version: int, done: Callable[[Codes], None]) -> None:

@@ -22,7 +22,13 @@ from coterie.wire.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    coordinators_response,
+    keys_of,
+)
 from coterie.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -30,6 +36,8 @@ from coterie.wire.messages.metadata import (
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
+    requested_topics,
+    topics_are_valid,
 )
 from coterie.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from coterie.wire.primitives import NULL_UUID
@@ -39,7 +47,6 @@ logger = logging.getLogger(__name__)
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
 COORDINATORS_TOPICS = {GROUP_KEY: OFFSETS_TOPIC, TRANSACTION_KEY: TRANSACTIONS_TOPIC}
 SHARE_FROM = 6  # of FindCoordinator; no share groups here
-NAMELESS_FROM = 12  # the first version of Metadata with topics by id alone
 BROKER_ENDPOINT, CONTROLLER_ENDPOINT = 1, 2
 CLIENT_SOFTWARE_FROM = 3  # version of ApiVersions (KIP-511)
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -72,20 +79,20 @@ def handle_metadata(broker: ClusterServices, request: MetadataRequest, call: Cal
 
 
 def _metadata(broker: ClusterServices, request: MetadataRequest, call: Call) -> Generator[None, None, Message]:
-    if not _topics_are_valid(request, call.api_version):
+    if not topics_are_valid(request, call.api_version):
         refused = [
             MetadataResponseTopic(ErrorCode.INVALID_REQUEST, t.name or "", t.topic_id) for t in request.topics or []
         ]
         return MetadataResponse(topics=refused, cluster_id=None, controller_id=-1)
-    # A null list requests every topic; so did an empty list in version 0.
-    if request.topics is None or (call.api_version == 0 and not request.topics):
+    wanted_topics = requested_topics(request, call.api_version)
+    if wanted_topics is None:
         wanted, topics = list(broker.topics.by_name.values()), list[MetadataResponseTopic]()
         for topic in wanted:
             topics.append(_topic_metadata(broker, topic, call.api_version))
             yield
     else:
         # As in Kafka the response has each topic once, however often the request names it.
-        named = {(requested.topic_id, requested.name): requested for requested in request.topics}
+        named = {(requested.topic_id, requested.name): requested for requested in wanted_topics}
         if any(topic_id != NULL_UUID for topic_id, _ in named):  # then Kafka looks at ids alone
             named = {key: requested for key, requested in named.items() if key[0] != NULL_UUID}
         topics = []
@@ -105,14 +112,6 @@ def _metadata(broker: ClusterServices, request: MetadataRequest, call: Call) -> 
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
-
-
-def _topics_are_valid(request: MetadataRequest, api_version: int) -> bool:
-    """Whether every topic is named by its name, or from version 12 on by its id."""
-    by_id = [t.topic_id != NULL_UUID for t in request.topics or []]
-    if api_version < NAMELESS_FROM:
-        return not any(by_id) and all(t.name is not None for t in request.topics or [])
-    return all(known or t.name is not None for known, t in zip(by_id, request.topics or [], strict=True))
 
 
 def _requested_topic(
@@ -211,9 +210,8 @@ def handle_find_coordinator(
 ) -> FindCoordinatorResponse:
     """COORDINATOR_NOT_AVAILABLE where no live broker leads the key's partition, INVALID_REQUEST for keys of other
     types."""
-    keys = request.coordinator_keys if call.api_version >= 4 else [request.key]
     coordinators = []
-    for key in distinct(keys, str):
+    for key in distinct(keys_of(request, call.api_version), str):
         if request.key_type == SHARE_KEY:
             code = ErrorCode.INVALID_REQUEST if call.api_version < SHARE_FROM else ErrorCode.COORDINATOR_NOT_AVAILABLE
             coordinators.append(Coordinator(key, -1, "", -1, code, ""))
@@ -222,13 +220,7 @@ def handle_find_coordinator(
             coordinators.append(Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, text))
         else:
             coordinators.append(_coordinator(broker, request.key_type, key, call))
-    if call.api_version >= 4:
-        return FindCoordinatorResponse(coordinators=coordinators)
-    one = coordinators[0]
-    one.error_message = one.error_message or "NONE"  # as Kafka before v4, the first version with several keys
-    return FindCoordinatorResponse(
-        error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
-    )
+    return coordinators_response(call.api_version, coordinators)
 
 
 HANDLERS: dict[int, Handler] = {

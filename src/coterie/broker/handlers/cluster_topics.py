@@ -28,14 +28,13 @@ from coterie.wire.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
+    topics_to_delete,
 )
 from coterie.wire.primitives import NULL_UUID
 from coterie.zookeeper.operations import ZooKeeperError
 
 if TYPE_CHECKING:
     from coterie.broker.cluster.topic_changes import TopicAdministration
-
-NAMES_UNTIL = 5  # version of DeleteTopics with a list of names
 
 
 def _check_controller(broker: TopicServices) -> None:
@@ -179,8 +178,7 @@ async def _delete_topics(
     broker: TopicServices, changes: TopicAdministration, request: DeleteTopicsRequest, version: int
 ) -> DeleteTopicsResponse:
     response = DeleteTopicsResponse()
-    states = [DeleteTopicState(name) for name in request.topic_names] if version <= NAMES_UNTIL else request.topics
-    for state in states:
+    for state in topics_to_delete(request, version):
         result = DeletableTopicResult(state.name, state.topic_id)
         try:
             _check_controller(broker)

@@ -24,9 +24,7 @@ from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from coterie.wire.messages.leave_group import LeaveGroupRequest
 from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from coterie.wire.messages.sync_group import SyncGroupRequest
-
-PROTOCOL_MANDATORY_FROM = 5
+from coterie.wire.messages.sync_group import SyncGroupRequest, is_without_protocol
 
 
 def submit(groups: GroupCoordinator, command: Command, call: Call) -> Pending:
@@ -51,7 +49,7 @@ def handle_join_group(broker: GroupServices, request: JoinGroupRequest, call: Ca
 def handle_sync_group(broker: GroupServices, request: SyncGroupRequest, call: Call) -> Message | Pending:
     """INCONSISTENT_GROUP_PROTOCOL where a version that must name the protocol does not; otherwise the core decides
     (`coordinator/classic/sync.py`)."""
-    if call.api_version >= PROTOCOL_MANDATORY_FROM and None in (request.protocol_type, request.protocol_name):
+    if is_without_protocol(request, call.api_version):
         return sync_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)  # KIP-559
     return submit(broker.groups, request, call)
 

@@ -35,12 +35,11 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
-    OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
+    groups_of,
+    groups_response,
+    refused_partition,
 )
-
-SEVERAL_GROUPS_FROM = 8
-TOP_LEVEL_ERROR_FROM = 2
 
 
 def handle_offset_commit(broker: GroupServices, request: OffsetCommitRequest, call: Call) -> Message | Pending:
@@ -102,23 +101,11 @@ def _known_topics(
 
 
 def handle_offset_fetch(broker: GroupServices, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
-    """Several groups from version 8 on. Before version 2 an error is on each partition."""
-    if call.api_version >= SEVERAL_GROUPS_FROM:
-        by_id, stable = call.api_version > topic_names.OFFSET_FETCH, request.require_stable
-        wanted = distinct(request.groups, lambda group: group.group_id)
-        return OffsetFetchResponse(groups=[_fetch_group(broker, group, by_id, stable) for group in wanted])
-    requested = None if request.topics is None else [(t.name, t.partition_indexes) for t in request.topics]
-    try:
-        committed = _committed(broker, request.group_id, requested, stable=request.require_stable)
-    except Refusal as refusal:
-        # v1 has no error of its own, so that every partition carries it.
-        topics = [
-            OffsetFetchResponseTopic(n, [OffsetFetchResponsePartition(p, -1, -1, "", refusal.code) for p in indexes])
-            for n, indexes in requested or ()
-            if call.api_version < TOP_LEVEL_ERROR_FROM
-        ]
-        return OffsetFetchResponse(error_code=refusal.code, topics=topics)
-    return OffsetFetchResponse(topics=[OffsetFetchResponseTopic(n, p) for n, p in committed])
+    """Each group once."""
+    version, stable = call.api_version, request.require_stable
+    by_id = version > topic_names.OFFSET_FETCH
+    wanted = distinct(groups_of(request, version), lambda group: group.group_id)
+    return groups_response(version, [_fetch_group(broker, group, by_id, stable) for group in wanted], request)
 
 
 def _committed(
@@ -154,8 +141,7 @@ def _fetch_group(
         for topic in requested.topics:
             name = broker.topics.name_of(topic.name, topic.topic_id, by_id)
             if name is None:
-                unknown = ErrorCode.UNKNOWN_TOPIC_ID
-                missing = [OffsetFetchResponsePartition(p, -1, -1, "", unknown) for p in topic.partition_indexes]
+                missing = [refused_partition(p, ErrorCode.UNKNOWN_TOPIC_ID) for p in topic.partition_indexes]
                 answer.topics.append(OffsetFetchResponseTopics("", topic.topic_id, missing))
             else:
                 wanted.append((name, topic.partition_indexes))

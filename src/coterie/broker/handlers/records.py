@@ -38,6 +38,8 @@ from coterie.wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
+    has_timestamp,
+    list_offsets_error,
 )
 from coterie.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -53,17 +55,16 @@ from coterie.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
     TopicProduceResponse,
+    produce_error,
 )
 
 logger = logging.getLogger(__name__)
 
 Checks = Mapping[tuple[str, int], Callable[[], None]]
 NO_CHECKS: Checks = MappingProxyType({})
-STORAGE_ERROR_FROM, LEADERS_FROM = 4, 10  # of Produce
-NOT_AVAILABLE_FROM = 5  # of ListOffsets
+LEADERS_FROM = 10  # of Produce
 _EARLIEST_LOCAL, _LATEST_TIERED = -4, -5
 _CONSUMER_REPLICA_ID = -1  # a replica, or a tool for replicas, reads open transactions too
-_TIMESTAMPS_FROM = {MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9}  # KIP-734, KIP-405, KIP-1005
 # Errors of a Produce after which Kafka does not return the log's start offset.
 _WITHOUT_START_OFFSET = frozenset(
     {
@@ -182,8 +183,7 @@ class _Produce:
             return _refused(data.index, refusal, log)
         except OSError as error:
             logger.error("%s-%d cannot be written: %s", topic.name, data.index, error)
-            storage_error = self.call.api_version >= STORAGE_ERROR_FROM
-            code = ErrorCode.KAFKA_STORAGE_ERROR if storage_error else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            code = produce_error(self.call.api_version, ErrorCode.KAFKA_STORAGE_ERROR)
             return PartitionProduceResponse(data.index, code)
         return self._appended(partition, appended)
 
@@ -291,8 +291,7 @@ def _list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Cal
             try:
                 if occurrences[topic.name, requested.partition_index] > 1 and call.api_version > 0:
                     raise Refusal(ErrorCode.INVALID_REQUEST)
-                oldest = EARLIEST_TIMESTAMP if call.api_version == 0 else _LATEST_TIERED
-                if requested.timestamp < oldest or call.api_version < _TIMESTAMPS_FROM.get(requested.timestamp, 0):
+                if not has_timestamp(call.api_version, requested.timestamp):
                     raise Refusal(ErrorCode.UNSUPPORTED_VERSION)
                 partition = broker.topics.partition(topic.name, requested.partition_index)
                 partition.check_leader(requested.current_leader_epoch)
@@ -307,8 +306,7 @@ def _list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Cal
                     result.offset, result.timestamp = _offset(log, requested.timestamp, end_offset, check)
                     result.leader_epoch = partition.leader_epoch if result.offset >= 0 else -1
             except Refusal as refusal:
-                is_older = refusal.code == ErrorCode.OFFSET_NOT_AVAILABLE and call.api_version < NOT_AVAILABLE_FROM
-                result.error_code = ErrorCode.LEADER_NOT_AVAILABLE if is_older else refusal.code
+                result.error_code = list_offsets_error(call.api_version, refusal.code)
             except OSError as error:
                 broker.log_lines.warning("%s-%d cannot be read: %s", topic.name, requested.partition_index, error)
                 result.error_code = ErrorCode.KAFKA_STORAGE_ERROR

@@ -30,7 +30,7 @@ from coterie.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
-    DeleteTopicState,
+    topics_to_delete,
 )
 from coterie.wire.primitives import NULL_UUID
 
@@ -189,7 +189,7 @@ def _delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Ca
     """Results as of Kafka's ControllerApis.deleteTopics: one for each element that names its topic not at all or both ways, one
     for each other topic."""
     response = DeleteTopicsResponse()
-    requested = request.topics if call.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
+    requested = topics_to_delete(request, call.api_version)
     if not broker.settings.current.delete_topic_enable:
         error = deletion_disabled(call.api_version)
         response.responses += [

@@ -20,10 +20,11 @@ from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from coterie.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
+    transactions_of,
+    transactions_response,
 )
 from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -94,17 +95,11 @@ def handle_add_partitions_to_txn(
     """From version 4 on, what one broker asks another: several transactions, each as one of a client's."""
     if broker.transaction_requests is not None:
         return broker.transaction_requests.add_partitions(request, call.api_version)
-    if call.api_version < ADD_PARTITIONS_V2_FROM:
-        one = AddPartitionsToTxnTransaction(
-            request.transactional_id, request.producer_id, request.producer_epoch, topics=request.topics
-        )
-        return AddPartitionsToTxnResponse(results_by_topic=_add_partitions(broker, one, call.api_version))
-    return AddPartitionsToTxnResponse(
-        results_by_transaction=[
-            AddPartitionsToTxnResult(t.transactional_id, _add_partitions(broker, t, call.api_version))
-            for t in request.transactions
-        ]
-    )
+    results = [
+        AddPartitionsToTxnResult(one.transactional_id, _add_partitions(broker, one, call.api_version))
+        for one in transactions_of(request, call.api_version)
+    ]
+    return transactions_response(call.api_version, results)
 
 
 def _add_partitions(

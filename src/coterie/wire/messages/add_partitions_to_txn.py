@@ -18,6 +18,8 @@ from coterie.wire.declaration import (
     struct,
 )
 
+SEVERAL_FROM = 4
+
 
 @struct
 class AddPartitionsToTxnTopic(Struct):
@@ -69,3 +71,18 @@ class AddPartitionsToTxnResponse(Message):
     results_by_topic: list[AddPartitionsToTxnTopicResult] = field(array(AddPartitionsToTxnTopicResult), "0-3")
     error_code: int = field(int16, "4+")
     results_by_transaction: list[AddPartitionsToTxnResult] = field(array(AddPartitionsToTxnResult), "4+")
+
+
+def transactions_of(request: AddPartitionsToTxnRequest, version: int) -> list[AddPartitionsToTxnTransaction]:
+    """One until version 3, any number from 4 on."""
+    if version >= SEVERAL_FROM:
+        return request.transactions
+    name, producer = request.transactional_id, (request.producer_id, request.producer_epoch)
+    return [AddPartitionsToTxnTransaction(name, *producer, topics=request.topics)]
+
+
+def transactions_response(version: int, results: list[AddPartitionsToTxnResult]) -> AddPartitionsToTxnResponse:
+    """To `transactions_of`."""
+    if version >= SEVERAL_FROM:
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    return AddPartitionsToTxnResponse(results_by_topic=results[0].topic_results)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from coterie.wire.declaration import Message, Struct, array, field, int16, int32, message, string, struct, uuid
 
+BY_ID_FROM = 6
+
 
 @struct
 class DeleteTopicState(Struct):
@@ -30,3 +32,8 @@ class DeletableTopicResult(Struct):
 class DeleteTopicsResponse(Message):
     throttle_time_ms: int = field(int32, "1+")
     responses: list[DeletableTopicResult] = field(array(DeletableTopicResult))
+
+
+def topics_to_delete(request: DeleteTopicsRequest, version: int) -> list[DeleteTopicState]:
+    """Names alone until version 5."""
+    return request.topics if version >= BY_ID_FROM else [DeleteTopicState(name) for name in request.topic_names]

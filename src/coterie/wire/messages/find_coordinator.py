@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from coterie.wire.declaration import Message, Struct, array, field, int8, int16, int32, message, string, struct
 
+SEVERAL_FROM = 4
+
 
 @message(api_key=10, versions="0-6", flexible="3+")
 class FindCoordinatorRequest(Message):
@@ -33,3 +35,19 @@ class FindCoordinatorResponse(Message):
     host: str = field(string, "0-3")
     port: int = field(int32, "0-3")
     coordinators: list[Coordinator] = field(array(Coordinator), "4+")
+
+
+def keys_of(request: FindCoordinatorRequest, version: int) -> list[str]:
+    """One until version 3, any number from 4 on."""
+    return request.coordinator_keys if version >= SEVERAL_FROM else [request.key]
+
+
+def coordinators_response(version: int, coordinators: list[Coordinator]) -> FindCoordinatorResponse:
+    """To `keys_of`. Until version 3 the text of no error is its name, as in Kafka."""
+    if version >= SEVERAL_FROM:
+        return FindCoordinatorResponse(coordinators=coordinators)
+    one = coordinators[0]
+    text = one.error_message or "NONE"
+    return FindCoordinatorResponse(
+        error_code=one.error_code, error_message=text, node_id=one.node_id, host=one.host, port=one.port
+    )

@@ -6,6 +6,10 @@ leader epochs, v6 flexible; v8 and v9 add -4 and -5 for tiered storage, v10 a ti
 from __future__ import annotations
 
 from coterie.wire.declaration import Message, Struct, array, field, int8, int16, int32, int64, message, string, struct
+from coterie.wire.errors import ErrorCode
+
+_TIMESTAMPS_FROM = {-3: 7, -4: 8, -5: 9}
+NOT_AVAILABLE_FROM = 5
 
 
 @struct
@@ -50,3 +54,14 @@ class ListOffsetsTopicResponse(Struct):
 class ListOffsetsResponse(Message):
     throttle_time_ms: int = field(int32, "2+")
     topics: list[ListOffsetsTopicResponse] = field(array(ListOffsetsTopicResponse))
+
+
+def has_timestamp(version: int, timestamp: int) -> bool:
+    """Whether a negative timestamp means something in the version; -6 does in none here."""
+    return timestamp >= (-2 if version == 0 else -5) and version >= _TIMESTAMPS_FROM.get(timestamp, 0)
+
+
+def list_offsets_error(version: int, code: ErrorCode) -> ErrorCode:
+    """A code that clients of the version know."""
+    is_newer = code == ErrorCode.OFFSET_NOT_AVAILABLE and version < NOT_AVAILABLE_FROM
+    return ErrorCode.LEADER_NOT_AVAILABLE if is_newer else code

@@ -5,6 +5,9 @@ v7 leader epochs (KIP-320), v9 flexible, v10 topic ids (KIP-516), v12 topics by 
 from __future__ import annotations
 
 from coterie.wire.declaration import Message, Struct, array, boolean, field, int16, int32, message, string, struct, uuid
+from coterie.wire.primitives import NULL_UUID
+
+BY_ID_FROM = 12
 
 
 @struct
@@ -59,3 +62,16 @@ class MetadataResponse(Message):
     topics: list[MetadataResponseTopic] = field(array(MetadataResponseTopic))
     cluster_authorized_operations: int = field(int32, "8-10", default=-(2**31))
     error_code: int = field(int16, "13+")
+
+
+def requested_topics(request: MetadataRequest, version: int) -> list[MetadataRequestTopic] | None:
+    """None for every topic: an empty list of version 0, null later."""
+    return request.topics if version or request.topics else None
+
+
+def topics_are_valid(request: MetadataRequest, version: int) -> bool:
+    """Whether every topic is named by its name, or from version 12 on by its id."""
+    by_id = [t.topic_id != NULL_UUID for t in request.topics or []]
+    if version < BY_ID_FROM:
+        return not any(by_id) and all(t.name is not None for t in request.topics or [])
+    return all(known or t.name is not None for known, t in zip(by_id, request.topics or [], strict=True))

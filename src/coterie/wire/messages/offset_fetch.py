@@ -20,6 +20,8 @@ from coterie.wire.declaration import (
     uuid,
 )
 
+TOP_LEVEL_ERROR_FROM, SEVERAL_FROM = 2, 8
+
 
 @struct
 class OffsetFetchRequestTopic(Struct):
@@ -85,3 +87,35 @@ class OffsetFetchResponse(Message):
     topics: list[OffsetFetchResponseTopic] = field(array(OffsetFetchResponseTopic), "0-7")
     error_code: int = field(int16, "2-7")
     groups: list[OffsetFetchResponseGroup] = field(array(OffsetFetchResponseGroup), "8+")
+
+
+def groups_of(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
+    """One until version 7, any number from 8 on."""
+    if version >= SEVERAL_FROM:
+        return request.groups
+    topics = None
+    if request.topics is not None:
+        topics = [OffsetFetchRequestTopics(t.name, partition_indexes=t.partition_indexes) for t in request.topics]
+    return [OffsetFetchRequestGroup(request.group_id, topics=topics)]
+
+
+def groups_response(
+    version: int, groups: list[OffsetFetchResponseGroup], request: OffsetFetchRequest
+) -> OffsetFetchResponse:
+    """To `groups_of`. Until version 1 the error of the group is that of each partition."""
+    if version >= SEVERAL_FROM:
+        return OffsetFetchResponse(groups=groups)
+    group = groups[0]
+    if not group.error_code:
+        return OffsetFetchResponse(topics=[OffsetFetchResponseTopic(t.name, t.partitions) for t in group.topics])
+    topics = [
+        OffsetFetchResponseTopic(t.name, [refused_partition(p, group.error_code) for p in t.partition_indexes])
+        for t in request.topics or ()
+        if version < TOP_LEVEL_ERROR_FROM
+    ]
+    return OffsetFetchResponse(error_code=group.error_code, topics=topics)
+
+
+def refused_partition(partition_index: int, error_code: int) -> OffsetFetchResponsePartition:
+    """Without an offset."""
+    return OffsetFetchResponsePartition(partition_index, -1, -1, "", error_code)

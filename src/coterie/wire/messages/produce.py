@@ -18,6 +18,9 @@ from coterie.wire.declaration import (
     struct,
     uuid,
 )
+from coterie.wire.errors import ErrorCode
+
+STORAGE_ERROR_FROM = 4
 
 
 @struct
@@ -85,3 +88,9 @@ class ProduceResponse(Message):
     responses: list[TopicProduceResponse] = field(array(TopicProduceResponse))
     throttle_time_ms: int = field(int32, "1+")
     node_endpoints: list[NodeEndpoint] = field(array(NodeEndpoint), "10+", tag=0)
+
+
+def produce_error(version: int, code: ErrorCode) -> ErrorCode:
+    """A code that clients of the version know."""
+    is_newer = code == ErrorCode.KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_FROM
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_newer else code

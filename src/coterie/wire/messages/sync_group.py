@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from coterie.wire.declaration import Message, Struct, array, bytes_, field, int16, int32, message, string, struct
 
+PROTOCOL_FROM = 5
+
 
 @struct
 class SyncGroupRequestAssignment(Struct):
@@ -31,3 +33,8 @@ class SyncGroupResponse(Message):
     protocol_type: str | None = field(string, "5+", nullable="5+", default=None)
     protocol_name: str | None = field(string, "5+", nullable="5+", default=None)
     assignment: bytes = field(bytes_)
+
+
+def is_without_protocol(request: SyncGroupRequest, version: int) -> bool:
+    """Whether it lacks the type or the name of the protocol, which clients name from version 5 on."""
+    return version >= PROTOCOL_FROM and None in (request.protocol_type, request.protocol_name)
