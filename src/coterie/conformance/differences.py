@@ -95,7 +95,7 @@ ROWS: tuple[KnownDifference, ...] = (
         "named twice",
         "Kafka keeps what a request names in maps: the same thing twice is answered once",
         ".*",
-        r"(?!.*\.synonyms$).*",
+        r"(?!.*\.(synonyms|aborted_transactions|records)$).*",
         recognisers.named_twice,
     ),
     KnownDifference(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.conformance import recognisers, recognisers_of_groups
+from coterie.conformance import recognisers, recognisers_of_2_6, recognisers_of_groups
 from coterie.conformance.recognisers import about, fails_about, names_setting, pair, setting_of_a_broker
 from coterie.conformance.row import KnownDifference, Version
 
@@ -11,8 +11,10 @@ FOUR: Version = (4,)
 _CONFIGS = "(Incremental)?AlterConfigs|CreateTopics|DescribeConfigs"
 
 
-def _of_2_6(name: str, reason: str, apis: str, path: str, recognises: recognisers.Recognise) -> KnownDifference:
-    return KnownDifference(f"2.6 {name}", reason, apis, path, recognises, before=THREE)
+def _of_2_6(
+    name: str, reason: str, apis: str, path: str, recognises: recognisers.Recognise, *, lasting: bool = False
+) -> KnownDifference:
+    return KnownDifference(f"2.6 {name}", reason, apis, path, recognises, before=THREE, lasting=lasting)
 
 
 def _of_4(name: str, reason: str, apis: str, path: str, recognises: recognisers.Recognise) -> KnownDifference:
@@ -46,7 +48,7 @@ OF_2_6 = (
     _of_2_6("settings of a broker", "2.6 had other settings, types and defaults", "DescribeConfigs|IncrementalAlterConfigs",
         r"results\[\]\.configs.*|responses\[\]\.error_(code|message)", setting_of_a_broker()),
     _of_2_6("aborted without records", "2.6 lists an aborted transaction of which the partition has the marker alone", "Fetch",
-        r"responses\[\]\.partitions\[\]\.aborted_transactions\[\]", recognisers.aborted_without_records),
+        r"responses\[\]\.partitions\[\]\.aborted_transactions(\[\])?", recognisers_of_2_6.aborted_without_records),
     _of_2_6("has no such setting", "the setting came after 2.6", _CONFIGS, ".*", _SINCE_2_6),
     _of_2_6("settings", "2.6 had another error for a value", _CONFIGS, r".*\.error_code",
             pair("INVALID_CONFIG", "INVALID_REQUEST")),
@@ -57,7 +59,7 @@ OF_2_6 = (
             r"responses\[\]\.error_(code|message)",
             lambda c: _LISTS(c) and {"NONE", "INVALID_REQUEST", "INVALID_CONFIG"} >= recognisers.codes_of(c)),
     _of_2_6("values", "2.6 described a new topic's settings as they were read, not as they were written",
-            "CreateTopics", r".*\.value", recognisers.same_when_read),
+            "CreateTopics", r".*\.value", recognisers_of_2_6.same_when_read),
     _of_2_6("keys", "2.6 describes nothing where no key is listed", "DescribeConfigs", r"results\[\]\.configs\[\]",
             about(r"resources\.configuration_keys", "no element|default|twice")),
     _of_2_6("resources", "2.6 does not know this kind of resource, and answers it as kind 0", "DescribeConfigs",
@@ -68,57 +70,72 @@ OF_2_6 = (
             r"(.*\.)?error_message", lambda c: not c.part.ours),
     _of_2_6("closes", "2.6 closes the connection on an isolation level that it does not know", "Fetch|ListOffsets", "",
             about("isolation_level", "highest|lowest|minus one|negative|unknown")),
-    _of_2_6("append time", "2.6 refuses a batch that calls its time the broker's, so that later ones have lower offsets",
-            "Produce", "responses.*", recognisers.append_time),
+    _of_2_6("append time", "2.6 refuses a batch that calls its time the broker's", "Produce", "responses.*",
+            about(r"topic_data\.partition_data\.records", "append time"), lasting=True),
     _of_2_6("closes on records", "2.6 closes the connection on records that it cannot read", "Produce", "",
-            about(r"topic_data\.partition_data\.records", "cut short|empty|junk|length|magic|negative magic")),
+            about(r"topic_data\.partition_data\.records", "cut short|empty|junk|length|magic|negative magic"), lasting=True),
+    _of_2_6("replicas", "2.6 wants as many replicas in sync as min.insync.replicas says of partitions with fewer"
+            " (KIP-966)", "Produce", r"responses\[\]\.partition_responses\[\]\..*", recognisers_of_2_6.too_few_replicas),
     _of_2_6("formats", "its own version as the message format", "CreateTopics|DescribeConfigs", r".*\.value",
             pair("3.0-IV1", "2.6-IV0")),
     _of_2_6("names", "2.6 looked an illegal name up", "Metadata", r".*\.error_code",
             pair("INVALID_TOPIC_EXCEPTION", "UNKNOWN_TOPIC_OR_PARTITION")),
     _of_2_6("twice", "2.6 answers what is named twice as often as it is named", "(Create|Delete)Topics",
-            "topics|responses", about(".*", "twice")),
+            "topics|responses", recognisers_of_2_6.answered_twice),
+    _of_2_6("names of new topics", "2.6 looks at a new topic's name after its numbers and settings", "CreateTopics",
+            r"topics\[\]\.error_code", recognisers_of_2_6.named_behind),
+    _of_2_6("orders", "2.6 keeps what these answer in hash maps too",
+            "AlterConfigs|AlterPartitionReassignments|ElectLeaders|OffsetForLeaderEpoch",
+            r"(responses|topics|replica_election_results)(\[\]\.(partitions|partition_result))?\.order", lambda _: True),
+    _of_2_6("order of a session", "2.6 puts every partition that a session's answer has behind the others, not those with"
+            " records alone", "Fetch", r"responses(\[\]\.partitions)?\.order", recognisers_of_2_6.in_a_session),
     _of_2_6("instances", "2.6 overlooks an instance id that the group does not know",
-            "Heartbeat|SyncGroup|LeaveGroup|(Txn)?OffsetCommit", ".*", recognisers.instance_overlooked),
+            "Heartbeat|SyncGroup|LeaveGroup|(Txn)?OffsetCommit", ".*", recognisers_of_2_6.instance_overlooked),
     _of_2_6("transactional member", "2.6 checks the member of a transactional commit otherwise", "TxnOffsetCommit",
             r".*\.error_code", about("generation_id|member_id")),
     _of_2_6("verifies nothing", "2.6 does not verify that a partition or group was added to the transaction (KIP-890, part 1)",
-            "Produce|TxnOffsetCommit", ".*", recognisers.not_verified),
+            "Produce|TxnOffsetCommit", ".*", recognisers_of_2_6.not_verified),
     _of_2_6("leader epochs", "2.6 raises the leader epoch of __consumer_offsets in the course of a run",
             "Metadata",
             r".*\.leader_epoch", lambda c: "[__consumer_offsets]" in c.part.path and c.part.ours == 0),
     _of_2_6("pending leave", "2.6 fails on a pending id that leaves", "LeaveGroup", ".*",
             lambda c: c.codes() == ("NONE", "UNKNOWN_SERVER_ERROR")),
     _of_2_6("instances in old versions", "2.6 fails to answer a member with an instance id in a version without it",
-            "JoinGroup", ".*", lambda c: c.question.version < 5 and c.codes()[1] == "UNSUPPORTED_VERSION"),
+            "JoinGroup", ".*", recognisers_of_2_6.instance_not_told_of),
     _of_2_6("protocol names", "2.6 keeps the name of a protocol without one", "JoinGroup", "protocol_name",
             pair(None, "")),
     _of_2_6("state filters", "2.6 takes the case of a state filter as it is", "ListGroups", r"groups\[\]",
             about("states_filter", "lower")),
     _of_2_6("log dirs", "2.6 names topics of which it describes no partition", "DescribeLogDirs", r"results\[\]\.topics\[\]",
-            recognisers.nothing_inside_theirs),
+            recognisers_of_2_6.nothing_inside_theirs),
     _of_2_6("followers", "a follower's read-committed or old Fetch reads nothing in 2.6", "Fetch", "responses.*",
             lambda c: c.question.body.get("replica_id", -1) >= 0),
     _of_2_6("aborted", "2.6 has null for no aborted transactions beside an error", "Fetch", ".*aborted_transactions",
             pair([], None)),
+    _of_2_6("records", "2.6 has no records beside what it cannot convert, Kafka since has null", "Fetch",
+            r"responses\[\]\.partitions\[\]\.records", recognisers_of_2_6.no_records),
     _of_2_6("epochs", "2.6 refused leader epochs below none in a Fetch", "Fetch", r"responses\[\].*",
             lambda c: "FENCED_LEADER_EPOCH" in repr(c.theirs)),
     _of_2_6("times", "2.6 looked up any negative time", "ListOffsets", "topics.*",
-            about(r"topics\.partitions\.timestamp")),
+            recognisers_of_2_6.unsupported_time),
     _of_2_6("fails to alter", "2.6 fails on a resource of no topic or broker", "(Incremental)?AlterConfigs",
             r"responses\[\]\.error_(code|message)",
             lambda c: "UNKNOWN_SERVER_ERROR" in repr(c.theirs) and "NONE" not in repr(c.ours)),
+    _of_2_6("refuses all", "2.6 refuses all for the sake of a resource of a type that cannot be altered",
+            "(Incremental)?AlterConfigs", r"responses\[\]\.error_(code|message)", recognisers_of_2_6.refused_together),
     _of_2_6("fails on names", "2.6 fails on an illegal name", "CreatePartitions", ".*",
             fails_about(r"topics\.name", "default|dots|empty")),
     _of_2_6("quotas", "2.6 on ZooKeeper checks quotas otherwise, has fewer kinds, and may fail to describe them",
             "(Alter|Describe)ClientQuotas", ".*", about(r"(entries|components).*")),
+    _of_2_6("quotas of addresses", "2.6 has none", "AlterClientQuotas", r"entries\[\]\.error_(code|message)",
+            recognisers_of_2_6.of_addresses),
     _of_2_6("described quotas", "2.6 on ZooKeeper fails on such a question", "DescribeClientQuotas", ".*", fails_about(".*")),
     _of_2_6("assignments", "2.6 fails on assignments of other partitions, and counts one partition's once", "CreateTopics",
             "topics.*", about(r"topics\.assignments.*")),
     _of_2_6("settings of groups and metrics", "2.6 has none", "(Incremental)?AlterConfigs|DescribeConfigs",
             "(results|responses).*", lambda c: any(r.get("resource_type") in (16, 32) for r in c.question.body["resources"])),
     _of_2_6("elections", "2.6 fails on a kind of election that it does not know", "ElectLeaders", ".*",
-            fails_about("election_type", "highest|lowest|minus one")),
+            fails_about("election_type", "highest|lowest|minus one|unknown")),
     _of_2_6("coordinators", "2.6 fails on a kind of coordinator that it does not know", "FindCoordinator", ".*",
             fails_about("key_type", "highest|lowest|minus one|negative|share|unknown")),
 )  # fmt: skip

@@ -75,10 +75,14 @@ def version_gap(case: DifferingPart) -> bool:
 
 def named_twice(case: DifferingPart) -> bool:
     """Ours lists what theirs lists, more often."""
-    ours, theirs = case.part.ours, case.part.theirs
-    if not (isinstance(ours, list) and isinstance(theirs, list) and len(ours) > len(theirs)):
+    return lists_more_often(case.part.ours, case.part.theirs)
+
+
+def lists_more_often(one: Any, other: Any) -> bool:
+    """Two lists of the same names, of which the first has some more often."""
+    if not (isinstance(one, list) and isinstance(other, list) and len(one) > len(other)):
         return False
-    return {name_of(item) for item in ours} == {name_of(item) for item in theirs}
+    return {name_of(item) for item in one} == {name_of(item) for item in other}
 
 
 def name_of(item: Any) -> str:
@@ -176,42 +180,22 @@ def codes_of(case: DifferingPart) -> set[str]:
     return set(re.findall("error_code': '([A-Z_]+)'", repr((case.ours, case.theirs))))
 
 
-def same_when_read(case: DifferingPart) -> bool:
-    """Theirs is ours as a reader of settings understands it: trimmed, in small letters, as a decimal number."""
-    ours, theirs = str(case.part.ours).strip().lower(), case.part.theirs
-    return theirs in (ours, f"{ours}.0")
+def code_at(answer: Any, path: str) -> str:
+    """The error of the innermost structure on the way to that part of an answer that has one; "" without any."""
+    from coterie.conformance.everything.answers import element_name
+
+    code, at = answer.get("error_code", "") if isinstance(answer, dict) else "", answer
+    for name, element in re.findall(r"(\w+)(?:\[([^\]]*)\])?", path):
+        at = at.get(name) if isinstance(at, dict) else None
+        if isinstance(at, list):
+            at = next((item for n, item in enumerate(at) if (element_name(item) or str(n)) == element), None)
+        code = at.get("error_code", code) if isinstance(at, dict) else code
+    return code
 
 
-def instance_overlooked(case: DifferingPart) -> bool:
-    """A request with an instance id that one side answers UNKNOWN_MEMBER_ID: 2.6 overlooks the id there."""
-    return "group_instance_id" in repr(case.question.body) and "UNKNOWN_MEMBER_ID" in repr(case.ours)
-
-
-def _refused_unacknowledged(case: DifferingPart) -> bool:
+def refused_unacknowledged(case: DifferingPart) -> bool:
     """A Produce without acknowledgement that we refuse, which ends its connection, and that they accept."""
     return (case.part.ours, case.part.theirs) == ("connection closed", "no answer")
-
-
-def not_verified(case: DifferingPart) -> bool:
-    """They accept what we refuse as not part of the transaction; or an epoch that they accepted so has fenced the producer's
-    own."""
-    ours, theirs = repr(case.ours), repr(case.theirs)
-    if _refused_unacknowledged(case):
-        return "'transactional': True" in repr(case.question.body)
-    accepted = any(code in ours for code in _NOT_VERIFIED) and not any(code in theirs for code in _NOT_VERIFIED)
-    return accepted or (case.question.api == "TxnOffsetCommit" and case.part.theirs == "INVALID_PRODUCER_EPOCH")
-
-
-def append_time(case: DifferingPart) -> bool:
-    """The batch was refused; or it was one before, and an offset is lower by one."""
-    if case.part.path.endswith("base_offset") and case.part.theirs != -1:
-        return bool(case.part.ours == case.part.theirs + 1)
-    return about(r"topic_data\.partition_data\.records", "append time")(case)
-
-
-def nothing_inside_theirs(case: DifferingPart) -> bool:
-    """A topic without partitions that only Kafka's response has."""
-    return bool(case.part.ours == ABSENT) and no_partitions(case.part.theirs)
 
 
 def theirs_is(*values: Any) -> Callable[[DifferingPart], bool]:
@@ -251,15 +235,6 @@ def aborted_beyond(case: DifferingPart) -> bool:
     """Theirs lists a transaction more, of a Fetch for little."""
     limits = re.findall(r"max_bytes': (-?\d+)", repr(case.question.body))
     return bool(case.part.ours == ABSENT) and any(int(limit) < SHORT_FETCH_BYTES for limit in limits)
-
-
-def aborted_without_records(case: DifferingPart) -> bool:
-    """Theirs lists a transaction that begins with its own marker."""
-    if case.part.ours != ABSENT:
-        return False
-    partitions = [partition for topic in case.theirs["responses"] for partition in topic["partitions"]]
-    written = [batch for partition in partitions for batch in partition["records"] or []]
-    return any(b.get("control") and b["offset"] == case.part.theirs["first_offset"] for b in written)
 
 
 def zstd_refused(case: DifferingPart) -> bool:
@@ -310,7 +285,7 @@ def fenced_by_itself(case: DifferingPart) -> bool:
 
 
 # Codes of the verification of a transaction, and what a TxnOffsetCommit may be answered after it.
-_NOT_VERIFIED = frozenset(
+NOT_VERIFIED = frozenset(
     {
         "INVALID_PRODUCER_ID_MAPPING",
         "INVALID_PRODUCER_EPOCH",
@@ -325,7 +300,7 @@ _AFTER_VERIFICATION = frozenset({"NONE", "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_I
 def verified_once(case: DifferingPart) -> bool:
     """They accept what we refuse; or an epoch that they accepted so has fenced the producer's own."""
     ours, theirs = case.part.ours, case.part.theirs
-    accepted = ours in _NOT_VERIFIED and theirs in _AFTER_VERIFICATION
+    accepted = ours in NOT_VERIFIED and theirs in _AFTER_VERIFICATION
     return accepted or (ours in _AFTER_VERIFICATION and theirs == "INVALID_PRODUCER_EPOCH")
 
 
@@ -335,18 +310,10 @@ def produced_unverified(refusal: str, *others: str) -> Recognise:
 
     def recognises(case: DifferingPart) -> bool:
         transactional = "'transactional': True" in repr(case.question.body)
-        ours, theirs = (_code_of_partition(answer, case.part.path) for answer in (case.ours, case.theirs))
+        ours, theirs = (code_at(answer, case.part.path) for answer in (case.ours, case.theirs))
         return transactional and ours == refusal and theirs in ("NONE", "INVALID_REQUIRED_ACKS", *others)
 
     return recognises
-
-
-def _code_of_partition(answer: Any, path: str) -> str:
-    """The error of the partition that the path of a part of a Produce response leads to; "" without it."""
-    names = re.findall(r"\[([^\]]*)\]", path)
-    topics = [topic for topic in answer["responses"] if name_of(topic) == names[0]]
-    partitions = [p for topic in topics for p in topic["partition_responses"] if str(p["index"]) == names[1]]
-    return str(partitions[0]["error_code"]) if partitions else ""
 
 
 def verified_together(case: DifferingPart) -> bool:
@@ -374,6 +341,6 @@ def settings_later(case: DifferingPart) -> bool:
     if codes_of(case) == {"POLICY_VIOLATION", "NONE"}:
         return "POLICY_VIOLATION" in repr(case.ours)
     keyless = re.search(r"\[None, '\w*'", repr(case.question.body)) is not None
-    if _refused_unacknowledged(case):
+    if refused_unacknowledged(case):
         return keyless
     return keyless and codes_of(case) == {"INVALID_RECORD", "NONE"} and "INVALID_RECORD" in repr(case.ours)

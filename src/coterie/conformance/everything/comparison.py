@@ -52,6 +52,7 @@ NOT_YET = (
     *LATE_SETTING,
     "NON_EMPTY_GROUP",  # a member that never synchronized is removed at its rebalance timeout
     "INVALID_TOPIC_EXCEPTION",  # 2.6: the topic's deletion is not yet at its end
+    "TOPIC_ALREADY_EXISTS",  # 2.6: the same
 )
 
 

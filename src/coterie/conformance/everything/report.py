@@ -7,9 +7,11 @@ from typing import Any
 from coterie.conformance.differences import ROWS
 from coterie.conformance.everything.comparison import Difference
 from coterie.conformance.everything.domains import BOUNDED, SHARED
+from coterie.conformance.everything.harmful import HARMFUL
 from coterie.conformance.everything.judge import VALUES_KEPT, JudgeResult
 from coterie.conformance.everything.question import API_BY_NAME, written
 from coterie.conformance.everything.systematic import fields
+from coterie.conformance.row import Version
 from coterie.wire.apis import APIS
 
 KINDS_OF_A_ROW = 30
@@ -77,7 +79,7 @@ def figures(verdict: JudgeResult) -> dict[str, Any]:
         "coverage": coverage(verdict),
         "differences": kinds,
         "rows": _rows(verdict),
-        "not_asked": _not_asked(),
+        "not_asked": _not_asked(version),
         "unused_rows": [row.name for row in ROWS if row.since <= version < row.before and row.name not in used],
     }
 
@@ -95,10 +97,11 @@ def _rows(verdict: JudgeResult) -> dict[str, dict[str, Any]]:
     return dict(sorted(made.items(), key=lambda item: -int(item[1]["met"])))
 
 
-def _not_asked() -> dict[str, str]:
-    """The fields and APIs without a question in this part -> the reason."""
+def _not_asked(version: Version) -> dict[str, str]:
+    """The fields and APIs without a question in this part, on that version -> the reason."""
     shared = {f"{api}, {name}": reason for (api, name), reason in SHARED.items()}
     bounded = {
         f"{api or 'every API'}, {field}: any value but its own": reason for (api, field), reason in BOUNDED.items()
     }
-    return shared | bounded
+    harmful = {f"{api}, {what}": reason for (api, what), (reason, before, _) in HARMFUL.items() if version < before}
+    return shared | bounded | harmful

@@ -15,6 +15,7 @@ from pathlib import Path
 from coterie.conformance.differential import SETTINGS, coterie_broker, wait_for_coordinator
 from coterie.conformance.everything.beside import stories_beside
 from coterie.conformance.everything.comparison import Comparison
+from coterie.conformance.everything.harmful import spared
 from coterie.conformance.everything.judge import Bench, JudgeResult, common_versions, judge
 from coterie.conformance.everything.moves import random_story
 from coterie.conformance.everything.pieces import Common
@@ -92,7 +93,8 @@ async def ask_everything(bench: Bench, wanted: Wanted, version: str, progress: P
     if wanted.replay is not None:
         story = Story.of_json(json.loads(wanted.replay.read_text()))
         return await judge(bench, [story], verdict, report)
-    await judge(bench, _stories(common, wanted, verdict), verdict, report)
+    stories = (spared(story, bench.version) for story in _stories(common, wanted, verdict))
+    await judge(bench, stories, verdict, report)
     if not wanted.first_only:
         await _make_short(bench, verdict, progress)
     return verdict
