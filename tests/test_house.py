@@ -8,6 +8,7 @@ import io
 import subprocess
 import sys
 import tokenize
+from collections import Counter
 from pathlib import Path
 
 import grimp
@@ -41,7 +42,33 @@ DOCUMENTED_ROOMS = (
 METHODS_DOCUMENTED = {"broker", "cli", "consuming", "member", "producing"}
 # Of these only what is longer: a handler is named after its API, and a property of a line after its value.
 SHORT_SPEAKS_FOR_ITSELF = {"broker", "cli", "member"}
-SHORT_LINES = 3
+SHORT_38S = 3
+REFUSED_BY_THE_CORE = (
+    "JoinGroup",
+    "SyncGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "OffsetCommit",
+    "TxnOffsetCommit",
+    "OffsetDelete",
+    "DeleteGroups",
+    "ConsumerGroupHeartbeat",
+)
+# The places that catch a Refusal: of the coordinator by file, and what they are for; of other rooms their number. A count
+# that has fallen is lowered here.
+CAUGHT_REFUSALS = {
+    "broker": 16,
+    "broker/cluster": 12,
+    "broker/handlers": 40,
+    "coordinator/shard.py": 1,  # the door: the response to a request of a group
+    "coordinator/transactions/machine.py": 4,  # InitProducerId's door; a marker or a state that could not be written waits
+    "coordinator/transactions/replicated.py": 2,  # the door of transactions in a cluster; an id that is not to be had yet
+    "coordinator/write_queue.py": 1,  # an append that failed: what its decisions come to instead
+    "laboratory": 9,
+    "laboratory/cluster": 7,
+    "records": 1,
+    "testing": 1,
+}
 SOURCES = sorted((ROOT / "src" / "coterie").rglob("*.py"))
 # The sleeps in tests, and what each is for; a count that has fallen is lowered here.
 SLEEPS = {
@@ -179,7 +206,7 @@ def test_the_core_is_documented() -> None:
         for name in undocumented(
             path.read_text(),
             methods=room in METHODS_DOCUMENTED,
-            short_lines=SHORT_LINES if room in SHORT_SPEAKS_FOR_ITSELF else 0,
+            short_lines=SHORT_38S if room in SHORT_SPEAKS_FOR_ITSELF else 0,
         )
     ]
     assert not silent, "\n".join(silent)
@@ -223,6 +250,69 @@ def test_no_test_gains_a_sleep() -> None:
 def test_a_sleep_is_counted() -> None:
     text = "import time, asyncio\ntime.sleep(1)\nasync def f():\n    await asyncio.sleep(delay)\n    await asyncio.sleep(0)\n"
     assert sleeps(text) == 2
+
+
+def caught_refusals(text: str) -> int:
+    """The places that catch a Refusal, or suppress it."""
+    places = 0
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.ExceptHandler(type=ast.expr() as kinds):
+                names = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds]
+                places += any(isinstance(name, ast.Name) and name.id == "Refusal" for name in names)
+            case ast.Call(func=ast.Name("suppress"), args=kinds):
+                places += any(isinstance(name, ast.Name) and name.id == "Refusal" for name in kinds)
+    return places
+
+
+def test_refusals_become_answers_at_the_doors() -> None:
+    """A refusal is raised, and turned into a response at one door (ARCHITECTURE). A count may only fall."""
+    counts: Counter[str] = Counter()
+    for path in SOURCES:
+        name = path.relative_to(ROOT / "src" / "coterie")
+        room = name if name.parts[0] == "coordinator" else name.parent
+        counts[room.as_posix()] += caught_refusals(path.read_text("utf-8"))
+    assert {room: count for room, count in sorted(counts.items()) if count} == CAUGHT_REFUSALS
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("try: f()\nexcept Refusal as refusal: g(refusal)", 1),
+        ("try: f()\nexcept (OSError, Refusal): g()", 1),
+        ("with suppress(Refusal): f()", 1),
+        ("try: f()\nexcept OSError: raise Refusal(code)", 0),
+    ],
+)
+def test_a_caught_refusal_is_counted(text: str, count: int) -> None:
+    assert caught_refusals(text) == count
+
+
+def errors_by_hand(text: str) -> list[str]:
+    """What makes an error response to a request of a group beside `refuse`."""
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    made = [ast.unparse(call.func) for call in calls if any(keyword.arg == "error_code" for keyword in call.keywords)]
+    shaped = [ast.unparse(call.func) for call in calls]
+    return [
+        *(name for name in made if name.removesuffix("Response") in REFUSED_BY_THE_CORE),
+        *(name for name in shaped if name in ("join_refused", "sync_refused", "commit_refused", "txn_commit_refused")),
+    ]
+
+
+def test_the_driver_makes_no_error_response_of_a_group() -> None:
+    by_hand = {
+        path.name: lines
+        for path in (ROOT / "src" / "coterie" / "broker").rglob("*.py")
+        if (lines := errors_by_hand(path.read_text("utf-8")))
+    }
+    # What Kafka refuses before its coordinator has no error message.
+    assert by_hand == {"consumer_groups.py": ["ConsumerGroupHeartbeatResponse"]}
+
+
+def test_an_error_response_by_hand_is_seen() -> None:
+    assert errors_by_hand("answer(JoinGroupResponse(error_code=code))") == ["JoinGroupResponse"]
+    assert errors_by_hand("return sync_refused(code)") == ["sync_refused"]
+    assert errors_by_hand("return refuse(request, code)") == []
 
 
 def test_the_long_files_are_there() -> None:

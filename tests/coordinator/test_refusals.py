@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 
 from coterie.coordinator.commands import Command, DeleteGroup
+from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
+from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.refusals import refuse, response_with
+from coterie.coordinator.shard import Shard
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from coterie.wire.messages.leave_group import LeaveGroupRequest
 from coterie.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -24,6 +28,7 @@ from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 
+TOPICS = TopicsImage({"t": TopicImage("t", b"t" * 16, 1)}, 1, 1)
 COMMANDS: list[Command] = [
     JoinGroupRequest("g"),
     SyncGroupRequest("g"),
@@ -56,3 +61,23 @@ def test_every_code_is_the_response_but_while_a_partition_loads(command: Command
         assert _code(response_with(command, code)) == code
         loading = code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert _code(refuse(command, code)) == (EXCEPTIONS.get(type(command), code) if loading else code)
+
+
+def refused_join(shard: Shard, session_timeout_ms: int) -> tuple[int, str]:
+    """The error code, and the member id, of the response to a member whose assignor no member of the group knows."""
+    protocols = [JoinGroupRequestProtocol("unknown", b"")]
+    request = JoinGroupRequest("g", session_timeout_ms, 10_000, "m", None, "other", protocols)
+    (reply,) = shard.submit(request, Context(0, "token", "new", 4, "c", "/h", TOPICS)).outcome.replies
+    assert isinstance(reply.response, JoinGroupResponse)
+    return reply.response.error_code, reply.response.member_id
+
+
+def test_a_group_of_the_consumer_protocol_names_no_member_that_it_refuses() -> None:
+    shard = Shard(CoordinatorConfig())
+    unknown = ErrorCode.UNKNOWN_MEMBER_ID
+    assert refused_join(shard, 10_000) == (unknown, "m"), "a group that does not exist is a classic one"
+    first = ConsumerGroupHeartbeatRequest("g", "k", 0, None, None, 10_000, ["t"], None, None, [])
+    decision = shard.submit(first, Context(0, "token", "", 1, "c", "/h", TOPICS))
+    shard.commit(decision)
+    assert refused_join(shard, 10_000) == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
+    assert refused_join(shard, 1) == (ErrorCode.INVALID_SESSION_TIMEOUT, "m"), "no group has refused it"

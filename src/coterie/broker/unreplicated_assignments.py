@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from coterie.broker.scheduling import Scheduler, Timer
 from coterie.broker.topic import Partition
-from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.outcome import Reply
+from coterie.coordinator.refusals import refuse
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from coterie.wire.messages.sync_group import SyncGroupResponse
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 class _Waiting(NamedTuple):
@@ -87,4 +87,4 @@ def _has_assignment(response: Message) -> bool:
 
 def _refused(reply: Reply, code: ErrorCode) -> Reply:
     is_sync = isinstance(reply.response, SyncGroupResponse)
-    return Reply(reply.token, sync_refused(code) if is_sync else ConsumerGroupHeartbeatResponse(error_code=code))
+    return Reply(reply.token, refuse(SyncGroupRequest() if is_sync else ConsumerGroupHeartbeatRequest(), code))

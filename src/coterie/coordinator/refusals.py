@@ -1,12 +1,15 @@
-"""The one way from a refusal to a response, in the shape of the request's API."""
+"""The one way from a refusal to a response, in the shape of the request's API: whatever refuses a request of a group, the core
+or its driver, has the response made here (`tests/test_house.py` knows where refusals are caught)."""
 
 from __future__ import annotations
 
 from coterie.coordinator.classic.join import join_refused
 from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.commands import Command, DeleteGroup
+from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.offsets.commit import commit_refused
 from coterie.coordinator.offsets.transactional import txn_commit_refused
+from coterie.coordinator.state import UNKNOWN_MEMBER, GroupOffsets
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -21,13 +24,20 @@ from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 # A member keeps its membership while the partition loads (scenario testRequestHandlingWhileLoadingInProgress).
 _WHILE_LOADING = {HeartbeatRequest: ErrorCode.NONE, SyncGroupRequest: ErrorCode.REBALANCE_IN_PROGRESS}
+# What a JoinGroup is refused with before its group is looked at (`classic/join.py:check_join`).
+_WITHOUT_A_GROUP = (ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_SESSION_TIMEOUT)
 
 
-def refuse(command: Command, code: ErrorCode, message: str | None = None) -> Message:
-    """The response to a command that is refused with ``code``. COORDINATOR_LOAD_IN_PROGRESS is answered to a Heartbeat as
-    NONE and to a SyncGroup as REBALANCE_IN_PROGRESS, as Kafka's GroupCoordinatorService does."""
+def refuse(command: Command, code: ErrorCode, message: str | None = None, group: GroupOffsets | None = None) -> Message:
+    """The response to a command that is refused with ``code``, by ``group`` where it was that. COORDINATOR_LOAD_IN_PROGRESS is
+    answered to a Heartbeat as NONE and to a SyncGroup as REBALANCE_IN_PROGRESS, as Kafka's GroupCoordinatorService does. To a
+    JoinGroup a group of the consumer protocol with members names no member id, as Kafka's GroupMetadataManager, which throws
+    there what it answers for others."""
     if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         code = _WHILE_LOADING.get(type(command), code)
+    if isinstance(command, JoinGroupRequest) and isinstance(group, ConsumerGroup) and group.members:
+        member_id = command.member_id if code in _WITHOUT_A_GROUP else UNKNOWN_MEMBER
+        return join_refused(command, code, member_id)
     return response_with(command, code, message)
 
 

@@ -12,10 +12,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from coterie.coordinator import events as e
-from coterie.coordinator.classic.join import join_refused
 from coterie.coordinator.classic.member_checks import refuse_unnamed
 from coterie.coordinator.classic.settle import settle
-from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, RegexesResolved, TopicsDeleted
 from coterie.coordinator.consumer import events as c
 from coterie.coordinator.consumer.replay import restart_timers
@@ -34,6 +32,7 @@ from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest
+from coterie.wire.messages.sync_group import SyncGroupRequest
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 
@@ -141,7 +140,7 @@ class Shard:
             config = self._own_configs.get(group.group_id, self.config)
             outcome = decide(group, exists, command, ctx, config)
         except Refusal as refusal:
-            answer = refuse(command, refusal.code, refusal.message)
+            answer = refuse(command, refusal.code, refusal.message, group)
             return Decision(group, ctx.now_ms, Outcome(replies=[Reply(ctx.token, answer)]))
         if not outcome.events:
             return Decision(group, ctx.now_ms, outcome, [])
@@ -316,9 +315,9 @@ class Shard:
         replies = []
         for group in self.groups.values():
             for member_id, token in group.waiting_joins.items():
-                answer = join_refused(JoinGroupRequest(member_id=member_id), ErrorCode.NOT_COORDINATOR)
-                replies.append(Reply(token, answer))
-            replies += [Reply(t, sync_refused(ErrorCode.NOT_COORDINATOR)) for t in group.waiting_syncs.values()]
+                replies.append(Reply(token, refuse(JoinGroupRequest(member_id=member_id), ErrorCode.NOT_COORDINATOR)))
+            for token in group.waiting_syncs.values():
+                replies.append(Reply(token, refuse(SyncGroupRequest(), ErrorCode.NOT_COORDINATOR)))
         self.groups.clear()
         self.consumer_groups.clear()
         self._in_transaction.clear()

@@ -138,14 +138,15 @@ def test_a_described_member(assigned: str, pending: str, expected: list[tuple[st
 # -- members of the classic protocol --------------------------------------------------------------------------------------
 
 
-def join(group: ConsumerGroup, *names: str) -> tuple[int, list[e.SubscriptionStored]]:
-    """The error code to a member that joins by the classic protocol with these assignors, and its subscription."""
+def join(group: ConsumerGroup, *names: str) -> list[e.SubscriptionStored]:
+    """The subscription of a member that joins by the classic protocol with these assignors. Raises Refusal."""
     protocols = [JoinGroupRequestProtocol(name, encode_subscription(["a"])) for name in names]
     request = JoinGroupRequest("g", 45_000, 60_000, "new", None, "consumer", protocols)
     outcome = decide_classic_join(group, request, Context(0, api_version=5, topics=TOPICS), CoordinatorConfig())
     (reply,) = outcome.replies
     assert isinstance(reply.response, JoinGroupResponse)
-    return reply.response.error_code, [event for event in outcome.events if isinstance(event, e.SubscriptionStored)]
+    assert not reply.response.error_code
+    return [event for event in outcome.events if isinstance(event, e.SubscriptionStored)]
 
 
 def test_the_protocols_that_every_classic_member_supports() -> None:
@@ -153,15 +154,17 @@ def test_the_protocols_that_every_classic_member_supports() -> None:
     group = ConsumerGroup("g")
     subscribe(group, "m1", classic=RANGE)
     subscribe(group, "m2", classic=BOTH)
-    assert join(group, "range", "sticky")[0] == ErrorCode.NONE
-    assert join(group, "sticky", "roundrobin") == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, [])
+    assert join(group, "range", "sticky")
+    with pytest.raises(Refusal) as refused:
+        join(group, "sticky", "roundrobin")
+    assert refused.value.code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     subscribe(group, "m1", classic=BOTH)
-    assert join(group, "sticky", "roundrobin")[0] == ErrorCode.NONE
+    assert join(group, "sticky", "roundrobin")
 
 
 def test_a_classic_member_keeps_the_protocols_of_its_join() -> None:
     """testClassicProtocolListFromJoinRequestProtocolCollection"""
-    _, (stored,) = join(ConsumerGroup("g"), "range", "roundrobin")
+    (stored,) = join(ConsumerGroup("g"), "range", "roundrobin")
     classic, metadata = stored.subscription.classic, encode_subscription(["a"])
     assert classic == ClassicMetadata(45_000, (("range", metadata), ("roundrobin", metadata)))
 

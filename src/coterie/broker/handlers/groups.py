@@ -12,16 +12,16 @@ from coterie.broker.groups import GroupCoordinator
 from coterie.broker.pending import Pending
 from coterie.broker.services import GroupServices, Handler
 from coterie.broker.turns import distinct
-from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.commands import Command, DeleteGroup
 from coterie.coordinator.describe import describe_group, list_group
+from coterie.coordinator.refusals import refuse
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
 from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from coterie.wire.messages.join_group import JoinGroupRequest
 from coterie.wire.messages.leave_group import LeaveGroupRequest
 from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from coterie.wire.messages.sync_group import SyncGroupRequest, is_without_protocol
@@ -42,7 +42,7 @@ def handle_join_group(broker: GroupServices, request: JoinGroupRequest, call: Ca
     if longest > limit:  # Kafka answers the SyncGroup with an unknown error, once it cannot store the generation
         text = "refusing a member of group %r: %d bytes of metadata, which no batch holds; message.max.bytes is %d"
         broker.log_lines.warning(text, request.group_id, longest, limit)
-        return JoinGroupResponse(error_code=ErrorCode.INVALID_REQUEST)
+        return refuse(request, ErrorCode.INVALID_REQUEST)
     return submit(broker.groups, request, call)
 
 
@@ -50,7 +50,7 @@ def handle_sync_group(broker: GroupServices, request: SyncGroupRequest, call: Ca
     """INCONSISTENT_GROUP_PROTOCOL where a version that must name the protocol does not; otherwise the core decides
     (`coordinator/classic/sync.py`)."""
     if is_without_protocol(request, call.api_version):
-        return sync_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)  # KIP-559
+        return refuse(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)  # KIP-559
     return submit(broker.groups, request, call)
 
 

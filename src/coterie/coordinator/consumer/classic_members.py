@@ -41,15 +41,8 @@ MEMBER_ID_REQUIRED_FROM = 4  # the version of JoinGroup from which a dynamic mem
 def decide_classic_join(
     group: ConsumerGroup, request: JoinGroupRequest, ctx: Context, config: CoordinatorConfig
 ) -> Outcome:
-    """JoinGroup to a group with members. What the group refuses names no member id, as Kafka's response. Raises Refusal."""
+    """JoinGroup to a group with members. Raises Refusal."""
     check_join(request, config)
-    try:
-        return _decide_join(group, request, ctx, config)
-    except Refusal as refusal:
-        return Outcome(replies=[Reply(ctx.token, join_refused(request, refusal.code, UNKNOWN_MEMBER))])
-
-
-def _decide_join(group: ConsumerGroup, request: JoinGroupRequest, ctx: Context, config: CoordinatorConfig) -> Outcome:
     member_id = request.member_id or ctx.fresh_id
     refuse_full(group, member_id, config.consumer_group_max_size)
     _check_protocols(group, request)
