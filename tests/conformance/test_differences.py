@@ -33,6 +33,13 @@ ABORTED = [
     }
     for aborted in ([], [{"producer_id": "producer@init", "first_offset": 3}])
 ]
+ABORTED_AGAIN = [
+    {"responses": [{"partitions": [{"records": [], "aborted_transactions": aborted}]}]}
+    for aborted in (
+        [{"producer_id": "producer@init", "first_offset": 0}],
+        [{"producer_id": "producer@init", "first_offset": 0}, {"producer_id": "producer@init", "first_offset": 3}],
+    )
+]
 CONVERTED = [{"responses": [{"partitions": [{"records": [1, 2, 3][:count]}]}]} for count in (3, 1)]
 COMPRESSED = [{"responses": [{"partitions": [{"records": [{"codec": 1}] * count}]}]} for count in (3, 1)]
 KEYLESS = {"topic_data": [{"partition_data": [{"records": {"batches": [{"records": [[None, "w"]]}]}}]}]}
@@ -220,6 +227,9 @@ CASES: dict[str, tuple[Any, ...]] = {
     ),
     "a pending id that we dropped": ("JoinGroup", ("", ""), {}, UNKNOWN, FINE, (3, 9, 1), ""),
     "an aborted transaction ahead": ("Fetch", ("", ""), {"max_bytes": 10}, *ABORTED, (4, 3, 0), "aborted ahead"),
+    "a second one ahead": ("Fetch", ("", ""), {"max_bytes": 10}, *ABORTED_AGAIN, (4, 3, 0), "aborted ahead"),
+    "a second one that is left out": ("Fetch", ("", ""), {"max_bytes": 10_000}, *ABORTED_AGAIN, (4, 3, 0), ""),
+    "another one than ours": ("Fetch", ("", ""), {"max_bytes": 10}, *ABORTED_AGAIN[::-1], (4, 3, 0), ""),
     "one that is left out": ("Fetch", ("", ""), {"max_bytes": 10_000}, *ABORTED, (4, 3, 0), ""),
     "zstd for an old client": ("Fetch", ("", ""), {}, *UNCOMPRESSED[::-1], (3, 9, 1), "zstd for old clients"),
     "zstd that Kafka 4 refuses": ("Fetch", ("", ""), {}, *UNCOMPRESSED[::-1], (4, 3, 0), ""),

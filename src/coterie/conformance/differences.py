@@ -209,7 +209,7 @@ ROWS: tuple[KnownDifference, ...] = (
         "aborted ahead",
         "Kafka lists what was aborted up to the next entry of its index, not to the end of what a short Fetch returns",
         "Fetch",
-        r"responses\[\]\.partitions\[\]\.aborted_transactions\[\]",
+        r"responses\[\]\.partitions\[\]\.aborted_transactions(\[\])?",
         recognisers.aborted_beyond,
     ),
     KnownDifference(

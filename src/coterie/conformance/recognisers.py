@@ -232,9 +232,17 @@ def other_size(case: DifferingPart) -> bool:
 
 
 def aborted_beyond(case: DifferingPart) -> bool:
-    """Theirs lists a transaction more, of a Fetch for little."""
+    """Theirs lists transactions more, of a Fetch for little."""
     limits = re.findall(r"max_bytes': (-?\d+)", repr(case.question.body))
-    return bool(case.part.ours == ABSENT) and any(int(limit) < SHORT_FETCH_BYTES for limit in limits)
+    return lists_also(case) and any(int(limit) < SHORT_FETCH_BYTES for limit in limits)
+
+
+def lists_also(case: DifferingPart) -> bool:
+    """An element that only theirs has, or a list that begins as ours and goes on."""
+    ours, theirs = case.part.ours, case.part.theirs
+    if isinstance(ours, list) and isinstance(theirs, list):
+        return len(theirs) > len(ours) and theirs[: len(ours)] == ours
+    return bool(ours == ABSENT)
 
 
 def zstd_refused(case: DifferingPart) -> bool:

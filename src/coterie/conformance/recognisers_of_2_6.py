@@ -43,6 +43,12 @@ def instance_not_told_of(case: DifferingPart) -> bool:
     return leads or case.codes()[1] == "UNSUPPORTED_VERSION"
 
 
+def leaves_with_an_instance(case: DifferingPart) -> bool:
+    """A member with an instance id that leaves, for which theirs fails as a whole."""
+    instances = [member.get("group_instance_id") for member in case.question.body.get("members") or ()]
+    return any(instance is not None for instance in instances) and case.codes() == ("NONE", "UNKNOWN_SERVER_ERROR")
+
+
 def not_verified(case: DifferingPart) -> bool:
     """They accept what we refuse as not part of the transaction; or an epoch that they accepted so has fenced the producer's
     own; or their log refuses what our coordinator does."""
