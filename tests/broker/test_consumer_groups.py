@@ -362,7 +362,7 @@ def test_a_group_and_its_settings_outlive_the_broker(tmp_path: Path) -> None:
 
 
 def test_a_broker_in_memory_has_the_settings() -> None:
-    assert Broker(BrokerSettings({"group.consumer.max.size": "1"})).settings.coordinator().consumer_group_max_size == 1
+    assert Broker(BrokerSettings({"group.consumer.max.size": "1"})).settings.coordinator().group_consumer_max_size == 1
 
 
 # -- classic members ----------------------------------------------------------------------------------------------------

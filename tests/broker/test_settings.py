@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import get_type_hints
+
 import pytest
 
 from coterie.broker.settings import BrokerSettings, SettingError, Source
+from coterie.broker.settings.broker_settings import COORDINATOR_SETTINGS
+from coterie.broker.settings.broker_table import BrokerConfig
+from coterie.coordinator.outcome import CoordinatorConfig
 
 
 @pytest.mark.parametrize(
@@ -48,3 +54,30 @@ def test_python_values_are_taken_and_described_as_their_texts() -> None:
     assert not settings.broker_synonyms("log.retention.ms")
     with pytest.raises(SettingError, match=r"num\.partitions must be a whole number of 32 bits, not True"):
         BrokerSettings({"num.partitions": True})
+
+
+def test_the_coordinator_has_the_brokers_settings_by_their_names() -> None:
+    """What has another name is made of one, or of none; a name misspelt would keep its default without a word."""
+    others = {f.name for f in fields(CoordinatorConfig)} - COORDINATOR_SETTINGS
+    assert others == {
+        "consumer_group_assignors",
+        "consumer_group_migration_policy",
+        "group_consumer_regex_refresh_interval_ms",
+        "new_member_join_timeout_ms",
+        "offsets_retention_ms",
+        "pending_leave_rebalances",
+        "regex_problem",
+        "sync_timeout_enabled",
+    }
+    types, of_broker = get_type_hints(CoordinatorConfig), get_type_hints(BrokerConfig)
+    by_default, used = CoordinatorConfig(), BrokerSettings({}).coordinator()
+    for name in COORDINATOR_SETTINGS:
+        assert types[name] is of_broker[name], name
+        assert getattr(by_default, name) == getattr(used, name), f"{name} has another default"
+
+
+def test_a_given_setting_is_the_coordinators() -> None:
+    given = {"group.initial.rebalance.delay.ms": "7", "group.consumer.max.size": "8", "offsets.retention.minutes": "9"}
+    config = BrokerSettings(given).coordinator()
+    assert (config.group_initial_rebalance_delay_ms, config.group_consumer_max_size) == (7, 8)
+    assert config.offsets_retention_ms == 9 * 60_000

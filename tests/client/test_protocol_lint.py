@@ -238,7 +238,7 @@ POLICIES = st.sampled_from(list(MigrationPolicy))
 def support_of(config: CoordinatorConfig) -> ProtocolSupport:
     return with_settings(
         group_consumer_migration_policy=config.consumer_group_migration_policy.value,
-        group_consumer_max_size=str(config.consumer_group_max_size),
+        group_consumer_max_size=str(config.group_consumer_max_size),
         group_max_size=str(config.group_max_size),
     )
 
@@ -258,7 +258,7 @@ def test_the_way_up_is_safe_where_the_coordinator_goes_it(
         protocols = (("range", subscription),)
         group.members[f"m{n}"] = Member(f"m{n}", None, "c", "/h", 10_000, 10_000, protocols, assignment=assignment)
         group.protocol_counts["range"] += 1
-    config = CoordinatorConfig(consumer_group_migration_policy=policy, consumer_group_max_size=max_size)
+    config = CoordinatorConfig(consumer_group_migration_policy=policy, group_consumer_max_size=max_size)
     try:
         upgrade(group, config, TOPICS, 0)
         converted = True

@@ -44,8 +44,8 @@ class Story:
         self.config = CoordinatorConfig(
             group_initial_rebalance_delay_ms=rng.choice([0, 100]),
             group_max_size=rng.choice([2, 3, 99]),
-            consumer_group_assignment_interval_ms=rng.choice([0, 1_000]),
-            consumer_group_max_size=rng.choice([2, 4, 99]),
+            group_consumer_assignment_interval_ms=rng.choice([0, 1_000]),
+            group_consumer_max_size=rng.choice([2, 4, 99]),
             consumer_group_migration_policy=rng.choice(list(MigrationPolicy)),
             regex_problem=lambda regex: "missing )" if "(" in regex else None,
         )

@@ -13,7 +13,7 @@ from coterie.coordinator.classic.replay import replay
 from coterie.coordinator.classic.settle import settle
 from coterie.coordinator.describe import GROUP_TYPE
 from coterie.coordinator.offsets.delete import decide_expire_offsets
-from coterie.coordinator.outcome import CoordinatorConfig
+from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.state import (
     CAN_REBALANCE,
@@ -27,6 +27,7 @@ from coterie.coordinator.state import (
 )
 from coterie.coordinator.subscriptions import subscribed_topics
 from coterie.laboratory.scenario import ScenarioRun
+from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 
 P, C = Phase.PREPARING, Phase.COMPLETING
 WHY = Cause("member_joined", "m")
@@ -209,6 +210,19 @@ def test_pending_ids_are_strict() -> None:
     replay(group, e.MemberRejoined("a-1", (("sticky", b""),), 7, 8, "t", None), 0)
     updated = group.members["a-1"]
     assert (updated.protocols, updated.session_timeout_ms, updated.rebalance_timeout_ms) == ((("sticky", b""),), 7, 8)
+
+
+@pytest.mark.parametrize(("group_id", "delay_ms"), [("own", 7), ("g", 3_000)])
+def test_a_group_settles_by_its_own_settings(group_id: str, delay_ms: int) -> None:
+    shard = Shard(CoordinatorConfig(), own_configs={"own": CoordinatorConfig(group_initial_rebalance_delay_ms=7)})
+    request = JoinGroupRequest(group_id, 10_000, 10_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
+    decision = shard.submit(request, Context(1_000, "token", "new", 3, "c", "/h"))
+    shard.commit(decision)
+    settled = shard.settle(decision.group, 1_000)
+    assert settled is not None
+    (started,) = settled.outcome.events
+    assert isinstance(started, e.RebalanceStarted)
+    assert started.deadline_ms == 1_000 + delay_ms
 
 
 def test_commits_of_one_partition_become_visible_as_they_are_written() -> None:

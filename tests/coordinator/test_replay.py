@@ -194,7 +194,7 @@ class CommitStory(Story):
                 assert 0 <= member.queued_ms <= member.deadline_ms
         for consumers in self.shard.consumer_groups.values():
             for timers in consumers.timers.values():
-                assert timers.session_ms == self.now_ms + self.config.consumer_group_session_timeout_ms
+                assert timers.session_ms == self.now_ms + self.config.group_consumer_session_timeout_ms
                 assert 0 <= timers.queued_ms <= timers.deadline_ms
 
     def step(self) -> None:

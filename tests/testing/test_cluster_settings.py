@@ -255,7 +255,7 @@ def test_settings_of_groups(cluster: LocalBroker) -> None:
         assert _described(cluster, broker_id, GROUP_TYPE, group)[name] == "50000"
 
     def timeouts() -> set[int]:
-        return {broker.groups.config_of(group).consumer_group_session_timeout_ms for broker in cluster._brokers()}
+        return {broker.groups.config_of(group).group_consumer_session_timeout_ms for broker in cluster._brokers()}
 
     until_in_thread(lambda: timeouts() == {50_000}, timeouts)
 

@@ -109,7 +109,7 @@ class GroupCoordinator:
     def configure(self, of_groups: Mapping[str, Mapping[str, str]]) -> None:
         """Puts altered settings in force: the broker's, and those of single groups by group id."""
         broker = self._settings.current
-        self.config.consumer_group_assignment_interval_ms = broker.group_consumer_assignment_interval_ms
+        self.config.group_consumer_assignment_interval_ms = broker.group_consumer_assignment_interval_ms
         self._own_configs.clear()
         for group_id, own in of_groups.items():
             self._own_configs[group_id] = config_of_group(self.config, broker, own)

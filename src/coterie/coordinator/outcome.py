@@ -22,7 +22,8 @@ NO_TOPICS = TopicsImage()
 
 @dataclass(slots=True)
 class CoordinatorConfig:
-    """Kafka's settings of a group coordinator, with its defaults; times in ms."""
+    """Kafka's settings of a group coordinator, with its defaults; times in ms. One with the name of a broker setting has its
+    value (`BrokerSettings.coordinator`)."""
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
@@ -36,11 +37,11 @@ class CoordinatorConfig:
     # Off: Kafka before 4, where the departure of a pending id from a settled group starts no rebalance.
     pending_leave_rebalances: bool = True
     # Of groups of the consumer protocol (KIP-848). The first assignor is that of members that ask for none.
-    consumer_group_session_timeout_ms: int = 45_000
-    consumer_group_heartbeat_interval_ms: int = 5_000
-    consumer_group_max_size: int = 2**31 - 1
-    consumer_group_assignment_interval_ms: int = 1_000
-    consumer_group_regex_refresh_interval_ms: int = 600_000
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_size: int = 2**31 - 1
+    group_consumer_assignment_interval_ms: int = 1_000
+    group_consumer_regex_refresh_interval_ms: int = 600_000
     consumer_group_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     consumer_group_assignors: Mapping[str, ServerAssignor] = field(default_factory=lambda: SERVER_ASSIGNORS)
     regex_problem: Callable[[str], str | None] = lambda regex: None  # why it cannot be compiled

@@ -305,7 +305,7 @@ class Shard:
         for consumers in self.consumer_groups.values():
             for member_id in consumers.target.keys() - consumers.members.keys():  # a damaged log has lost the member
                 replay_event(consumers, c.TargetRemoved(member_id), now_ms)
-            restart_timers(consumers, now_ms, self._config_of(consumers.group_id).consumer_group_session_timeout_ms)
+            restart_timers(consumers, now_ms, self._config_of(consumers.group_id).group_consumer_session_timeout_ms)
             for member_id, timers in consumers.timers.items():
                 self._deadlines.queue(consumers.group_id, member_id, timers)
         return oversize

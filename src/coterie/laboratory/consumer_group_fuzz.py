@@ -60,8 +60,8 @@ class _ConsumerStory:
         rng = self.world.random
         config = CoordinatorConfig(
             group_initial_rebalance_delay_ms=0,
-            consumer_group_session_timeout_ms=rng.choice([6_000, 20_000]),
-            consumer_group_assignment_interval_ms=rng.choice([0, 1_000, 3_000]),
+            group_consumer_session_timeout_ms=rng.choice([6_000, 20_000]),
+            group_consumer_assignment_interval_ms=rng.choice([0, 1_000, 3_000]),
         )
         durability = rng.choice([Durability.PROCESS, Durability.PROCESS, Durability.POWER, Durability.LYING])
         partitions = {"t": rng.randint(1, 10), "u": rng.randint(1, 4)}

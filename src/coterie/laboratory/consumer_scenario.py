@@ -46,7 +46,7 @@ class ConsumerScenario(ScenarioRun):
         self.topics = TopicsImage()
         self.epochs = EpochChecker()
         self.config.consumer_group_assignors = {"uniform": self._assign, "range": self._assign}
-        self.config.consumer_group_assignment_interval_ms = 0
+        self.config.group_consumer_assignment_interval_ms = 0
         self.config.regex_problem = lambda regex: "missing closing )" if regex.count("(") != regex.count(")") else None
         self._journal_lines, self._lines = JournalLines(self._topic_name), list[JournalLine]()
         self._next_target: dict[str, Target] = {}  # by actor or member id

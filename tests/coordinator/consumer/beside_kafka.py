@@ -80,7 +80,7 @@ class Here:
     def __init__(self, topics: TopicsImage) -> None:
         self.topics, self.now_ms = topics, 1_000_000
         self.shard = Shard(
-            CoordinatorConfig(consumer_group_assignment_interval_ms=0, group_initial_rebalance_delay_ms=0)
+            CoordinatorConfig(group_consumer_assignment_interval_ms=0, group_initial_rebalance_delay_ms=0)
         )
         self.response: Any = None
 

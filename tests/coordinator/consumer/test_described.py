@@ -39,7 +39,7 @@ def test_groups_without_a_target_assignment() -> None:
 
 def test_a_group_is_described_once_its_records_are_appended() -> None:
     """testConsumerGroupDescribeBeforeAndAfterCommittingOffset, testConsumerGroupDescribeWithErrors"""
-    shard = Shard(CoordinatorConfig(consumer_group_assignment_interval_ms=60_000))
+    shard = Shard(CoordinatorConfig(group_consumer_assignment_interval_ms=60_000))
     for member_id in ("m1", "m2"):
         before = described(shard, "g")
         join = ConsumerGroupHeartbeatRequest("g", member_id, 0, None, None, 60_000, ["t"], None, None, [])

@@ -50,7 +50,7 @@ class Coordinator:
 
     def __init__(self, topics: TopicsImage) -> None:
         self.topics, self.now_ms = topics, 1_000
-        self.shard = Shard(CoordinatorConfig(consumer_group_assignment_interval_ms=0))
+        self.shard = Shard(CoordinatorConfig(group_consumer_assignment_interval_ms=0))
         self.stored: list[Stored] = []
         self.response: Any = None
 

@@ -229,7 +229,7 @@ class Broker:
     """A shard, the log before it, and what it appended."""
 
     def __init__(self, *records: ConsumerGroupRecord) -> None:
-        self.shard = Shard(CoordinatorConfig(consumer_group_assignment_interval_ms=0))
+        self.shard = Shard(CoordinatorConfig(group_consumer_assignment_interval_ms=0))
         for record in records:
             self.shard.load(*to_bytes(record))
         self.shard.loaded(0)

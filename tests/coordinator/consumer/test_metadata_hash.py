@@ -93,7 +93,7 @@ def test_partitions_without_known_racks_have_none() -> None:
 
 def test_a_group_that_is_taken_over_from_kafka_keeps_its_epoch() -> None:
     """The first heartbeat compares the hash that Kafka stored with that of the same topics here."""
-    data, shard = RECORDED.read_bytes(), Shard(CoordinatorConfig(consumer_group_assignment_interval_ms=0))
+    data, shard = RECORDED.read_bytes(), Shard(CoordinatorConfig(group_consumer_assignment_interval_ms=0))
     for position, header in batches(data):
         for record in decode_records(data, position, header):
             shard.load(record.key, record.value, record.timestamp)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from enum import IntEnum
 from itertools import dropwhile
 
@@ -17,6 +18,8 @@ from coterie.lazy_dataclass import dataclass
 from coterie.log.config import NO_LIMIT, LogConfig
 from coterie.records.compression import CODEC_BY_NAME, GZIP, LZ4, NONE, ZSTD
 
+# The settings that the group coordinator has under the same name, and in the same unit.
+COORDINATOR_SETTINGS = frozenset(f.name for f in fields(BrokerConfig)) & {f.name for f in fields(CoordinatorConfig)}
 # The same setting under two names: where one is given, the other follows.
 _ALIASES = {"broker.id": "node.id", "node.id": "broker.id"}
 # Settings of the same thing in different units: DescribeConfigs shows all of them as synonyms of each.
@@ -101,18 +104,10 @@ class BrokerSettings:
         own = self.current
         check_consumer_group_settings(own)
         return CoordinatorConfig(
-            group_min_session_timeout_ms=own.group_min_session_timeout_ms,
-            group_max_session_timeout_ms=own.group_max_session_timeout_ms,
-            group_initial_rebalance_delay_ms=own.group_initial_rebalance_delay_ms,
-            group_max_size=own.group_max_size,
-            offset_metadata_max_bytes=own.offset_metadata_max_bytes,
+            **{name: getattr(own, name) for name in COORDINATOR_SETTINGS},
             offsets_retention_ms=own.offsets_retention_minutes * 60_000,
             sync_timeout_enabled=own.coterie_group_sync_timeout_enable,
             pending_leave_rebalances=own.coterie_group_pending_leave_rebalance_enable,
-            consumer_group_session_timeout_ms=own.group_consumer_session_timeout_ms,
-            consumer_group_heartbeat_interval_ms=own.group_consumer_heartbeat_interval_ms,
-            consumer_group_max_size=own.group_consumer_max_size,
-            consumer_group_assignment_interval_ms=own.group_consumer_assignment_interval_ms,
             consumer_group_assignors=server_assignors(own.group_consumer_assignors),
             consumer_group_migration_policy=MigrationPolicy(own.group_consumer_migration_policy.lower()),
             regex_problem=subscription_problem,

@@ -8,14 +8,11 @@ from dataclasses import replace
 from coterie.assignors.server_side import SERVER_ASSIGNORS, ServerAssignor
 from coterie.broker.settings.broker_table import KAFKA_ASSIGNORS, BrokerConfig
 from coterie.configuration import SettingError
+from coterie.configuration.value_types import INT
 from coterie.coordinator.outcome import CoordinatorConfig
 
-# A group's setting -> the one of the coordinator that it takes the place of.
-_OF_COORDINATOR = {
-    "consumer.session.timeout.ms": "consumer_group_session_timeout_ms",
-    "consumer.heartbeat.interval.ms": "consumer_group_heartbeat_interval_ms",
-    "consumer.assignment.interval.ms": "consumer_group_assignment_interval_ms",
-}
+# A group's own settings; each takes the place of the broker's, whose name is group. before it.
+_OF_GROUP = ("consumer.session.timeout.ms", "consumer.heartbeat.interval.ms", "consumer.assignment.interval.ms")
 
 
 def server_assignors(names: Iterable[str]) -> dict[str, ServerAssignor]:
@@ -45,10 +42,10 @@ def config_of_group(config: CoordinatorConfig, broker: BrokerConfig, own: Mappin
     """The coordinator's settings for a group with settings of its own, which the broker's bounds may cut
     (Kafka's GroupConfig.evaluate): they were checked against bounds that may have changed since."""
     values = {}
-    for name, field in _OF_COORDINATOR.items():
+    for name in _OF_GROUP:
         if name in own:
             least, most = _bounds(broker, name.removeprefix("consumer."))
-            values[field] = min(max(int(own[name]), least), most)
+            values["group_" + name.replace(".", "_")] = min(max(INT.parse(own[name]), least), most)
     return replace(config, **values)  # type: ignore[arg-type]
 
 

@@ -44,7 +44,7 @@ def decide_classic_join(
     """JoinGroup to a group with members. Raises Refusal."""
     check_join(request, config)
     member_id = request.member_id or ctx.fresh_id
-    refuse_full(group, member_id, config.consumer_group_max_size)
+    refuse_full(group, member_id, config.group_consumer_max_size)
     _check_protocols(group, request)
     if ctx.api_version >= MEMBER_ID_REQUIRED_FROM and request.group_instance_id is None and not request.member_id:
         code = ErrorCode.MEMBER_ID_REQUIRED

@@ -88,7 +88,7 @@ def _checked_protocol(group: Group, config: CoordinatorConfig) -> str:
         raise _refused(group, "online upgrade is disabled.")
     if group.protocol_type != CONSUMER or group.protocol is None:
         raise _refused(group, "the group does not use the consumer embedded protocol.")
-    if len(group.members) > config.consumer_group_max_size:
+    if len(group.members) > config.group_consumer_max_size:
         raise _refused(group, "the group size exceeds the consumer group maximum size.")
     if not group.members or group.protocol in group.candidate_protocols():
         return group.protocol

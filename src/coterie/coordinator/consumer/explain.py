@@ -115,7 +115,7 @@ def _verdict(group: ConsumerGroup, waiting_for: list[dict[str, Any]], now_ms: in
             members = quantity(len(group.members), "member")
             return f"no rebalance is under way: each of {members} has its partitions of epoch {group.assignment_epoch}"
         case ConsumerGroupState.ASSIGNING:
-            left_ms = time_to_target_ms(group, config.consumer_group_assignment_interval_ms, now_ms)
+            left_ms = time_to_target_ms(group, config.group_consumer_assignment_interval_ms, now_ms)
             when = f" after {left_ms} ms (group.consumer.assignment.interval.ms)" if left_ms else ""
             return f"the next heartbeat of a member{when} computes the target assignment of epoch {group.group_epoch}"
         case ConsumerGroupState.RECONCILING:
@@ -165,4 +165,4 @@ def _member(
 def session_timeout_ms(member: ConsumerMember, config: CoordinatorConfig) -> int:
     """The broker's setting; of a member that uses the classic protocol its own."""
     classic = member.subscription.classic
-    return config.consumer_group_session_timeout_ms if classic is None else classic.session_timeout_ms
+    return config.group_consumer_session_timeout_ms if classic is None else classic.session_timeout_ms

@@ -53,7 +53,7 @@ def decide_consumer_heartbeat(
         raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group.group_id} not found.")
     if request.member_epoch in (LEAVE_GROUP_EPOCH, LEAVE_GROUP_STATIC_EPOCH):
         return decide_consumer_leave(group, request, ctx, config)
-    refuse_full(group, request.member_id, config.consumer_group_max_size)
+    refuse_full(group, request.member_id, config.group_consumer_max_size)
     owned = None if request.topic_partitions is None else _pairs(request.topic_partitions)
     outcome = Outcome()
     before, replaced = _asking(group, request, request.member_id or ctx.fresh_id, owned, outcome)
@@ -93,10 +93,10 @@ def _answered(
     assignment: Assignment | None = None,
 ) -> Outcome:
     """With the response, and the member's session anew."""
-    interval_ms = config.consumer_group_heartbeat_interval_ms
+    interval_ms = config.group_consumer_heartbeat_interval_ms
     response = ConsumerGroupHeartbeatResponse(0, ErrorCode.NONE, None, member_id, member_epoch, interval_ms, assignment)
     outcome.replies.append(Reply(ctx.token, response))
-    outcome.deadlines.append((member_id, ctx.now_ms + config.consumer_group_session_timeout_ms))
+    outcome.deadlines.append((member_id, ctx.now_ms + config.group_consumer_session_timeout_ms))
     return outcome
 
 

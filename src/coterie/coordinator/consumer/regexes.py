@@ -86,7 +86,7 @@ def _is_due(
     age_ms = ctx.now_ms - last.timestamp_ms
     if abs(age_ms) <= MIN_REFRESH_INTERVAL_MS:
         return False
-    stale = not 0 <= age_ms <= config.consumer_group_regex_refresh_interval_ms
+    stale = not 0 <= age_ms <= config.group_consumer_regex_refresh_interval_ms
     return is_new or stale or len(wanted) != len(group.regexes) or last.version < ctx.topics.created_version
 
 

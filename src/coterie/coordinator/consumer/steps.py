@@ -166,7 +166,7 @@ def _update_target(
 ) -> tuple[int, Target]:
     """The epoch of the target assignment, new or not, and the member's part of it. Within the interval the last one
     stays, and the next heartbeat after it computes the new one: there is no timer."""
-    member, interval_ms = asking.after, config.consumer_group_assignment_interval_ms
+    member, interval_ms = asking.after, config.group_consumer_assignment_interval_ms
     if group.assignment_epoch >= epoch or time_to_target_ms(group, interval_ms, ctx.now_ms):
         last = target_of(group, member.member_id, member.subscription.instance_id)
         return group.assignment_epoch, last

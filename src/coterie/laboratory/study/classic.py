@@ -181,8 +181,8 @@ class ConsumerProtocolGroup(KafkaGroup[ReadingConsumer]):
     def _make_broker(self) -> None:
         s, load = self.load.setting, self.load
         config = CoordinatorConfig(
-            consumer_group_session_timeout_ms=s.session_timeout_ms,
-            consumer_group_heartbeat_interval_ms=s.heartbeat_interval_ms,
+            group_consumer_session_timeout_ms=s.session_timeout_ms,
+            group_consumer_heartbeat_interval_ms=s.heartbeat_interval_ms,
         )
         self._consumers = CountingConsumerBroker(load.world, config, {TOPIC: load.partitions}, checks=self.checks)
         self.broker = self._consumers
