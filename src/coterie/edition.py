@@ -6,10 +6,11 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
+COMPILED = "compiled"
 
 
 def edition(package: Path = PACKAGE) -> str:
     """ "compiled" where extension modules lie beside the source in that folder, which Python then imports instead; else "pure
     Python". One of the compiled modules stands for all."""
     shard = package / "coordinator" / "shard"
-    return "compiled" if any(shard.with_suffix(suffix).exists() for suffix in EXTENSION_SUFFIXES) else "pure Python"
+    return COMPILED if any(shard.with_suffix(suffix).exists() for suffix in EXTENSION_SUFFIXES) else "pure Python"

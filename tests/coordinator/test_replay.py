@@ -7,10 +7,9 @@ log of the decisions gives the same offsets, pending ones too, and the same memb
 from __future__ import annotations
 
 import ast
-import copy
 import sys
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -110,6 +109,17 @@ def test_a_side_road_is_seen(line: str, field: str, tmp_path: Path) -> None:
     assert not [road for road in side_roads(tmp_path) if road.startswith("replay.py")]
 
 
+def plain(value: object) -> object:
+    """The value as it is now, to the depth of its dataclasses and containers (compiled classes cannot be copied)."""
+    if is_dataclass(value):
+        return type(value).__name__, {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, dict):
+        return [(plain(key), plain(item)) for key, item in value.items()]
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return frozenset(value) if isinstance(value, set) else value
+
+
 class Entry(NamedTuple):
     """A record of the log, and the producer of its transaction; or the marker that commits or aborts that."""
 
@@ -162,9 +172,9 @@ class CommitStory(Story):
     def submit(self, command: Command) -> None:
         """Deciding leaves the group as it is."""
         ctx = Context(self.now_ms, "token", str(self.now_ms), self.rng.choice([0, 1, 3, 5, 9]), "c", "/h", self.topics)
-        before = copy.deepcopy(self.shard.group("g"))
+        before = plain(self.shard.group("g"))
         decision = self.shard.submit(command, ctx)
-        assert self.shard.group("g") == before, f"deciding {command} changed the group"
+        assert plain(self.shard.group("g")) == before, f"deciding {command} changed the group"
         drive(self.shard, decision, self._append, self._kept)
 
     def _append(self, decisions: list[Decision]) -> None:
@@ -263,12 +273,14 @@ def start_sessions(
 COMMIT = Shard.commit
 
 
+@pytest.mark.switches_off
 def test_an_offset_beside_replay_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Shard, "commit", store_beside_replay)
     with pytest.raises(AssertionError):
         run(0)
 
 
+@pytest.mark.switches_off
 def test_a_change_by_a_decision_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "decide_commit", start_sessions)
     with pytest.raises(AssertionError, match="changed the group"):

@@ -97,7 +97,7 @@ def bench(
         raise click.UsageError("--quick and --out belong to --report")
     from coterie.bench.measure import results_of, run_parts
     from coterie.conformance.kafka import CannotRun
-    from coterie.edition import edition
+    from coterie.edition import COMPILED, edition
     from coterie.extras import require
 
     sources = None if against is None else _sources(against, parts)
@@ -123,7 +123,7 @@ def bench(
         raise SystemExit(3) from reason
     if as_json:
         chosen = "".join(f"--part {part} " for part in parts)
-        compiled = "compiled " if edition() == "compiled" else ""
+        compiled = "compiled " if edition() == COMPILED else ""
         chosen += "" if against is None else f"--against {against} "
         write_json(results_of(rows, f"./run {compiled}bench {chosen}--json"), indent=1)
 

@@ -19,7 +19,7 @@ from coterie.broker.disk import raise_open_file_limit
 from coterie.conformance.kafka import CannotRun, jars
 from coterie.console.growth_page import CostPoint, markdown, pictures
 from coterie.console.terminal import write_line
-from coterie.edition import edition
+from coterie.edition import COMPILED, edition
 
 GROWTH = Path("results", "growth.json")
 LARGEST, QUICK_LARGEST, QUICK_S = 10**6, 1_000, 0.5
@@ -46,7 +46,7 @@ def write_report(out: Path, quick: bool) -> None:
             else:
                 ends.append(asdict(result))
                 write_line(f"{result.broker:16} {result.size:9,} {result.axis:12} ends: {result.reason}")
-    compiled = "compiled " if edition() == "compiled" else ""
+    compiled = "compiled " if edition() == COMPILED else ""
     head = {
         "command": f"./run {compiled}bench --report{' --quick' if quick else ''}",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
