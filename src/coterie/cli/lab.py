@@ -58,7 +58,10 @@ STORIES = {
     "producers": ("events", "commits", "commits_of_version_2", "aborts", "refused", "torn", "broker_crashes"),
     "senders": ("events", "given", "duplicates", "splits", "broker_crashes"),
     "records": ("events", "acknowledged", "refused", "transactions", "disk_failures", "broker_crashes"),
-    "clients": ("events", "acknowledged", "delivered", "copied", "disk_failures", "broker_crashes"),
+    "clients": (
+        *("events", "acknowledged", "delivered", "copied", "disk_failures", "broker_crashes"),
+        *("with_consumer", "with_mixed"),
+    ),
     "clusters": (
         "events",
         "acknowledged",

@@ -14,6 +14,7 @@ from coterie.coordinator.consumer.state import ConsumerGroupState
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.laboratory.broker_actor import Durability
 from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor, GroupKind
+from coterie.laboratory.consumer_group_checker import check_user
 from coterie.laboratory.consumer_member_actor import ConsumerMemberActor
 from coterie.laboratory.fuzz import holds, naming_seed
 from coterie.laboratory.group_member_actor import GROUP
@@ -194,13 +195,8 @@ class _ConsumerStory:
         if group is None or not self.broker.up or self.broker.durability == Durability.LYING:
             return
         for actor in self.members:
-            member = group.members.get(actor.member_id)
-            if not actor.alive or member is None:
-                continue
-            current = member.current
-            if actor.epoch > 0 and actor.epoch in (current.member_epoch, current.previous_member_epoch):
-                free = actor.uses - current.assigned.keys() - current.pending_revocation.keys()
-                assert not free, f"{actor.name} uses {sorted(free)}, which the coordinator may give to others"
+            if actor.alive:
+                check_user(group, actor.name, actor.member_id, actor.epoch, actor.uses)
 
     def _is_at_rest(self) -> bool:
         return self.broker.up and holds(self._check_at_rest)

@@ -1,26 +1,23 @@
-"""A whole consumer in the laboratory: the machines of member, commits and fetching, against the broker's own handlers."""
+"""A whole consumer in the laboratory: the machines of member, commits and fetching, against the broker's own handlers. What its
+group's protocol adds is in `group_consumers`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import ClassVar
 
 from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
 from coterie.consuming.fetching import Fetching
 from coterie.consuming.record import Record, TopicPartition
-from coterie.coordinator.replay import AnyGroup
-from coterie.coordinator.state import Group
-from coterie.laboratory.broker_actor import BrokerActor, Durability
+from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.laboratory.consumer_group_checker import check_user
 from coterie.laboratory.earliest_timer import EarliestTimer
-from coterie.laboratory.member_actor import SYNC_COMMIT_MS, MemberActor
-from coterie.laboratory.node.broker import LaboratoryBroker
+from coterie.laboratory.group_member_actor import SYNC_COMMIT_MS, GroupMemberActor
 from coterie.laboratory.node.connection import REQUEST_TIMEOUT_MS, LaboratoryConnection
+from coterie.laboratory.node.coordinator_view import CoordinatorView
 from coterie.laboratory.node.delivery_checker import DeliveryChecker
-from coterie.laboratory.ownership import Ownership
-from coterie.laboratory.world import World
-from coterie.member.config import MemberConfig
 from coterie.wire import topic_names
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
@@ -34,13 +31,12 @@ from coterie.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
-from coterie.wire.messages.offset_commit import OffsetCommitRequest
-from coterie.wire.messages.offset_fetch import OffsetFetchRequest
+from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 EARLIEST = -2
 # Beyond these versions topics go by their ids.
 LAST_VERSIONS = {
-    FetchRequest.api_key: topic_names.FETCH,
     OffsetCommitRequest.api_key: topic_names.OFFSET_COMMIT,
     OffsetFetchRequest.api_key: topic_names.OFFSET_FETCH,
 }
@@ -48,64 +44,17 @@ AT_THE_LEADER = frozenset({FetchRequest.api_key, ListOffsetsRequest.api_key, Met
 POLLED_AT_MOST = 50
 
 
-class CoordinatorView:
-    """What a `MemberActor` uses of a broker, of the laboratory's with the real handlers."""
-
-    def __init__(self, broker: LaboratoryBroker) -> None:
-        self._broker = broker
-
-    @property
-    def up(self) -> bool:
-        return self._broker.up
-
-    @property
-    def incarnation(self) -> int:
-        return self._broker.incarnation
-
-    @property
-    def durability(self) -> Durability:
-        return self._broker.durability
-
-    @property
-    def partitions(self) -> dict[str, int]:
-        return {name: count for name, count in self._broker.node.topics.partition_counts().items() if name[0] != "_"}
-
-    @property
-    def shard(self) -> CoordinatorView:
-        return self
-
-    @property
-    def groups(self) -> dict[str, Group]:
-        """Of the classic protocol, in the partitions that are loaded; none of a process that has ended. To see them writes what
-        was decided, of which the process may end."""
-        broker = self._broker
-        loaded: list[AnyGroup] = []
-        broker.scheduler.run(lambda: loaded.extend(broker.node.groups.loaded_groups()))
-        return {group.group_id: group for group in loaded if isinstance(group, Group)}
-
-    def group(self, group_id: str) -> Group | None:
-        return self.groups.get(group_id)
-
-
-class ConsumerActor(MemberActor):
+class ConsumerActor(GroupMemberActor):
     """Polls what it owns, from the committed offsets on, or from the log's start where there are none; one connection to the
     coordinator and one to the leader."""
 
-    def __init__(
-        self,
-        world: World,
-        broker: LaboratoryBroker,
-        name: str,
-        config: MemberConfig,
-        topics: frozenset[str],
-        ownership: Ownership,
-        checker: DeliveryChecker,
-        fetch: FetchConfig,
-    ) -> None:
-        super().__init__(world, cast(BrokerActor, CoordinatorView(broker)), name, config, topics, ownership)
-        self._node_broker, self._delivery, self._fetch_config = broker, checker, fetch
+    may_end_by: ClassVar[frozenset[ErrorCode]]  # a static member
+
+    def _set_up(self, view: CoordinatorView, delivery: DeliveryChecker, fetch: FetchConfig) -> None:
+        self._view, self._node_broker = view, view.broker
+        self._delivery, self._fetch_config = delivery, fetch
         self._polled_at_most = POLLED_AT_MOST
-        self._fetch_timer = EarliestTimer(world, self._fetch)
+        self._fetch_timer = EarliestTimer(self.world, self._fetch)
 
     def start(self) -> None:
         self._connections: dict[bool, LaboratoryConnection] = {}
@@ -113,6 +62,7 @@ class ConsumerActor(MemberActor):
         self.fetching = Fetching(self._fetch_config, self._known)
         self._resetting: set[TopicPartition] = set()
         self._noted: dict[TopicPartition, int] = {}  # the position up to which the checker knows what was delivered
+        self._to_commit: dict[tuple[str, int], int] = {}  # of what is being given up, while nothing fails
         self._fetch_timer.forget()
         self._delivery.began(self.name)
         super().start()
@@ -142,6 +92,8 @@ class ConsumerActor(MemberActor):
 
     def _note_positions(self, polled: Mapping[TopicPartition, list[Record]]) -> None:
         """What is committed are the positions: behind what was polled, and behind batches without records for a consumer."""
+        strays = polled.keys() - self.owned
+        assert not strays, f"{self.name} polls {sorted(strays)}, which it does not own"
         positions = self.commits.offsets.positions
         for tp, position in self.fetching.positions.items():
             if tp not in positions or position.offset < 0:
@@ -178,6 +130,20 @@ class ConsumerActor(MemberActor):
 
     # -- fetching -------------------------------------------------------------------------------------------------------
 
+    @property
+    def reads(self) -> set[tuple[str, int]]:
+        """The partitions of which a poll may return records."""
+        return {tuple(tp) for tp in self.fetching.positions}  # type: ignore[misc]
+
+    def check_readers(self) -> None:
+        """Of a group of the consumer protocol no member reads what the coordinator may give to others."""
+        group = self._view.loaded_groups().get(self.config.group_id)
+        if isinstance(group, ConsumerGroup):
+            for each in self.ownership.actors:
+                if isinstance(each, ConsumerActor) and each.alive:
+                    machine, used = each.machine, self._view.by_id(each.reads)
+                    check_user(group, each.name, machine.member_id, machine.generation, used)
+
     def _take(self, partitions: tuple[tuple[str, int], ...], added: tuple[tuple[str, int], ...]) -> None:
         super()._take(partitions, added)
         self.fetching.drop([TopicPartition(*tp) for tp in added])
@@ -186,7 +152,18 @@ class ConsumerActor(MemberActor):
     def _give_up(self, partitions: tuple[tuple[str, int], ...], lost: bool) -> None:
         self._note_positions({})
         self.fetching.drop([TopicPartition(*tp) for tp in partitions])
+        if not lost and self.auto_commit_interval_ms is not None:
+            self._to_commit |= {tp: offset for tp, offset in self.positions.items() if tp in partitions}
         super()._give_up(partitions, lost)
+
+    def _revoked(self) -> None:
+        """Given up in order, with nothing failing meanwhile: what was delivered is committed, so that nobody gets it again."""
+        expected = {tp: self._to_commit.pop(tp) for tp in self._revocations[0] if tp in self._to_commit}
+        if not self.machine.lost and self.machine.generation >= 0:
+            for tp, offset in expected.items():
+                committed = self._delivery.acknowledged_offset(tp)
+                assert committed >= offset, f"{self.name} gives {tp} up at {offset}, of which {committed} is committed"
+        super()._revoked()
 
     def _pump(self) -> None:
         super()._pump()
@@ -219,7 +196,7 @@ class ConsumerActor(MemberActor):
         def failed() -> None:
             self.fetching.failed(sent, ErrorCode.NETWORK_EXCEPTION, self.clock_ms(), self._jitter())
 
-        self.send(sent.request, received, failed)
+        self._request(sent.request, None if sent.by_id else topic_names.FETCH, received, failed)
 
     def _refresh(self, refresh: RefreshMetadata) -> None:
         def received(response: Message) -> None:
@@ -237,14 +214,33 @@ class ConsumerActor(MemberActor):
 
     # -- the network ----------------------------------------------------------------------------------------------------
 
+    def find_coordinator(self, ended: Callable[[bool], None]) -> None:
+        def looked_up(is_there: bool) -> None:
+            if not is_there:
+                self._to_commit.clear()
+            ended(is_there)
+
+        super().find_coordinator(looked_up)
+
     def send(self, request: Message, received: Callable[[Message], None], failed: Callable[[], None]) -> None:
         """On the connection for that API: once, one of the two is called, unless the process ends before."""
+        if isinstance(request, OffsetCommitRequest):
+            received, failed = self._noted_commit(request, received, failed)
+        elif isinstance(request, OffsetFetchRequest):
+            received = self._noted_lookup(request, received)
+        self._request(request, LAST_VERSIONS.get(request.api_key), received, failed)
+
+    def _request(
+        self, request: Message, last: int | None, received: Callable[[Message], None], failed: Callable[[], None]
+    ) -> None:
+        """As `send`, in version ``last`` or, where it is None, in the newest."""
         world, life, key = self.world, self._life, request.api_key
 
         def ended(response: Message | None) -> None:
             if not self.alive or self._life != life:
                 return
             if response is None or self.cut_off():
+                self._to_commit.clear()
                 failed()
             else:
                 received(response)
@@ -258,11 +254,52 @@ class ConsumerActor(MemberActor):
         if connection is None or connection.broken:
             connection = LaboratoryConnection(world, self._node_broker, self.name)
             self._connections[at_leader] = connection
-        last = APIS[key].advertised.last
+        newest = APIS[key].advertised.last
         timeout_ms = REQUEST_TIMEOUT_MS
         if isinstance(request, JoinGroupRequest):
             timeout_ms += request.rebalance_timeout_ms
-        connection.send(request, min(last, LAST_VERSIONS.get(key, last)), ended, timeout_ms)
+        connection.send(request, newest if last is None else min(newest, last), ended, timeout_ms)
+
+    def _noted_commit(
+        self, request: OffsetCommitRequest, received: Callable[[Message], None], failed: Callable[[], None]
+    ) -> tuple[Callable[[Message], None], Callable[[], None]]:
+        offsets = {(t.name, p.partition_index): p.committed_offset for t in request.topics for p in t.partitions}
+        before = {partition: self._delivery.acknowledged_offset(partition) for partition in offsets}
+
+        def answered(response: Message) -> None:
+            assert isinstance(response, OffsetCommitResponse)
+            for topic in response.topics:
+                for partition in topic.partitions:
+                    where = (topic.name, partition.partition_index)
+                    if partition.error_code:
+                        self._to_commit.clear()
+                    else:
+                        self._delivery.commit_acknowledged(self.name, where, offsets[where], before[where])
+            received(response)
+
+        def lost() -> None:
+            self._delivery.commit_lost(offsets)
+            failed()
+
+        return answered, lost
+
+    def _noted_lookup(
+        self, request: OffsetFetchRequest, received: Callable[[Message], None]
+    ) -> Callable[[Message], None]:
+        topics = [topic for group in request.groups for topic in group.topics or ()]
+        requested = [(topic.name, index) for topic in topics for index in topic.partition_indexes]
+        before = {partition: self._delivery.acknowledged_offset(partition) for partition in requested}
+
+        def answered(response: Message) -> None:
+            assert isinstance(response, OffsetFetchResponse)
+            for topic in [topic for group in response.groups if not group.error_code for topic in group.topics]:
+                for partition in topic.partitions:
+                    where = (topic.name, partition.partition_index)
+                    if not partition.error_code:
+                        self._delivery.looked_up(self.name, where, partition.committed_offset, before[where])
+            received(response)
+
+        return answered
 
     def fetch_eagerly(self) -> None:
         """From now on with the limits that a consumer has by default."""

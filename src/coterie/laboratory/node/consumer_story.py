@@ -12,17 +12,22 @@ from typing import ClassVar
 
 from coterie.backoff import Backoff
 from coterie.consuming.fetch_config import FetchConfig
+from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerGroupState
+from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import Phase
+from coterie.laboratory.consumer_broker_actor import GroupKind, kind_of
+from coterie.laboratory.consumer_group_checker import check_consumer_group
 from coterie.laboratory.fuzz import ASSIGNORS_OF_KIND, SETTLE_MS, holds
 from coterie.laboratory.member_actor import GROUP
 from coterie.laboratory.node.consumer import ConsumerActor
 from coterie.laboratory.node.delivery_checker import DeliveryChecker
+from coterie.laboratory.node.group_consumers import ClassicConsumer, ServerAssignedConsumer
 from coterie.laboratory.node.producer import ProducingClient
 from coterie.laboratory.node.story import TOPICS, RecordsStory
 from coterie.laboratory.ownership import Ownership
 from coterie.member.config import MemberConfig
+from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.producing.config import ProducingConfig
-from coterie.wire.errors import ErrorCode
 
 LAST_COMMIT_MS = 20_000
 KINDS = tuple(kind for kind in ASSIGNORS_OF_KIND if kind != "migration")
@@ -31,7 +36,8 @@ KINDS = tuple(kind for kind in ASSIGNORS_OF_KIND if kind != "migration")
 @dataclass(frozen=True, slots=True)
 class ClientsReport:
     """The result of one seed. ``delivered``: records, to any consumer; ``copied``: to another topic, and committed there;
-    ``committed``: offsets at the end, summed."""
+    ``committed``: offsets at the end, summed; ``generation``: of a group of the consumer protocol the group epoch;
+    ``with_...``: whether the group was seen with members of the consumer protocol alone, and of both."""
 
     seed: int
     events: int
@@ -42,6 +48,8 @@ class ClientsReport:
     generation: int
     disk_failures: int
     broker_crashes: int
+    with_consumer: bool
+    with_mixed: bool
 
 
 class ConsumersStory(RecordsStory):
@@ -57,14 +65,15 @@ class ConsumersStory(RecordsStory):
         self.readers = [reader for reader in self.readers if reader.name == "d"]
         self.delivery = DeliveryChecker(self.checker, committed_only=rng.random() < 0.5)
         self.kind = rng.choice(KINDS)
+        self.kinds: set[GroupKind] = set()
         self.ownership = Ownership()
         self.consumers = [self._consumer(number) for number in range(rng.randint(1, 4))]
         self.producers = [self._producer(number) for number in range(rng.randint(1, 2))]
         self.writers += self.producers
 
-    def _consumer(self, number: int) -> ConsumerActor:
+    def _config(self, number: int) -> MemberConfig | ConsumerMemberConfig:
         rng = self.world.random
-        config = MemberConfig(
+        return MemberConfig(
             GROUP,
             f"i{number}" if rng.random() < 0.3 else None,
             session_timeout_ms=rng.choice([6_000, 10_000, 30_000]),
@@ -72,6 +81,10 @@ class ConsumersStory(RecordsStory):
             max_poll_interval_ms=rng.choice([10_000, 30_000]),
             assignors=rng.choice(ASSIGNORS_OF_KIND[self.kind]),
         )
+
+    def _consumer(self, number: int) -> ConsumerActor:
+        rng = self.world.random
+        config = self._config(number)
         fetch = FetchConfig(
             min_bytes=rng.choice([1, 1, 2_000]),
             max_bytes=rng.choice([500, 5_000, 1_000_000]),
@@ -85,9 +98,13 @@ class ConsumersStory(RecordsStory):
         consumer.listener_ms = rng.choice([0, 0, 50, 1_000])
         return consumer
 
-    def _make_consumer(self, name: str, config: MemberConfig, fetch: FetchConfig) -> ConsumerActor:
-        topics = frozenset(TOPICS)
-        return ConsumerActor(self.world, self.broker, name, config, topics, self.ownership, self.delivery, fetch)
+    def _make_consumer(
+        self, name: str, config: MemberConfig | ConsumerMemberConfig, fetch: FetchConfig
+    ) -> ConsumerActor:
+        common = (frozenset(TOPICS), self.ownership, self.delivery, fetch)
+        if isinstance(config, ConsumerMemberConfig):
+            return ServerAssignedConsumer(self.world, self.broker, name, config, *common)
+        return ClassicConsumer(self.world, self.broker, name, config, *common)
 
     def _producer(self, number: int) -> ProducingClient:
         rng = self.world.random
@@ -131,9 +148,11 @@ class ConsumersStory(RecordsStory):
             self.delivery.deliveries,
             self.copied,
             sum(committed.values()),
-            broker.node.groups.group(GROUP).generation,  # type: ignore[union-attr]
+            self._generation(),
             broker.disk.failures,
             broker.crashes,
+            GroupKind.CONSUMER in self.kinds,
+            GroupKind.MIXED in self.kinds,
         )
 
     def _consumer_fault(self) -> None:
@@ -154,21 +173,41 @@ class ConsumersStory(RecordsStory):
             case "stall" if consumer.alive:
                 consumer.stalled_until_ms = world.now_ms + rng.randint(1_000, 40_000)
 
-    def _committed(self) -> dict[tuple[str, int], int]:
+    def _group(self) -> AnyGroup | None:
         groups = {group.group_id: group for group in self.broker.node.groups.loaded_groups()}
-        group = groups.get(GROUP)
+        return groups.get(GROUP)
+
+    def _generation(self) -> int:
+        group = self._group()
+        assert group is not None
+        return group.group_epoch if isinstance(group, ConsumerGroup) else group.generation
+
+    def _committed(self) -> dict[tuple[str, int], int]:
+        group = self._group()
         return {} if group is None else {partition: kept.offset for partition, kept in group.offsets.items()}
 
     def _check_committed(self) -> None:
         if self.broker.up:
             self.delivery.check_committed(self._committed())
+            self._check_group()
+
+    def _check_group(self) -> None:
+        """The parts of a group of the consumer protocol, and that nobody reads what others may have."""
+        group = self._group()
+        kind = None if group is None else kind_of(group)
+        if kind is not None:
+            self.kinds.add(kind)
+        if isinstance(group, ConsumerGroup):
+            check_consumer_group(group)
+            self.consumers[0].check_readers()
 
     def _start_the_failed(self) -> bool:
-        """A static member may be fenced by a late request of its own former process; nothing else may end one."""
+        """A static member may be fenced by a late request of its own former process, and one of the consumer protocol refused
+        for as long as that has its session; nothing else may end one."""
         ended = [consumer for consumer in self.consumers if not consumer.alive]
         for consumer in ended:
             assert consumer.failed is not None, f"{consumer.name} ended without an error"
-            assert consumer.failed.code == ErrorCode.FENCED_INSTANCE_ID, f"{consumer.name} failed: {consumer.failed}"
+            assert consumer.failed.code in consumer.may_end_by, f"{consumer.name} failed: {consumer.failed}"
             consumer.start()
         return bool(ended)
 
@@ -180,9 +219,10 @@ class ConsumersStory(RecordsStory):
         """What must hold of clients once the faults are over."""
         unfinished = [producer.name for producer in self.producers if producer.unfinished()]
         assert not unfinished, f"batches of {unfinished} have no end"
-        group = self.broker.node.groups.group(GROUP)
+        group = self._group()
         assert group is not None, "the group is gone although consumers live"
-        assert group.phase == Phase.STABLE, f"the group is {group.phase} {SETTLE_MS} ms after the last fault"
+        stable = ConsumerGroupState.STABLE if isinstance(group, ConsumerGroup) else Phase.STABLE
+        assert group.phase == stable, f"the group is {group.phase} {SETTLE_MS} ms after the last fault"
         joined = {consumer.machine.member_id for consumer in self.consumers}
         assert set(group.members) == joined, (
             f"the group has {sorted(group.members)}, its consumers are {sorted(joined)}"

@@ -11,9 +11,9 @@ from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.record import Record, TopicPartition
 from coterie.laboratory.node.broker import LaboratoryBroker
-from coterie.laboratory.node.consumer import ConsumerActor
 from coterie.laboratory.node.copy_checker import CopyChecker, copy_of, output_of
 from coterie.laboratory.node.delivery_checker import DeliveryChecker
+from coterie.laboratory.node.group_consumers import ClassicConsumer
 from coterie.laboratory.node.transactional_producer import TransactionalProducer
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
@@ -30,7 +30,7 @@ Begin = Callable[[Callable[[ErrorCode], None]], None]
 Steps = Generator["Begin | int", Any, None]
 
 
-class CopyingConsumer(ConsumerActor):
+class CopyingConsumer(ClassicConsumer):
     """While a transaction is under way it does not poll, and what a rebalance asks of it waits for the next poll."""
 
     auto_commit_interval_ms = None

@@ -19,6 +19,7 @@ from coterie.laboratory.node.record_checker import TopicPartition, committed_rec
 from coterie.laboratory.node.story import TOPICS
 from coterie.laboratory.node.transactional_producer import TransactionalProducer, TransactionConfig
 from coterie.member.config import MemberConfig
+from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.producing.config import ProducingConfig
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 
@@ -39,7 +40,10 @@ class CopyingStory(ConsumersStory):
         self.readers = []
         self.delivery.committed_only = True
 
-    def _make_consumer(self, name: str, config: MemberConfig, fetch: FetchConfig) -> ConsumerActor:
+    def _make_consumer(
+        self, name: str, config: MemberConfig | ConsumerMemberConfig, fetch: FetchConfig
+    ) -> ConsumerActor:
+        assert isinstance(config, MemberConfig)
         topics = frozenset(TOPICS)
         return CopyingConsumer(
             self.world,

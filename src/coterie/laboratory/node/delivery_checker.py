@@ -4,6 +4,8 @@
 - Of one idempotent producer a consumer gets every record once and in order, for as long as it does not seek. This and the
   completeness of polls are checked where what was read stays: a power cut may take records that were read before their sync.
 - A group commits nothing that was not delivered, and every acknowledged record below a committed offset was delivered.
+- A committed offset whose commit was acknowledged never goes back, unless to that of a commit whose response was lost, which
+  may arrive late.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ class DeliveryChecker:
     delivered_offsets: dict[TopicPartition, set[int]] = field(default_factory=dict)
     deliveries: int = 0
     _last: dict[tuple[str, TopicPartition], dict[str, int]] = field(default_factory=dict)
+    _acknowledged: dict[TopicPartition, int] = field(default_factory=dict)  # the highest committed offset
+    _lost: dict[TopicPartition, set[int]] = field(default_factory=dict)  # of commits
 
     def began(self, consumer: str) -> None:
         """A process begins: it may get again what was not committed."""
@@ -58,9 +62,36 @@ class DeliveryChecker:
         self.delivered_until[partition] = max(self.delivered_until.get(partition, 0), after)
         self._check_complete(name, partition, range(max(before, self._start(partition)), after), set(offsets))
 
+    def commit_acknowledged(self, name: str, partition: TopicPartition, offset: int, before: int) -> None:
+        """The coordinator has this offset; ``before`` as in `looked_up`. Raises AssertionError."""
+        assert offset >= before, (
+            f"{name} of {partition[0]}-{partition[1]} may commit {offset}, acknowledged was {before}"
+        )
+        self._acknowledged[partition] = max(offset, self.acknowledged_offset(partition))
+
+    def commit_lost(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """No response came."""
+        for partition, offset in offsets.items():
+            self._lost.setdefault(partition, set()).add(offset)
+
+    def acknowledged_offset(self, partition: TopicPartition) -> int:
+        """The highest one that was committed; -1: none was."""
+        return self._acknowledged.get(partition, -1)
+
+    def looked_up(self, name: str, partition: TopicPartition, offset: int, before: int) -> None:
+        """A committed offset was looked up; ``before``: `acknowledged_offset` when its request was sent. Raises
+        AssertionError."""
+        if offset >= before:
+            return
+        late = offset in self._lost.get(partition, ())
+        assert late, f"{name} of {partition[0]}-{partition[1]}: {offset} is committed, acknowledged was {before}"
+        if before == self.acknowledged_offset(partition):
+            self._acknowledged[partition] = offset
+
     def check_committed(self, committed: Mapping[TopicPartition, int]) -> None:
         """``committed``: the group's offsets. Raises AssertionError."""
         for partition, offset in committed.items():
+            self.looked_up("the group", partition, offset, self.acknowledged_offset(partition))
             name = f"{partition[0]}-{partition[1]}"
             until = max(self.delivered_until.get(partition, 0), self.records.delete_requested(partition))
             assert offset <= until, f"{name}: {offset} is committed, delivered was up to {until}"

@@ -5,13 +5,20 @@ from __future__ import annotations
 from coterie.laboratory.fuzz import naming_seed
 from coterie.laboratory.node.consumer_story import ClientsReport, ConsumersStory
 from coterie.laboratory.node.copying_story import CopyingStory
+from coterie.laboratory.node.server_assigned_story import ServerAssignedStory
 from coterie.laboratory.node.story import without_log_lines
 
 COPYING_FROM = 400_000
+SERVER_ASSIGNED_FROM = 500_000
 
 
 def run_clients_seed(seed: int, minutes: float = 5.0) -> ClientsReport:
     """Runs one seed for so many virtual minutes. Raises FuzzFailure naming the seed."""
     with naming_seed(seed), without_log_lines():
-        story = CopyingStory if seed >= COPYING_FROM else ConsumersStory
-        return story(seed).run_clients(int(minutes * 60_000))
+        return _story(seed).run_clients(int(minutes * 60_000))
+
+
+def _story(seed: int) -> ConsumersStory:
+    if seed >= SERVER_ASSIGNED_FROM:
+        return ServerAssignedStory(seed)
+    return CopyingStory(seed) if seed >= COPYING_FROM else ConsumersStory(seed)

@@ -14,7 +14,7 @@ from typing import ClassVar, Protocol
 
 from coterie.laboratory.broker_actor import Durability
 from coterie.laboratory.fuzz import naming_seed
-from coterie.laboratory.node.broker import LaboratoryBroker
+from coterie.laboratory.node.broker import SETTINGS, LaboratoryBroker
 from coterie.laboratory.node.readers import RecordDeleter, RecordReader
 from coterie.laboratory.node.record_checker import RecordChecker, TopicPartition
 from coterie.laboratory.node.writers import IdempotentWriter, PlainWriter, TransactionalWriter
@@ -87,7 +87,7 @@ class RecordsStory:
         rng = world.random
         durability = rng.choice([Durability.PROCESS, Durability.POWER])
         self.checker = RecordChecker()
-        self.broker = LaboratoryBroker(world, durability, TOPICS | self.outputs)
+        self.broker = LaboratoryBroker(world, durability, TOPICS | self.outputs, self._broker_settings())
         self.broker.loaded = self._check_logs
         self.output_partitions = _partitions_of(self.outputs)
         self.partitions = partitions = _partitions_of(TOPICS)
@@ -103,6 +103,9 @@ class RecordsStory:
         ]
         if rng.random() < 0.5:
             self.readers.append(RecordDeleter(world, self.broker, "d", *common))
+
+    def _broker_settings(self) -> Mapping[str, str]:
+        return SETTINGS
 
     def run(self, length_ms: int) -> RecordsReport:
         world, broker, end_ms = self.world, self.broker, self.world.now_ms + length_ms

@@ -1,0 +1,95 @@
+"""The laboratory's whole consumers, one of each group protocol: `ConsumerActor` with the protocol's membership."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from coterie.consuming.fetch_config import FetchConfig
+from coterie.laboratory.broker_actor import BrokerActor
+from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor
+from coterie.laboratory.consumer_member_actor import ConsumerMemberActor
+from coterie.laboratory.member_actor import MemberActor
+from coterie.laboratory.node.broker import LaboratoryBroker
+from coterie.laboratory.node.consumer import ConsumerActor
+from coterie.laboratory.node.coordinator_view import CoordinatorView
+from coterie.laboratory.node.delivery_checker import DeliveryChecker
+from coterie.laboratory.ownership import Ownership
+from coterie.laboratory.world import World
+from coterie.member.config import MemberConfig
+from coterie.member.consumer.config import ConsumerMemberConfig
+from coterie.member.consumer.machine import ConsumerMemberMachine
+from coterie.member.machine import MemberMachine
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.metadata import MetadataResponse
+
+
+class ClassicConsumer(ConsumerActor, MemberActor):
+    """By the classic protocol."""
+
+    may_end_by = frozenset({ErrorCode.FENCED_INSTANCE_ID})
+    config: MemberConfig
+    machine: MemberMachine
+
+    def __init__(
+        self,
+        world: World,
+        broker: LaboratoryBroker,
+        name: str,
+        config: MemberConfig,
+        topics: frozenset[str],
+        ownership: Ownership,
+        delivery: DeliveryChecker,
+        fetch: FetchConfig,
+    ) -> None:
+        view = CoordinatorView(broker)
+        MemberActor.__init__(self, world, cast(BrokerActor, view), name, config, topics, ownership)
+        self._set_up(view, delivery, fetch)
+
+    def _check_free(self, added: tuple[tuple[str, int], ...]) -> None:
+        MemberActor._check_free(self, added)
+        self.check_readers()
+
+
+class ServerAssignedConsumer(ConsumerActor, ConsumerMemberActor):
+    """By the consumer protocol (KIP-848). The names of assigned topics come with the metadata of their ids."""
+
+    may_end_by = frozenset({ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID})
+    config: ConsumerMemberConfig
+    machine: ConsumerMemberMachine
+
+    def __init__(
+        self,
+        world: World,
+        broker: LaboratoryBroker,
+        name: str,
+        config: ConsumerMemberConfig,
+        topics: frozenset[str],
+        ownership: Ownership,
+        delivery: DeliveryChecker,
+        fetch: FetchConfig,
+    ) -> None:
+        view = CoordinatorView(broker)
+        ConsumerMemberActor.__init__(self, world, cast(ConsumerBrokerActor, view), name, config, topics, ownership)
+        self._set_up(view, delivery, fetch)
+
+    def _check_free(self, added: tuple[tuple[str, int], ...]) -> None:
+        self.check_readers()
+
+    def _look_up_topics(self, topic_ids: frozenset[bytes]) -> None:
+        """As the client, of the topics that the metadata lacks."""
+        known = self._known
+
+        def ended() -> None:
+            self.machine.topics_looked_up(known.topic_names(topic_ids), self.clock_ms())
+
+        def received(response: Message) -> None:
+            assert isinstance(response, MetadataResponse)
+            known.metadata_received(response, self.clock_ms())
+            ended()
+
+        missing = topic_ids - known.topic_names(topic_ids).keys()
+        if missing:
+            self.send(known.topic_ids_request(missing), received, ended)
+        else:
+            ended()
