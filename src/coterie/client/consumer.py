@@ -26,7 +26,7 @@ from coterie.client.listener import ConsumerInterceptor, RebalanceListener
 from coterie.client.membership import Membership
 from coterie.client.polling import PollLoop
 from coterie.client.serialization import DeserializerLike, RecordDeserializers, deserialize_function
-from coterie.client.setting_types import made
+from coterie.client.setting_types import instantiate
 from coterie.client.settings import client_settings
 from coterie.client.starting import StartingPositions
 from coterie.client.typed_settings import ConsumerSettings
@@ -76,7 +76,9 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         value_deserializer: DeserializerLike[V] | None = None,
     ) -> None:
         self.settings = client_settings(settings)
-        self._interceptors: list[ConsumerInterceptor] = made(self.settings.interceptor_classes, ConsumerInterceptor)
+        self._interceptors: list[ConsumerInterceptor] = instantiate(
+            self.settings.interceptor_classes, ConsumerInterceptor
+        )
         self._cluster = Cluster(self.settings)
         deserializers = RecordDeserializers(
             deserialize_function(key_deserializer, self.settings.key_deserializer, "key_deserializer"),

@@ -142,7 +142,7 @@ EXACT_TEXT = ValueType(Kind.STRING, "text", text_of)
 EXACT_PASSWORD = ValueType(Kind.PASSWORD, "text", text_of)
 
 
-def made(given: Iterable[object], kind: type[T]) -> list[T]:
+def instantiate(given: Iterable[object], kind: type[T]) -> list[T]:
     """Objects of a setting that takes classes or objects of that kind. Raises ConfigError."""
     objects: list[T] = []
     for item in given:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from coterie.configuration.value_types import BOOLEAN, INT, UnfitValue
 from coterie.controller.assignment import ReplicaAssignment
 from coterie.controller.config import ControllerConfig
 from coterie.replication.states import PartitionState, TopicPartition
@@ -98,12 +99,22 @@ class ControllerView:
                 partitions.discard(partition)
 
     def unclean_leader_election_enable(self, topic: str) -> bool:
+        """By the topic's own setting, else by the broker's; False for one that cannot be read, as Kafka elects nobody then."""
         own = self.topic_configs.get(topic, {}).get("unclean.leader.election.enable")
-        return self.config.unclean_leader_election_enable if own is None else own.strip().lower() == "true"
+        if own is None:
+            return self.config.unclean_leader_election_enable
+        try:
+            return BOOLEAN.parse(own)
+        except UnfitValue:
+            return False
 
     def min_insync_replicas(self, topic: str) -> int:
-        own = self.topic_configs.get(topic, {}).get("min.insync.replicas", "").strip()
-        return int(own) if own.isascii() and own.isdigit() else self.config.min_insync_replicas
+        """By the topic's own setting; by the broker's where there is none, or one that cannot be read."""
+        own = self.topic_configs.get(topic, {}).get("min.insync.replicas")
+        try:
+            return self.config.min_insync_replicas if own is None else INT.parse(own)
+        except UnfitValue:
+            return self.config.min_insync_replicas
 
 
 def with_replicas(state: PartitionState, assignment: ReplicaAssignment) -> PartitionState:

@@ -35,6 +35,7 @@ from coterie.client.repeated_calls import until_done
 from coterie.client.settings import client_settings
 from coterie.client.transactions import OpenTransaction
 from coterie.client.types import ConsumerGroupMetadata, OffsetAndMetadata
+from coterie.configuration.value_types import INT
 from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.pipeline import sentences
 from coterie.pipeline.option_types import OptionError
@@ -110,7 +111,7 @@ def _waits(client: Mapping[str, str]) -> dict[str, str]:
         return {}
     by_default = client_settings({})
     waits = {"max.block.ms": by_default.max_block_ms, "default.api.timeout.ms": by_default.default_api_timeout_ms}
-    return {name: str(min(int(limit_ms), wait_ms)) for name, wait_ms in waits.items()}
+    return {name: str(min(INT.parse(limit_ms), wait_ms)) for name, wait_ms in waits.items()}
 
 
 def target(options: SinkOptions, schema: StructType) -> SinkTarget:
