@@ -16,13 +16,6 @@ FAILURES: tuple[KnownDifference, ...] = (
         fails_about(r"max_bytes|topics\.partitions\.partition_max_bytes", "lowest|minus one|negative"),
     ),
     KnownDifference(
-        "fails on sizes later",
-        "the same for a partition that an earlier request of the fetch session named",
-        "Fetch",
-        ".*",
-        recognisers.fails_in_a_session,
-    ),
-    KnownDifference(
         "fails on isolation levels",
         "Kafka has no such isolation level",
         "Fetch|ListOffsets",

@@ -135,11 +135,6 @@ def fails_about(path: str, classes: str = ".*") -> Recognise:
     return lambda case: "UNKNOWN_SERVER_ERROR" in repr(case.theirs) and asked(case)
 
 
-def fails_in_a_session(case: DifferingPart) -> bool:
-    """A Fetch in a session, for which the other broker fails with an exception of its own."""
-    return bool(case.question.body.get("session_id")) and "UNKNOWN_SERVER_ERROR" in repr(case.theirs)
-
-
 def fails_on_no_id(case: DifferingPart) -> bool:
     """A Fetch of a partition without a topic id, for which the other broker fails."""
     return _without_an_id(case) > 0

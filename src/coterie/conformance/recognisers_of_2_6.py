@@ -9,7 +9,6 @@ from coterie.conformance.recognisers import (
     NOT_VERIFIED,
     ZSTD_FROM,
     DifferingPart,
-    about,
     code_at,
     lists_more_often,
     no_partitions,
@@ -35,12 +34,13 @@ def instance_overlooked(case: DifferingPart) -> bool:
 
 def instance_not_told_of(case: DifferingPart) -> bool:
     """A join in a version without instance ids that fails; or, where another thread than the request's completes it, has no
-    answer, and ours is a leader's of a member more."""
+    answer, and ours is a leader's, of itself with an id that it had before or of a member more."""
     if case.question.version >= INSTANCES_FROM:
         return False
     waits = case.theirs == "no answer in time" and isinstance(case.ours, dict)
-    leads = waits and case.ours["leader"] == case.ours["member_id"] and len(case.ours["members"]) > 1
-    return leads or case.codes()[1] == "UNSUPPORTED_VERSION"
+    leads = waits and case.ours["leader"] == case.ours["member_id"]
+    described = leads and (len(case.ours["members"]) > 1 or bool(case.question.body.get("member_id")))
+    return described or case.codes()[1] == "UNSUPPORTED_VERSION"
 
 
 def leaves_with_an_instance(case: DifferingPart) -> bool:
@@ -71,8 +71,7 @@ def too_few_replicas(case: DifferingPart) -> bool:
 
 def unsupported_time(case: DifferingPart) -> bool:
     """A time with a meaning that the request's version does not have yet."""
-    unsupported = code_at(case.ours, case.part.path) == "UNSUPPORTED_VERSION"
-    return unsupported or about(r"topics\.partitions\.timestamp")(case)
+    return code_at(case.ours, case.part.path) == "UNSUPPORTED_VERSION"
 
 
 def refused_together(case: DifferingPart) -> bool:
