@@ -177,9 +177,10 @@ class Shard:
             group = decision.group
         for member_id, deadline_ms in outcome.deadlines:
             holder = restart_session(group, member_id, deadline_ms)
-            # A member's other timers are queued already.
-            if holder is not None and (deadline_ms < holder.queued_ms or holder.queued_ms < 0):
-                self._deadlines.queue(group.group_id, member_id, holder)
+            if holder is not None:
+                queued_ms = holder.queued_ms
+                if deadline_ms < queued_ms or queued_ms < 0:  # a member's other timers are queued already
+                    self._deadlines.queue(group.group_id, member_id, holder)
         if steps and isinstance(group, ConsumerGroup):
             for step in steps:
                 if isinstance(step.event, c.TIMER_EVENTS):

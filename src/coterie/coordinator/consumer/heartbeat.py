@@ -46,7 +46,8 @@ def decide_consumer_heartbeat(
 ) -> Outcome:
     """Everything that one heartbeat does. Raises Refusal."""
     if _changes_nothing(group, request, ctx):
-        return _answered(Outcome(), request.member_id, request.member_epoch, ctx, config)
+        reply, deadline = _answer(request.member_id, request.member_epoch, ctx, config)
+        return Outcome([], [reply], [deadline])
     check_request(request, ctx.api_version, config.consumer_group_assignors)
     if not exists and request.member_epoch != JOIN_GROUP_EPOCH:
         kind = "Group" if request.member_epoch < JOIN_GROUP_EPOCH else "Consumer group"
@@ -65,7 +66,10 @@ def decide_consumer_heartbeat(
         assignment = Assignment(
             [TopicPartitions(topic_id, numbers) for topic_id, numbers in partitions_by_topic(current.assigned)]
         )
-    return _answered(outcome, after.member_id, current.member_epoch, ctx, config, assignment)
+    reply, deadline = _answer(after.member_id, current.member_epoch, ctx, config, assignment)
+    outcome.replies.append(reply)
+    outcome.deadlines.append(deadline)
+    return outcome
 
 
 def _changes_nothing(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, ctx: Context) -> bool:
@@ -84,20 +88,13 @@ def _changes_nothing(group: ConsumerGroup, request: ConsumerGroupHeartbeatReques
     )
 
 
-def _answered(
-    outcome: Outcome,
-    member_id: str,
-    member_epoch: int,
-    ctx: Context,
-    config: CoordinatorConfig,
-    assignment: Assignment | None = None,
-) -> Outcome:
-    """With the response, and the member's session anew."""
+def _answer(
+    member_id: str, member_epoch: int, ctx: Context, config: CoordinatorConfig, assignment: Assignment | None = None
+) -> tuple[Reply, tuple[str, int]]:
+    """The response, and the member's session anew."""
     interval_ms = config.group_consumer_heartbeat_interval_ms
     response = ConsumerGroupHeartbeatResponse(0, ErrorCode.NONE, None, member_id, member_epoch, interval_ms, assignment)
-    outcome.replies.append(Reply(ctx.token, response))
-    outcome.deadlines.append((member_id, ctx.now_ms + config.group_consumer_session_timeout_ms))
-    return outcome
+    return Reply(ctx.token, response), (member_id, ctx.now_ms + config.group_consumer_session_timeout_ms)
 
 
 def _pairs(topic_partitions: Iterable[TopicPartitions]) -> frozenset[TopicIdPartition]:
