@@ -149,7 +149,7 @@ def _claimed(code: str, ours: str = "INVALID_PRODUCER_ID_MAPPING") -> list[dict[
     ]
 
 
-def _with_another(code: str) -> list[dict[str, Any]]:
+def _with_another(code: str, ours: str = "INVALID_TXN_STATE") -> list[dict[str, Any]]:
     """A Produce to two partitions, of which the second is refused for a reason of its own."""
     return [
         {
@@ -163,7 +163,7 @@ def _with_another(code: str) -> list[dict[str, Any]]:
                 }
             ]
         }
-        for each in ("INVALID_TXN_STATE", code)
+        for each in (ours, code)
     ]
 
 
@@ -248,6 +248,22 @@ CASES: dict[str, tuple[Any, ...]] = {
     "more old messages": ("Fetch", ("", ""), {}, *CONVERTED[::-1], (3, 9, 1), ""),
     "more compressed old messages": ("Fetch", ("", ""), {}, *COMPRESSED[::-1], (3, 9, 1), "converted sizes"),
     "a record without a key": ("Produce", ("", ""), KEYLESS, *WRITTEN, (4, 3, 0), "settings later"),
+    "a record without a key beside another error": (
+        "Produce",
+        ("", ""),
+        KEYLESS,
+        *_with_another("NONE", "INVALID_RECORD"),
+        (2, 6, 3),
+        "settings later",
+    ),
+    "a record with a key beside another error": (
+        "Produce",
+        ("", ""),
+        {},
+        *_with_another("NONE", "INVALID_RECORD"),
+        (2, 6, 3),
+        "",
+    ),
     "a record without a key that we take": ("Produce", ("", ""), KEYLESS, *WRITTEN[::-1], (4, 3, 0), ""),
     "one without acknowledgement": (
         "Produce",
@@ -428,6 +444,16 @@ CASES: dict[str, tuple[Any, ...]] = {
     "an assignment of a stable group": ("DescribeGroups", ("", ""), {}, *_assigned("Stable"), (3, 9, 1), ""),
     "an old epoch before 4": ("Produce", ("", ""), {}, *OF_OLD_EPOCH, (3, 9, 1), "epoch in the log, later"),
     "an old epoch": ("Produce", ("", ""), {}, *OF_OLD_EPOCH, (4, 3, 0), ""),
+    "a topic named twice": (
+        "Metadata",
+        ("", ""),
+        {},
+        {"topics": TWO[:1] * 2},
+        {"topics": TWO[:1]},
+        (4, 3, 0),
+        "named twice",
+    ),
+    "an answer twice": ("Metadata", ("", ""), {}, {"topics": TWO[:1]}, {"topics": TWO[:1] * 2}, (4, 3, 0), ""),
     "an order that matters": ("Fetch", ("", ""), {}, {"responses": TWO}, {"responses": TWO[::-1]}, (4, 3, 0), ""),
     "an epoch of a topic of Kafka's": (
         "Metadata",

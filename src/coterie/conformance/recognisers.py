@@ -341,9 +341,7 @@ def unconvertible(case: DifferingPart) -> bool:
 
 def settings_later(case: DifferingPart) -> bool:
     """We refuse what a compacted topic does not take, and they take it."""
-    if codes_of(case) == {"POLICY_VIOLATION", "NONE"}:
-        return "POLICY_VIOLATION" in repr(case.ours)
+    codes = code_at(case.ours, case.part.path), code_at(case.theirs, case.part.path)
     keyless = re.search(r"\[None, '\w*'", repr(case.question.body)) is not None
-    if refused_unacknowledged(case):
-        return keyless
-    return keyless and codes_of(case) == {"INVALID_RECORD", "NONE"} and "INVALID_RECORD" in repr(case.ours)
+    refused = codes == ("INVALID_RECORD", "NONE") or refused_unacknowledged(case)
+    return (keyless and refused) or codes == ("POLICY_VIOLATION", "NONE")
