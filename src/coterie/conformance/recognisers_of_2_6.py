@@ -9,6 +9,7 @@ from coterie.conformance.recognisers import (
     NOT_VERIFIED,
     ZSTD_FROM,
     DifferingPart,
+    about,
     code_at,
     lists_more_often,
     no_partitions,
@@ -70,8 +71,10 @@ def too_few_replicas(case: DifferingPart) -> bool:
 
 
 def unsupported_time(case: DifferingPart) -> bool:
-    """A time with a meaning that the request's version does not have yet."""
-    return code_at(case.ours, case.part.path) == "UNSUPPORTED_VERSION"
+    """A time with a meaning that the request's version does not have yet; or a question about times, of which version 0 has
+    other ones."""
+    unsupported = code_at(case.ours, case.part.path) == "UNSUPPORTED_VERSION"
+    return unsupported or about(r"topics\.partitions\.timestamp")(case)
 
 
 def refused_together(case: DifferingPart) -> bool:
