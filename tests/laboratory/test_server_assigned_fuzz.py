@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from coterie.consuming.fetch_effects import SendValidation
+from coterie.consuming.fetching import Fetching
 from coterie.consuming.owned_offsets import OwnedOffsets
 from coterie.coordinator.consumer import convert, reconcile, steps
 from coterie.coordinator.consumer.commits import any_partition
@@ -17,9 +19,11 @@ from coterie.coordinator.consumer.reconcile import Reconciliation
 from coterie.coordinator.consumer.state import ConsumerMember, CurrentAssignment
 from coterie.coordinator.offsets import commit
 from coterie.laboratory.actor_commits import ActorCommits
+from coterie.laboratory.node import starting_offsets
 from coterie.laboratory.node.consumer import ConsumerActor
 from coterie.laboratory.node.group_consumers import ServerAssignedConsumer
 from coterie.laboratory.node.seeds import SERVER_ASSIGNED_FROM, run_clients_seed
+from coterie.log.epoch_cache import EndOfEpoch, LeaderEpochCache
 from tests.laboratory.known_seeds import Defect, KnownSeeds
 
 Patch = pytest.MonkeyPatch
@@ -124,17 +128,43 @@ def an_upgrade_forgets_who_owns_what(patch: Patch) -> None:
     patch.setattr(convert, "_upgraded", without_assignment)
 
 
+def an_epoch_ends_before_its_last_records(patch: Patch) -> None:
+    end_of = LeaderEpochCache.end_of
+
+    def early(epochs: LeaderEpochCache, epoch: int, log_end_offset: int) -> EndOfEpoch:
+        end = end_of(epochs, epoch, log_end_offset)
+        return replace(end, end_offset=max(end.end_offset - 3, 0))
+
+    patch.setattr(LeaderEpochCache, "end_of", early)
+
+
+def a_validation_has_no_result(patch: Patch) -> None:
+    def ended(fetching: Fetching, sent: SendValidation, *args: Any) -> bool:
+        fetching._validation_ended(sent)
+        return False
+
+    patch.setattr(Fetching, "validated", ended)
+
+
+def a_reset_begins_at_the_end(patch: Patch) -> None:
+    """Without any complaint of the consumer: auto.offset.reset=latest."""
+    patch.setattr(starting_offsets, "EARLIEST", -1)
+
+
 RULES = KnownSeeds(
     {
-        a_former_epoch_may_commit: 9,
-        a_revoked_partition_is_read_on: 6,
-        lost_partitions_are_read_on: 9,
+        a_former_epoch_may_commit: 43,
+        a_revoked_partition_is_read_on: 1,
+        lost_partitions_are_read_on: 1,
         a_revocation_is_acknowledged_before_its_commit: 0,
-        positions_outlast_a_revocation: 8,
+        positions_outlast_a_revocation: 0,
         reading_begins_behind_the_committed_offset: 0,
         a_partition_is_given_before_it_is_released: 0,
-        no_report_acknowledges_a_revocation: 8,
-        an_upgrade_forgets_who_owns_what: 12,
+        no_report_acknowledges_a_revocation: 5,
+        an_upgrade_forgets_who_owns_what: 18,
+        an_epoch_ends_before_its_last_records: 1,
+        a_validation_has_no_result: 0,
+        a_reset_begins_at_the_end: 0,
     },
     partial(run_server_assigned_seed, minutes=1),
     range(4),

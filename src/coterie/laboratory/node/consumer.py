@@ -3,12 +3,12 @@ group's protocol adds is in `group_consumers`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
 from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.fetch_config import FetchConfig
-from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
+from coterie.consuming.fetch_effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
 from coterie.consuming.fetching import Fetching
 from coterie.consuming.record import Record, TopicPartition
 from coterie.coordinator.consumer.state import ConsumerGroup
@@ -18,29 +18,27 @@ from coterie.laboratory.group_member_actor import SYNC_COMMIT_MS, GroupMemberAct
 from coterie.laboratory.node.connection import REQUEST_TIMEOUT_MS, LaboratoryConnection
 from coterie.laboratory.node.coordinator_view import CoordinatorView
 from coterie.laboratory.node.delivery_checker import DeliveryChecker
+from coterie.laboratory.node.starting_offsets import StartingOffsets
 from coterie.wire import topic_names
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchRequest, FetchResponse
 from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from coterie.wire.messages.list_offsets import ListOffsetsRequest
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
-EARLIEST = -2
 # Beyond these versions topics go by their ids.
 LAST_VERSIONS = {
     OffsetCommitRequest.api_key: topic_names.OFFSET_COMMIT,
     OffsetFetchRequest.api_key: topic_names.OFFSET_FETCH,
 }
-AT_THE_LEADER = frozenset({FetchRequest.api_key, ListOffsetsRequest.api_key, MetadataRequest.api_key})
+AT_THE_LEADER = frozenset(
+    request.api_key for request in (FetchRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest)
+)
 POLLED_AT_MOST = 50
 
 
@@ -48,7 +46,7 @@ class ConsumerActor(GroupMemberActor):
     """Polls what it owns, from the committed offsets on, or from the log's start where there are none; one connection to the
     coordinator and one to the leader."""
 
-    may_end_by: ClassVar[frozenset[ErrorCode]]  # a static member
+    may_end_by: ClassVar[frozenset[ErrorCode]]
 
     def _set_up(self, view: CoordinatorView, delivery: DeliveryChecker, fetch: FetchConfig) -> None:
         self._view, self._node_broker = view, view.broker
@@ -60,7 +58,7 @@ class ConsumerActor(GroupMemberActor):
         self._connections: dict[bool, LaboratoryConnection] = {}
         self._known = ClusterMetadata()
         self.fetching = Fetching(self._fetch_config, self._known)
-        self._resetting: set[TopicPartition] = set()
+        self._starts = StartingOffsets(self, self._known, self._fetch_config.committed_only)
         self._noted: dict[TopicPartition, int] = {}  # the position up to which the checker knows what was delivered
         self._to_commit: dict[tuple[str, int], int] = {}  # of what is being given up, while nothing fails
         self._fetch_timer.forget()
@@ -72,23 +70,27 @@ class ConsumerActor(GroupMemberActor):
     def _work(self) -> None:
         """A poll: positions that are missing, a commit that is due, then records."""
         self.commits.look_up_positions()
-        self._seek_to_positions()
+        self._find_positions()
         polled = self.fetching.take(self.world.between(1, self._polled_at_most))
         self._note_positions(polled)
         assert self.fetching.damage_due() is None, f"{self.name} cannot read {self.fetching.damage_due()}"
-        self._reset_positions()
         self.commits.poll()
         if self.owned and self.world.chance(0.2):
             self.commits.commit_async(self.commits.consumed())
         elif self.owned and self.world.chance(0.05):
             self.commits.commit_sync(SYNC_COMMIT_MS)
 
-    def _seek_to_positions(self) -> None:
-        """A partition begins at its committed offset, once that is looked up."""
-        positions = self.commits.offsets.positions
+    def _find_positions(self) -> None:
+        """A partition begins at its committed offset, once that is looked up; without one, or where the log does not have it,
+        at the log's start."""
+        offsets = self.commits.offsets
+        without = self.fetching.resets_due()
         for tp in self.fetching.initializing():
-            if tp in positions:
-                self._seek(tp, positions[tp])
+            if offsets.committed.get(tp, -1) >= 0:
+                self.seek(tp, offsets.positions[tp])
+            elif tp in offsets.committed:
+                without.append(tp)
+        self._starts.look_up(without)
 
     def _note_positions(self, polled: Mapping[TopicPartition, list[Record]]) -> None:
         """What is committed are the positions: behind what was polled, and behind batches without records for a consumer."""
@@ -104,29 +106,11 @@ class ConsumerActor(GroupMemberActor):
                 values = [(record.offset, record.value or b"") for record in polled.get(tp, [])]
                 self._delivery.delivered(self.name, tp, before, position.offset, values)
 
-    def _seek(self, tp: TopicPartition, offset: int) -> None:
+    def seek(self, tp: TopicPartition, offset: int) -> None:
+        """Reads from there on."""
         self._delivery.sought(self.name, tp)
         self.fetching.seek(tp, offset)
         self._noted[tp] = offset
-
-    def _reset_positions(self) -> None:
-        """auto.offset.reset=earliest."""
-        for tp in self.fetching.resets_due():
-            if tp not in self._resetting:
-                self._resetting.add(tp)
-                request = ListOffsetsTopic(tp.topic, [ListOffsetsPartition(tp.partition, timestamp=EARLIEST)])
-                self.send(
-                    ListOffsetsRequest(topics=[request]),
-                    lambda response, tp=tp: self._reset(tp, response),  # type: ignore[misc]
-                    lambda tp=tp: self._resetting.discard(tp),  # type: ignore[misc]
-                )
-
-    def _reset(self, tp: TopicPartition, response: Message) -> None:
-        assert isinstance(response, ListOffsetsResponse)
-        self._resetting.discard(tp)
-        result = response.topics[0].partitions[0]
-        if not result.error_code and tp in self.fetching.resets_due():
-            self._seek(tp, result.offset)
 
     # -- fetching -------------------------------------------------------------------------------------------------------
 
@@ -164,6 +148,7 @@ class ConsumerActor(GroupMemberActor):
                 committed = self._delivery.acknowledged_offset(tp)
                 assert committed >= offset, f"{self.name} gives {tp} up at {offset}, of which {committed} is committed"
         super()._revoked()
+        self.commits.drop_lookup()
 
     def _pump(self) -> None:
         super()._pump()
@@ -177,39 +162,59 @@ class ConsumerActor(GroupMemberActor):
             match effect:
                 case SendFetch():
                     self._send_fetch(effect)
+                case SendValidation():
+                    self._validate(effect)
                 case RefreshMetadata():
-                    self._refresh(effect)
+                    self._refresh_leaders(effect)
                 case PartitionFailed(partition, code):
                     raise AssertionError(f"{self.name} cannot fetch {partition}: {code.name}")
+                case LogTruncated(partition, offset):
+                    raise AssertionError(f"{self.name} learns that {partition} was cut before {offset}, where it reads")
+        self._starts.pump()
         self._arm_fetching()
 
     def _arm_fetching(self) -> None:
-        deadline_ms = self.fetching.next_deadline_ms()
-        if deadline_ms is not None:
-            self._fetch_timer.set(max(self._world_ms(deadline_ms), self.world.now_ms + 1))
+        for deadline_ms in (self.fetching.next_deadline_ms(), self._starts.next_deadline_ms()):
+            if deadline_ms is not None:
+                self._fetch_timer.set(max(self._world_ms(deadline_ms), self.world.now_ms + 1))
 
     def _send_fetch(self, sent: SendFetch) -> None:
         def received(response: Message) -> None:
             assert isinstance(response, FetchResponse)
-            self.fetching.answered(sent, response, self.clock_ms(), self._jitter())
+            self.fetching.answered(sent, response, self.clock_ms(), self.jitter())
 
         def failed() -> None:
-            self.fetching.failed(sent, ErrorCode.NETWORK_EXCEPTION, self.clock_ms(), self._jitter())
+            self.fetching.failed(sent, ErrorCode.NETWORK_EXCEPTION, self.clock_ms(), self.jitter())
 
         self._request(sent.request, None if sent.by_id else topic_names.FETCH, received, failed)
 
-    def _refresh(self, refresh: RefreshMetadata) -> None:
+    def _validate(self, sent: SendValidation) -> None:
+        """Whether the log still has the positions (KIP-320), after the broker came back in a new leader epoch."""
+
+        def received(response: Message) -> None:
+            assert isinstance(response, OffsetForLeaderEpochResponse)
+            self.fetching.validated(sent, response, self.clock_ms(), self.jitter())
+
+        def failed() -> None:
+            self.fetching.validation_failed(sent, ErrorCode.NETWORK_EXCEPTION, self.clock_ms(), self.jitter())
+
+        self.send(sent.request, received, failed)
+
+    def _refresh_leaders(self, effect: RefreshMetadata) -> None:
+        self.refresh(effect.topics, lambda: self.fetching.metadata_refreshed(effect, self.clock_ms(), self.jitter()))
+
+    def refresh(self, topics: Iterable[str], ended: Callable[[], None]) -> None:
+        """Asks for the topics' metadata; ``ended`` is called in any case."""
+
         def received(response: Message) -> None:
             assert isinstance(response, MetadataResponse)
             self._known.metadata_received(response, self.clock_ms())
             ended()
 
-        def ended() -> None:
-            self.fetching.metadata_refreshed(refresh, self.clock_ms(), self._jitter())
+        self.send(self._known.metadata_request(sorted(topics)), received, ended)
 
-        self.send(self._known.metadata_request(sorted(refresh.topics)), received, ended)
-
-    def _jitter(self) -> float:
+    def jitter(self) -> float:
+        """Of a pause."""
         return self.world.random.uniform(-1, 1)
 
     # -- the network ----------------------------------------------------------------------------------------------------
@@ -303,7 +308,7 @@ class ConsumerActor(GroupMemberActor):
 
     def fetch_eagerly(self) -> None:
         """From now on with the limits that a consumer has by default."""
-        self._fetch_config = FetchConfig(committed_only=self._fetch_config.committed_only)
+        self._fetch_config = FetchConfig(committed_only=self._fetch_config.committed_only, validates=True)
         self._polled_at_most = 10 * POLLED_AT_MOST
         if self.alive:
             self.fetching.config = self._fetch_config

@@ -93,6 +93,7 @@ class ConsumersStory(RecordsStory):
             buffer_bytes=rng.choice([1_000, 100_000]),
             committed_only=self.committed_only or self.delivery.committed_only,
             incremental=rng.random() < 0.7,
+            validates=True,
         )
         consumer = self._make_consumer(f"c{number}", config, fetch)
         consumer.listener_ms = rng.choice([0, 0, 50, 1_000])
@@ -203,7 +204,8 @@ class ConsumersStory(RecordsStory):
 
     def _start_the_failed(self) -> bool:
         """A static member may be fenced by a late request of its own former process, and one of the consumer protocol refused
-        for as long as that has its session; nothing else may end one."""
+        for as long as that has its session. A member of the consumer protocol that the group has dropped ends where only
+        classic members were left, and the group is theirs. Nothing else may end one."""
         ended = [consumer for consumer in self.consumers if not consumer.alive]
         for consumer in ended:
             assert consumer.failed is not None, f"{consumer.name} ended without an error"

@@ -80,12 +80,11 @@ class CopyingConsumer(ClassicConsumer):
             self._begin_steps(self._new_producer())
             return
         self.commits.look_up_positions()
-        self._seek_to_positions()
+        self._find_positions()
         before = dict(self.positions)
         polled = self.fetching.take(self.world.between(1, self._polled_at_most))
         self._note_positions(polled)
         assert self.fetching.damage_due() is None, f"{self.name} cannot read {self.fetching.damage_due()}"
-        self._reset_positions()
         moved = {tp: offset for tp, offset in self.positions.items() if offset != before.get(tp)}
         if moved:
             self._begin_steps(self._copy(polled, moved))
@@ -175,7 +174,3 @@ class CopyingConsumer(ClassicConsumer):
             callback()
         else:
             self._for_poll.append(callback)
-
-    def _revoked(self) -> None:
-        super()._revoked()
-        self.commits.drop_lookup()

@@ -54,7 +54,9 @@ class ClassicConsumer(ConsumerActor, MemberActor):
 class ServerAssignedConsumer(ConsumerActor, ConsumerMemberActor):
     """By the consumer protocol (KIP-848). The names of assigned topics come with the metadata of their ids."""
 
-    may_end_by = frozenset({ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID})
+    may_end_by = frozenset(
+        {ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.GROUP_ID_NOT_FOUND}
+    )
     config: ConsumerMemberConfig
     machine: ConsumerMemberMachine
 
