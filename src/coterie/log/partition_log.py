@@ -218,7 +218,7 @@ class PartitionLog(LogState):
         slot = self._segment_of(offset)
         while slot < len(self.segments):
             segment = self.segments[slot]
-            if segment.unverified and not segment.verify(segment.start_of_stretch(offset), 1):
+            if segment.unverified and not segment.verify_for(offset):
                 segment = self.recover_segment(slot, None)
             located = segment.locate(offset)
             if located is None:

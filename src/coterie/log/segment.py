@@ -271,7 +271,7 @@ class Segment:
         position = self.position_of(offset)
         if position is None:
             return
-        slots = bisect_left(self.index.positions, position)
+        slots = min(bisect_left(self.index.positions, position), bisect_left(self.index.offsets, offset))
         start = self.index.positions[slots - 1] if slots else 0
         tail = self.headers(start, position)
         self.file.truncate(position)
@@ -295,8 +295,12 @@ class Segment:
 
     def start_of_stretch(self, offset: int) -> int:
         """The position from which `position_of` looks for ``offset``."""
-        slot = self.index.slot_of(offset)
-        return self.index.positions[slot] if slot >= 0 else 0
+        return self._start_of(self.index.slot_of(offset) + 1)
+
+    def verify_for(self, offset: int) -> bool:
+        """`verify`, where `position_of` looks for ``offset``."""
+        start = self.start_of_stretch(offset)
+        return self.verify(start, self.end_of_stretch(start) + 1 - start)
 
     def position_of(self, offset: int) -> int | None:
         """The position of the batch that holds ``offset`` or is the first after it; None past the end."""
@@ -304,13 +308,20 @@ class Segment:
         return None if located is None else located[0]
 
     def locate(self, offset: int) -> tuple[int, bytes] | None:
-        """The position that `position_of` returns, and what was read of the file from there on, which may be nothing."""
-        # An entry's batch ends at or before ``offset``, so the batch looked for begins there or later; the entry after
-        # it may be that batch itself.
-        positions = self.index.positions
-        slot = self.index.slot_of(offset)
-        position = positions[slot] if slot >= 0 else 0
-        end = positions[slot + 1] if slot + 1 < len(positions) else self.size
+        """The position that `position_of` returns, and what was read of the file from there on."""
+        # A batch that ends at or before ``offset`` has the entry before it, one that ends behind it the entry after it. The
+        # batch looked for may be behind that one too: Kafka's followers append several, and index the offset of the last at
+        # the position of the first.
+        positions, first = self.index.positions, self.index.slot_of(offset) + 1
+        for slot in range(first, min(first + 1, len(positions)) + 1):
+            end = positions[slot] if slot < len(positions) else self.size
+            located = self._locate_between(self._start_of(slot), end, offset)
+            if located is not None:
+                return located
+        return None
+
+    def _locate_between(self, position: int, end: int, offset: int) -> tuple[int, bytes] | None:
+        """As `locate`, of the batches from ``position`` to ``end``."""
         window, window_at = b"", position
         while position + HEADER_BYTES <= end:
             if position + HEADER_BYTES > window_at + len(window):
@@ -321,7 +332,7 @@ class Segment:
             if last_offset >= offset:
                 return position, window[position - window_at :]
             position += size
-        return (end, b"") if end < self.size else None
+        return None
 
     def position_for_time(self, timestamp: int) -> int | None:
         """A position at or before the first batch whose largest timestamp reaches ``timestamp``; None where the time

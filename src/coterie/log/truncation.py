@@ -34,7 +34,7 @@ def truncate_to(log: PartitionLog, offset: int) -> None:
 def _cut_last(log: PartitionLog, offset: int) -> None:
     slot = len(log.segments) - 1
     segment = log.segments[slot]
-    if segment.unverified and not segment.verify(segment.start_of_stretch(offset), 1):
+    if segment.unverified and not segment.verify_for(offset):
         segment = log.replace_segment(slot, None)
     segment.cut_at(offset)
 
