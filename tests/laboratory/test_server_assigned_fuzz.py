@@ -25,6 +25,7 @@ from coterie.laboratory.node.group_consumers import ServerAssignedConsumer
 from coterie.laboratory.node.seeds import SERVER_ASSIGNED_FROM, run_clients_seed
 from coterie.log.epoch_cache import EndOfEpoch, LeaderEpochCache
 from tests.laboratory.known_seeds import Defect, KnownSeeds
+from tests.laboratory.test_clients_fuzz import reading_begins_behind_the_committed_offset
 
 Patch = pytest.MonkeyPatch
 Partition = tuple[str, int]
@@ -95,15 +96,6 @@ def positions_outlast_a_revocation(patch: Patch) -> None:
     patch.setattr(OwnedOffsets, "_drop", keep)
 
 
-def reading_begins_behind_the_committed_offset(patch: Patch) -> None:
-    looked_up = OwnedOffsets.looked_up
-
-    def behind(owned: OwnedOffsets, committed: Mapping[Partition, int], starting: Mapping[Partition, int]) -> None:
-        looked_up(owned, {tp: offset + 1 if offset > 0 else offset for tp, offset in committed.items()}, starting)
-
-    patch.setattr(OwnedOffsets, "looked_up", behind)
-
-
 def a_partition_is_given_before_it_is_released(patch: Patch) -> None:
     def without_owners(current: CurrentAssignment, given: Reconciliation) -> CurrentAssignment:
         return reconcile.reconcile(current, replace(given, owners={}))
@@ -148,7 +140,7 @@ def a_validation_has_no_result(patch: Patch) -> None:
 
 def a_reset_begins_at_the_end(patch: Patch) -> None:
     """Without any complaint of the consumer: auto.offset.reset=latest."""
-    patch.setattr(starting_offsets, "EARLIEST", -1)
+    patch.setattr(starting_offsets, "EARLIEST_TIMESTAMP", -1)
 
 
 RULES = KnownSeeds(

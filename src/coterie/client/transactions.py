@@ -121,7 +121,7 @@ class TransactionManager:
 
     def failure(self) -> KafkaError | None:
         """What brought the producer into an error state; None in another."""
-        if self._machine.state not in (State.ABORTABLE_ERROR, State.FATAL_ERROR):
+        if not self._machine.has_failed:
             return None
         if self._cause is not None and self._cause.code == self._machine.error:
             return self._cause

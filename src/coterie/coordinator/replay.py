@@ -1,4 +1,4 @@
-"""The only road by which a group of either kind changes, and the offsets that both kinds have: an event of a decision, a record
+"""The only code that changes a group of either kind, and the offsets that both kinds have: by an event of a decision, a record
 of the log, a session that begins anew. Nothing else assigns to a group or its members (`tests/coordinator/test_replay.py`).
 
 Offsets belong to the group id: a group of the other kind in its place takes them over.

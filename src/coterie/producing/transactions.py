@@ -134,6 +134,11 @@ class Transactions:
         return self.state in states
 
     @property
+    def has_failed(self) -> bool:
+        """Whether it is in an error state, by the code `error`."""
+        return self.state in (S.ABORTABLE_ERROR, S.FATAL_ERROR)
+
+    @property
     def is_ended_elsewhere(self) -> bool:
         """Whether the coordinator has ended the open transaction, by itself or for another producer."""
         return self.state == S.FATAL_ERROR and self.error in ENDED_ELSEWHERE

@@ -8,6 +8,7 @@ from coterie.laboratory.node.broker import LaboratoryBroker
 from coterie.laboratory.node.client import ClientProcess, Request, Sleep, Steps
 from coterie.laboratory.node.record_checker import RecordChecker, TopicPartition
 from coterie.laboratory.world import World
+from coterie.log.time_lookup import EARLIEST_TIMESTAMP
 from coterie.records.batch import batches, check_crc
 from coterie.records.decoding import decode_records
 from coterie.records.markers import marker_of
@@ -16,7 +17,6 @@ from coterie.wire.messages.delete_records import DeleteRecordsPartition, DeleteR
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
-EARLIEST = -2
 FETCH_VERSIONS = (4, 11)
 NO_SESSION_EPOCH = -1
 
@@ -50,7 +50,7 @@ class RecordReader(ClientProcess):
         while True:
             for topic, index in self.partitions:
                 if (topic, index) not in self.positions:
-                    wanted = ListOffsetsTopic(topic, [ListOffsetsPartition(index, timestamp=EARLIEST)])
+                    wanted = ListOffsetsTopic(topic, [ListOffsetsPartition(index, timestamp=EARLIEST_TIMESTAMP)])
                     response = yield Request(ListOffsetsRequest(topics=[wanted]), 5)
                     if response is not None and not response.topics[0].partitions[0].error_code:
                         self.positions[topic, index] = response.topics[0].partitions[0].offset

@@ -13,11 +13,10 @@ from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendList
 from coterie.consuming.position import Position
 from coterie.consuming.record import TopicPartition
 from coterie.laboratory.actor_commits import LOOKUP_MS
+from coterie.log.time_lookup import EARLIEST_TIMESTAMP
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.list_offsets import ListOffsetsResponse
-
-EARLIEST = -2
 
 
 class StartingActor(Protocol):
@@ -55,7 +54,7 @@ class StartingOffsets:
         if self._lookup is None:
             self._due = {tp: self._actor.fetching.positions[tp] for tp in partitions}
             if self._due:
-                timestamps = dict.fromkeys(self._due, EARLIEST)
+                timestamps = dict.fromkeys(self._due, EARLIEST_TIMESTAMP)
                 self._lookup = OffsetLookup(timestamps, self._config, self._known, self._actor.clock_ms())
 
     def pump(self) -> None:

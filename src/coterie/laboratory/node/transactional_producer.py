@@ -28,7 +28,6 @@ from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
-FAILED_STATES = (TransactionState.ABORTABLE_ERROR, TransactionState.FATAL_ERROR)
 COORDINATORS = 2  # the number of the connection to them
 USER_MS = 20  # at most, until the user's code goes on after a call
 Ended = Callable[[ErrorCode], None]
@@ -57,7 +56,7 @@ class _Opened:
 
     @property
     def failure(self) -> ProduceFailure | None:
-        if self._transactions.state not in FAILED_STATES:
+        if not self._transactions.has_failed:
             return None
         return replace(ProduceFailure.of_code(self._transactions.error), is_of_transaction=True)
 
