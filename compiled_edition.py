@@ -75,7 +75,7 @@ MODULES = (
     "broker/deadline_timer.py",
     "broker/fetch_sessions.py",
     "broker/flusher.py",
-    "broker/groups.py",
+    "broker/group_coordinator.py",
     "broker/handlers/fetch.py",
     "broker/handlers/groups.py",
     "broker/handlers/offsets.py",

@@ -37,7 +37,7 @@ def test_a_lone_broker_imports_what_it_needs() -> None:
         _, imports = process.communicate(timeout=60)
     assert process.returncode == 0
     imported = {line.rpartition("|")[2].strip() for line in imports.splitlines()}
-    assert "coterie.broker.groups" in imported
+    assert "coterie.broker.group_coordinator" in imported
     others = ("client", "member", "consuming", "producing", "zookeeper", "zookeeper_session", "rocketmq", "pipeline")
     assert not imported & {f"coterie.{room}" for room in others}
     assert not imported & {"javaproperties", "kazoo", "http.server"}

@@ -32,7 +32,7 @@ class JournalledShard:
 
     def submit(self, command: Command, token: str, version: int = 3, client: str = "c") -> object:
         ctx = Context(self.now_ms, token, token, version, client, "/h")
-        drive(self.shard, self.shard.submit(command, ctx), lambda decisions: None, self._kept)
+        drive(self.shard, self.shard.decide(command, ctx), lambda decisions: None, self._kept)
         return self.answers.get(token)
 
     def _kept(self, decision: Decision, steps: list[Step]) -> None:
@@ -67,7 +67,7 @@ def test_a_static_member_that_cannot_be_replaced_is_named_the_generation_that_go
     run.step("sync a")
     ctx = Context(0, "token", "2", 8, "b", "/h")
     protocols = [JoinGroupRequestProtocol("range", encode_subscription({"u"}))]
-    decision = run.shard.submit(JoinGroupRequest("g", 6_000, 7_000, "", "i1", "consumer", protocols), ctx)
+    decision = run.shard.decide(JoinGroupRequest("g", 6_000, 7_000, "", "i1", "consumer", protocols), ctx)
     assert [type(event).__name__ for event in decision.outcome.events] == ["StaticMemberReplaced", "GroupStored"]
     failed = run.shard.append_failed(decision, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert not failed.outcome.events

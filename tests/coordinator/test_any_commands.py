@@ -135,7 +135,7 @@ class Story:
 
     def submit(self, command: Command) -> None:
         ctx = Context(self.now_ms, "token", str(self.now_ms), self.rng.choice([0, 1, 3, 5, 9]), "c", "/h", self.topics)
-        drive(self.shard, self.shard.submit(command, ctx), self._append, self._kept)
+        drive(self.shard, self.shard.decide(command, ctx), self._append, self._kept)
 
     def _append(self, decisions: list[Decision]) -> None:
         if self.append_fails:

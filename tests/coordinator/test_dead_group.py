@@ -57,7 +57,7 @@ JOIN: dict[str, Any] = {
     ids=lambda x: type(x).__name__ if not isinstance(x, int) else str(x),
 )
 def test_a_dead_group_is_not_available(command: Command, version: int) -> None:
-    decision = shard_with_dead_group().submit(command, Context(0, token="t", api_version=version))
+    decision = shard_with_dead_group().decide(command, Context(0, token="t", api_version=version))
     (reply,) = decision.outcome.replies
     assert reply.response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE  # type: ignore[attr-defined]
     assert not decision.outcome.events
@@ -66,12 +66,12 @@ def test_a_dead_group_is_not_available(command: Command, version: int) -> None:
 def test_a_dead_group_takes_no_commit() -> None:
     partitions = [OffsetCommitRequestPartition(0, 5)]
     request = OffsetCommitRequest("g", 1, "m", topics=[OffsetCommitRequestTopic("t", partitions=partitions)])
-    (reply,) = shard_with_dead_group().submit(request, Context(0, token="t", api_version=8)).outcome.replies
+    (reply,) = shard_with_dead_group().decide(request, Context(0, token="t", api_version=8)).outcome.replies
     assert isinstance(reply.response, OffsetCommitResponse)
     assert reply.response.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_a_dead_group_cannot_be_deleted_again() -> None:
-    (reply,) = shard_with_dead_group().submit(DeleteGroup("g"), Context(0, token="t")).outcome.replies
+    (reply,) = shard_with_dead_group().decide(DeleteGroup("g"), Context(0, token="t")).outcome.replies
     assert isinstance(reply.response, DeleteGroupsResponse)
     assert reply.response.results[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND

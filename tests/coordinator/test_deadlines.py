@@ -40,16 +40,16 @@ class Groups:
         self.joined += 1
         protocols = [JoinGroupRequestProtocol("range", b"")]
         request = JoinGroupRequest(group_id, SESSION_MS, SESSION_MS, "", None, "consumer", protocols)
-        self.queue.submit(request, Context(now_ms, self.joined, str(self.joined), 3, "c", "/h"))
+        self.queue.execute(request, Context(now_ms, self.joined, str(self.joined), 3, "c", "/h"))
         self.queue.write()
         member_id = f"c-{self.joined}"
         generation = self.shard.groups[group_id].generation
-        self.queue.submit(SyncGroupRequest(group_id, generation, member_id), Context(now_ms, -self.joined))
+        self.queue.execute(SyncGroupRequest(group_id, generation, member_id), Context(now_ms, -self.joined))
         self.queue.write()
         return member_id
 
     def leave(self, group_id: str, member_id: str, now_ms: int) -> None:
-        self.queue.submit(LeaveGroupRequest(group_id, member_id), Context(now_ms, "leave", api_version=2))
+        self.queue.execute(LeaveGroupRequest(group_id, member_id), Context(now_ms, "leave", api_version=2))
         self.queue.write()
 
     def phases(self) -> set[Phase]:
@@ -59,7 +59,7 @@ class Groups:
         commands = []
         for command in self.shard.expired(now_ms):
             commands.append(command)
-            self.queue.submit(command, Context(now_ms))
+            self.queue.execute(command, Context(now_ms))
             self.queue.write()
         return commands
 
@@ -90,7 +90,7 @@ def test_a_member_has_one_entry_however_its_session_moves() -> None:
     groups = Groups()
     member_id = groups.join("g", 0)
     for now_ms in range(0, 3_600_000, 5_000):
-        groups.queue.submit(HeartbeatRequest("g", 1, member_id), Context(now_ms, "heartbeat"))
+        groups.queue.execute(HeartbeatRequest("g", 1, member_id), Context(now_ms, "heartbeat"))
         assert groups.expired(now_ms) == []
     assert len(groups.shard._deadlines) == 1
 

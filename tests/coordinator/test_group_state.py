@@ -216,7 +216,7 @@ def test_pending_ids_are_strict() -> None:
 def test_a_group_settles_by_its_own_settings(group_id: str, delay_ms: int) -> None:
     shard = Shard(CoordinatorConfig(), own_configs={"own": CoordinatorConfig(group_initial_rebalance_delay_ms=7)})
     request = JoinGroupRequest(group_id, 10_000, 10_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")])
-    decision = shard.submit(request, Context(1_000, "token", "new", 3, "c", "/h"))
+    decision = shard.decide(request, Context(1_000, "token", "new", 3, "c", "/h"))
     shard.commit(decision)
     settled = shard.settle(decision.group, 1_000)
     assert settled is not None

@@ -67,7 +67,7 @@ def refused_join(shard: Shard, session_timeout_ms: int) -> tuple[int, str]:
     """The error code, and the member id, of the response to a member whose assignor no member of the group knows."""
     protocols = [JoinGroupRequestProtocol("unknown", b"")]
     request = JoinGroupRequest("g", session_timeout_ms, 10_000, "m", None, "other", protocols)
-    (reply,) = shard.submit(request, Context(0, "token", "new", 4, "c", "/h", TOPICS)).outcome.replies
+    (reply,) = shard.decide(request, Context(0, "token", "new", 4, "c", "/h", TOPICS)).outcome.replies
     assert isinstance(reply.response, JoinGroupResponse)
     return reply.response.error_code, reply.response.member_id
 
@@ -77,7 +77,7 @@ def test_a_group_of_the_consumer_protocol_names_no_member_that_it_refuses() -> N
     unknown = ErrorCode.UNKNOWN_MEMBER_ID
     assert refused_join(shard, 10_000) == (unknown, "m"), "a group that does not exist is a classic one"
     first = ConsumerGroupHeartbeatRequest("g", "k", 0, None, None, 10_000, ["t"], None, None, [])
-    decision = shard.submit(first, Context(0, "token", "", 1, "c", "/h", TOPICS))
+    decision = shard.decide(first, Context(0, "token", "", 1, "c", "/h", TOPICS))
     shard.commit(decision)
     assert refused_join(shard, 10_000) == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
     assert refused_join(shard, 1) == (ErrorCode.INVALID_SESSION_TIMEOUT, "m"), "no group has refused it"

@@ -173,7 +173,7 @@ class CommitStory(Story):
         """Deciding leaves the group as it is."""
         ctx = Context(self.now_ms, "token", str(self.now_ms), self.rng.choice([0, 1, 3, 5, 9]), "c", "/h", self.topics)
         before = plain(self.shard.group("g"))
-        decision = self.shard.submit(command, ctx)
+        decision = self.shard.decide(command, ctx)
         assert plain(self.shard.group("g")) == before, f"deciding {command} changed the group"
         drive(self.shard, decision, self._append, self._kept)
 

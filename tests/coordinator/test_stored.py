@@ -295,7 +295,7 @@ def test_a_group_with_very_many_offsets_can_still_be_deleted() -> None:
     def append(decisions: list[Decision]) -> None:
         log.append(decisions)
 
-    decision = shard.submit(DeleteGroup("g"), Context(0, token="t"))
+    decision = shard.decide(DeleteGroup("g"), Context(0, token="t"))
     drive(
         shard,
         decision,

@@ -60,7 +60,7 @@ class Driver:
     def submit(self, command: Command, token: Any) -> None:
         self.ledger.asked(token)
         version = VERSIONS.get(type(command), 4)
-        waits = self.queue.submit(command, Context(1_000, token, str(token), version, "c", "/h"))
+        waits = self.queue.execute(command, Context(1_000, token, str(token), version, "c", "/h"))
         assert waits == bool(self.queue)
         self.check()
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from coterie.broker.groups import GroupCoordinator
+from coterie.broker.group_coordinator import GroupCoordinator
 from coterie.broker.hosted_shard import HostedShard, UnreplicatedDecisions, answer
 from coterie.broker.unreplicated_assignments import UnreplicatedAssignments
 from coterie.laboratory.cluster.group_story import run_group_cluster_seed

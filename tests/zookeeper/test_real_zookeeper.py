@@ -19,7 +19,7 @@ import pytest
 from coterie.cli import main
 from coterie.client import Admin, KafkaError, Producer, TopicPartition
 from coterie.client.zookeeper import ConsumerRebalanceFailed, ZooKeeperConsumer
-from coterie.client.zookeeper.groups import ZooKeeperGroups, migrate
+from coterie.client.zookeeper.zookeeper_groups import ZooKeeperGroups, migrate
 from coterie.pipeline.session import JavaMissing
 from coterie.testing.local_zookeeper import LocalZooKeeper
 from coterie.zookeeper import paths

@@ -9,7 +9,7 @@ from kazoo.protocol.serialization import Create as CreateRequest
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from coterie.broker.cluster.entity_settings import EntitySettings
-from coterie.client.zookeeper.groups import ZooKeeperGroups
+from coterie.client.zookeeper.zookeeper_groups import ZooKeeperGroups
 from coterie.controller import nodes
 from coterie.controller.assignment import ReplicaAssignment
 from coterie.zookeeper import paths

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any, Protocol
 
 from coterie.broker.clock import Clock
-from coterie.broker.groups import GroupCoordinator
+from coterie.broker.group_coordinator import GroupCoordinator
 from coterie.broker.topics import Topics
 from coterie.coordinator.consumer.explain import explain_consumer_group
 from coterie.coordinator.consumer.state import ConsumerGroup

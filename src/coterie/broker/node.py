@@ -20,7 +20,7 @@ from coterie.broker.explaining import Progress
 from coterie.broker.features import Features
 from coterie.broker.fetch_sessions import FetchSessions
 from coterie.broker.flusher import Flusher, SyncFiles
-from coterie.broker.groups import GroupCoordinator
+from coterie.broker.group_coordinator import GroupCoordinator
 from coterie.broker.identity import identify_alone, identify_member
 from coterie.broker.inter_broker_protocol import lacks_topic_ids
 from coterie.broker.kept_configs import KeptConfigs, ResourceType

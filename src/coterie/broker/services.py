@@ -16,7 +16,7 @@ from coterie.broker.explaining import GroupSources
 from coterie.broker.features import Features
 from coterie.broker.fetch_sessions import FetchSessions
 from coterie.broker.flusher import Flusher
-from coterie.broker.groups import GroupCoordinator
+from coterie.broker.group_coordinator import GroupCoordinator
 from coterie.broker.kept_configs import KeptConfigs
 from coterie.broker.log_lines import LogLines
 from coterie.broker.memory import AnswerMemory

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from coterie.broker.clock import Clock
 from coterie.broker.features import TRANSACTION_VERSION, Features
-from coterie.broker.groups import GroupCoordinator
+from coterie.broker.group_coordinator import GroupCoordinator
 from coterie.broker.replica_effects import ReplicaEffects
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition

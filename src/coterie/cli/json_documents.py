@@ -288,7 +288,7 @@ def json_documents() -> dict[str, JsonDocument]:
     """Every command that takes --json -> what it prints. The imports are made here: no command needs all of them."""
     from coterie.client.advice import Advice
     from coterie.client.group_explanation import GroupExplanation
-    from coterie.client.zookeeper.groups import Migrated
+    from coterie.client.zookeeper.zookeeper_groups import Migrated
     from coterie.laboratory.experiments import Handover, MigrationStep
 
     return {

@@ -104,7 +104,7 @@ class _Reading:
 
 def describe_in_zookeeper(group_id: str, zookeeper: str, client: dict[str, str]) -> GroupDocument:
     """The document of `groups describe`; the brokers are those in ZooKeeper."""
-    from coterie.client.zookeeper.groups import ZooKeeperGroups, lag
+    from coterie.client.zookeeper.zookeeper_groups import ZooKeeperGroups, lag
 
     with ZooKeeperGroups(zookeeper) as source:
         group = source.read(group_id)
@@ -145,7 +145,7 @@ def describe_in_zookeeper(group_id: str, zookeeper: str, client: dict[str, str])
 
 def list_in_zookeeper(zookeeper: str) -> tuple[list[GroupRow], str]:
     """Its groups, and the brokers that are registered there."""
-    from coterie.client.zookeeper.groups import ZooKeeperGroups
+    from coterie.client.zookeeper.zookeeper_groups import ZooKeeperGroups
 
     with ZooKeeperGroups(zookeeper) as client:
         groups: list[GroupRow] = [
@@ -166,8 +166,8 @@ def migrate(group: str, zookeeper: str, client: dict[str, str], overwrite: bool,
 
     The group must have stopped on both sides. The offsets in ZooKeeper are unchanged.
     """
-    from coterie.client.zookeeper.groups import ZooKeeperGroups
-    from coterie.client.zookeeper.groups import migrate as take_over
+    from coterie.client.zookeeper.zookeeper_groups import ZooKeeperGroups
+    from coterie.client.zookeeper.zookeeper_groups import migrate as take_over
 
     def look() -> Any:
         with ZooKeeperGroups(zookeeper) as source:

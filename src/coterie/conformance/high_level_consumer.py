@@ -18,7 +18,7 @@ from pathlib import Path
 
 from coterie.client import Admin, KafkaError, NewTopic, Producer
 from coterie.client.types import TopicPartition
-from coterie.client.zookeeper.groups import GroupInZooKeeper, ZooKeeperGroups
+from coterie.client.zookeeper.zookeeper_groups import GroupInZooKeeper, ZooKeeperGroups
 from coterie.conformance.kafka import CannotRun, end, free_port, jars, wait_for_port
 from coterie.pipeline.session import JavaMissing
 from coterie.testing.local_broker import LocalBroker

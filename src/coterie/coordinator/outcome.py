@@ -1,6 +1,6 @@
 """The values that enter and leave the core: the circumstances of a command, and its results.
 
-The order is the contract: submit -> append -> commit -> answer once durable.
+The order is the contract: decide -> append -> commit -> answer once durable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The loop of every driver: submit -> append -> commit -> answer once durable; then settle until the group is at rest.
+"""The loop of every driver: decide -> append -> commit -> answer once durable; then settle until the group is at rest.
 
 Decisions with records wait until the driver calls `write`: those of one turn of its loop go into the log as one batch, as
 Kafka's CoordinatorRuntime collects them. If an append fails, exactly the decisions of that batch are dropped, and
@@ -65,13 +65,13 @@ class WriteQueue:
         """The requests whose responses wait."""
         return {reply.token for write in self._writes for decision in write for reply in decision.outcome.replies}
 
-    def submit(self, command: Command, ctx: Context) -> bool:
+    def execute(self, command: Command, ctx: Context) -> bool:
         """Decides a command, and carries the decision out up to its first records; returns whether decisions wait for
         `write`. The state that it is decided on has all of the group's earlier decisions, except commits and lone steps of
         other consumers, which make no difference to it."""
         decision = self._decided_beside(command, ctx) if command.group_id in self._waiting else None
         if decision is None:
-            decision = self._shard.submit(command, ctx)
+            decision = self._shard.decide(command, ctx)
         outcome = decision.outcome
         if not outcome.events and len(outcome.replies) == 1:
             # A heartbeat or a refusal: the group has not changed, so there is nothing to settle.
@@ -84,14 +84,14 @@ class WriteQueue:
         """The decision on the state without what waits of the group; None where that may differ: then what waits is written."""
         waiting = self._waiting[command.group_id]
         if waiting.only_commits and isinstance(command, _BESIDE_COMMITS):
-            return self._shard.submit(command, ctx)
+            return self._shard.decide(command, ctx)
         if (
             waiting.stepping is not None
             and isinstance(command, ConsumerGroupHeartbeatRequest)
             and command.member_epoch > JOIN_GROUP_EPOCH
             and command.member_id not in waiting.stepping
         ):
-            decision = self._shard.submit(command, ctx)
+            decision = self._shard.decide(command, ctx)
             if not decision.outcome.events or lone_step(decision.group, decision.outcome.events) is not None:
                 return decision
         self.write()

@@ -167,7 +167,7 @@ class BrokerActor:
         if self._turn_ms is None:
             alive = self._submit_alone(command, ctx)
         else:
-            alive = self._carry_out(lambda: self.queue.submit(command, ctx), self._write_later)
+            alive = self._carry_out(lambda: self.queue.execute(command, ctx), self._write_later)
         if alive:
             self._arm()
 
@@ -193,7 +193,7 @@ class BrokerActor:
         """A command that shares no write with others."""
         if self.queue and not self._carry_out(self._write):
             return False
-        decision = self.shard.submit(command, ctx)
+        decision = self.shard.decide(command, ctx)
         return self._carry_out(lambda: self.queue.carry_out(decision), self._write)
 
     def _carry_out(self, *actions: Callable[[], object]) -> bool:

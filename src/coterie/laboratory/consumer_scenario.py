@@ -238,7 +238,7 @@ class ConsumerScenario(ScenarioRun):
         topics = {regex: frozenset(names.split("+")) - {"-"} for regex, names in options.items() if regex != "group"}
         ctx = Context(self.now_ms, topics=self.topics)
         command = RegexesResolved(options.get("group", "g"), topics, self.topics.version)
-        self._drive(self.shard.submit(command, ctx))
+        self._drive(self.shard.decide(command, ctx))
 
 
 def _because(cause: Cause | None) -> str:

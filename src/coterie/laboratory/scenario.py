@@ -145,7 +145,7 @@ class ScenarioRun:
         self.ledger.asked(token)
         client = options.get("client", who)
         ctx = self._context(token, client, int(options.get("version", version)), actor.instance or client)
-        self._drive(self.shard.submit(command, ctx))
+        self._drive(self.shard.decide(command, ctx))
 
     def _context(self, token: str | None, client: str, version: int, prefix: str) -> Context:
         # Ids are numbered per client, so that traces read well: a-1, a-2.
@@ -155,7 +155,7 @@ class ScenarioRun:
         return Context(self.now_ms, token, str(number), version, client, "/127.0.0.1")
 
     def _internal(self, command: Command) -> None:
-        self._drive(self.shard.submit(command, Context(self.now_ms)))
+        self._drive(self.shard.decide(command, Context(self.now_ms)))
 
     def _drive(self, decision: Decision) -> None:
         drive(self.shard, decision, self._append, self._kept)

@@ -93,7 +93,7 @@ class Here:
             return ConsumerGroupDescribeResponse(groups=[described])
         ctx = Context(self.now_ms, "token", fresh_id, version, "judge", "/127.0.0.1", self.topics)
         self.response = None
-        drive(self.shard, self.shard.submit(request, ctx), lambda decisions: None, self._kept)
+        drive(self.shard, self.shard.decide(request, ctx), lambda decisions: None, self._kept)
         return self.response
 
     def _kept(self, decision: Decision, steps: list[Step]) -> None:

@@ -43,7 +43,7 @@ def test_a_group_is_described_once_its_records_are_appended() -> None:
     for member_id in ("m1", "m2"):
         before = described(shard, "g")
         join = ConsumerGroupHeartbeatRequest("g", member_id, 0, None, None, 60_000, ["t"], None, None, [])
-        decision = shard.submit(join, Context(1_000, "token", "", 1, "client", "/h", TOPICS))
+        decision = shard.decide(join, Context(1_000, "token", "", 1, "client", "/h", TOPICS))
         assert decision.records
         assert described(shard, "g") == before
         if member_id == "m1":

@@ -54,7 +54,7 @@ class Members:
         return self.shard.consumer_groups["g"]
 
     def send(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-        decision = self.shard.submit(request, Context(self.now_ms, api_version=1, topics=TOPICS))
+        decision = self.shard.decide(request, Context(self.now_ms, api_version=1, topics=TOPICS))
         self.shard.commit(decision)
         response = decision.outcome.replies[0].response
         assert isinstance(response, ConsumerGroupHeartbeatResponse)

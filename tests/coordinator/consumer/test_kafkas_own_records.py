@@ -57,7 +57,7 @@ class Coordinator:
     def submit(self, command: Command, version: int = 1, client: str = "recorder") -> Any:
         self.now_ms += 100
         ctx = Context(self.now_ms, "token", "classic", version, client, "/127.0.0.1", self.topics)
-        drive(self.shard, self.shard.submit(command, ctx), self._append, self._kept)
+        drive(self.shard, self.shard.decide(command, ctx), self._append, self._kept)
         return self.response
 
     def _append(self, decisions: list[Decision]) -> None:

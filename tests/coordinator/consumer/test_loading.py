@@ -240,7 +240,7 @@ class Broker:
         return self.send(ConsumerGroupHeartbeatRequest("g", "a", epoch, topic_partitions=owned, **fields))
 
     def send(self, request: Command) -> Any:
-        decision = self.shard.submit(request, Context(1_000, "token", api_version=1, topics=TOPICS))
+        decision = self.shard.decide(request, Context(1_000, "token", api_version=1, topics=TOPICS))
         drive(
             self.shard,
             decision,

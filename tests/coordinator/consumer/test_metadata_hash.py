@@ -106,7 +106,7 @@ def test_a_group_that_is_taken_over_from_kafka_keeps_its_epoch() -> None:
     report = [TopicPartitions(topic_id, partitions) for topic_id, partitions in owned.items()]
     request = ConsumerGroupHeartbeatRequest("mixed", member_id(4), member.current.member_epoch, topic_partitions=report)
     ctx = Context(10**13, "token", "", 1, "c", "/h", image_of(recorded()))
-    drive(shard, shard.submit(request, ctx), lambda decision: None, lambda decision, steps: None)
+    drive(shard, shard.decide(request, ctx), lambda decision: None, lambda decision, steps: None)
     assert group.topics_version == 1, "the topics were compared"
     assert group.group_epoch == epoch
 

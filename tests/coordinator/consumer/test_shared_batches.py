@@ -66,7 +66,7 @@ class Crew:
             sent[number] = self.tokens
             self.driver.ledger.asked(self.tokens)
             context = Context(self.now_ms, self.tokens, str(self.tokens), 1, "c", "/h", TOPICS)
-            self.driver.queue.submit(request, context)
+            self.driver.queue.execute(request, context)
             if not self.together:
                 self.driver.write()
         self.driver.write()

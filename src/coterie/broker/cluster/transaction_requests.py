@@ -9,7 +9,7 @@ from functools import partial
 from coterie.broker import added_partitions
 from coterie.broker.clock import Clock
 from coterie.broker.cluster.transaction_coordinator import ClusterTransactions
-from coterie.broker.groups import GroupCoordinator
+from coterie.broker.group_coordinator import GroupCoordinator
 from coterie.broker.pending import Pending
 from coterie.broker.replica_effects import Decided, ReplicaEffects
 from coterie.broker.topic import OFFSETS_TOPIC, Partition, code_of

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from coterie.broker.authorized_operations import GROUP_OPERATIONS
 from coterie.broker.calls import Call
 from coterie.broker.features import GROUP_VERSION
-from coterie.broker.handlers.groups import submit
+from coterie.broker.handlers.groups import hand_over
 from coterie.broker.pending import Pending
 from coterie.broker.services import GroupServices, Handler
 from coterie.broker.turns import distinct
@@ -36,7 +36,7 @@ def handle_consumer_group_heartbeat(
     """UNSUPPORTED_VERSION where the protocol is not enabled; otherwise the core decides."""
     if not _is_enabled(broker):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    return submit(broker.groups, request, call)
+    return hand_over(broker.groups, request, call)
 
 
 def handle_consumer_group_describe(

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from coterie.broker.authorized_operations import GROUP_OPERATIONS
 from coterie.broker.calls import Call
 from coterie.broker.explaining import explained
-from coterie.broker.groups import GroupCoordinator
+from coterie.broker.group_coordinator import GroupCoordinator
 from coterie.broker.pending import Pending
 from coterie.broker.services import GroupServices, Handler
 from coterie.broker.turns import distinct
@@ -27,8 +27,8 @@ from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsRespo
 from coterie.wire.messages.sync_group import SyncGroupRequest, is_without_protocol
 
 
-def submit(groups: GroupCoordinator, command: Command, call: Call) -> Pending:
-    """Submits a request to the core; the response may be there at once."""
+def hand_over(groups: GroupCoordinator, command: Command, call: Call) -> Pending:
+    """Hands a request over to the group coordinator; the response may be there at once."""
     pending = Pending()
     groups.submit(command, pending, call.api_version, call.client_id, call.host)
     return pending
@@ -43,7 +43,7 @@ def handle_join_group(broker: GroupServices, request: JoinGroupRequest, call: Ca
         text = "refusing a member of group %r: %d bytes of metadata, which no batch holds; message.max.bytes is %d"
         broker.log_lines.warning(text, request.group_id, longest, limit)
         return refuse(request, ErrorCode.INVALID_REQUEST)
-    return submit(broker.groups, request, call)
+    return hand_over(broker.groups, request, call)
 
 
 def handle_sync_group(broker: GroupServices, request: SyncGroupRequest, call: Call) -> Message | Pending:
@@ -51,15 +51,15 @@ def handle_sync_group(broker: GroupServices, request: SyncGroupRequest, call: Ca
     (`coordinator/classic/sync.py`)."""
     if is_without_protocol(request, call.api_version):
         return refuse(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)  # KIP-559
-    return submit(broker.groups, request, call)
+    return hand_over(broker.groups, request, call)
 
 
 def handle_heartbeat(broker: GroupServices, request: HeartbeatRequest, call: Call) -> Pending:
-    return submit(broker.groups, request, call)
+    return hand_over(broker.groups, request, call)
 
 
 def handle_leave_group(broker: GroupServices, request: LeaveGroupRequest, call: Call) -> Pending:
-    return submit(broker.groups, request, call)
+    return hand_over(broker.groups, request, call)
 
 
 def handle_describe_groups(broker: GroupServices, request: DescribeGroupsRequest, call: Call) -> Message | Pending:
@@ -124,7 +124,7 @@ def handle_delete_groups(
     if not wanted:
         return DeleteGroupsResponse()
     for group_id in wanted:
-        part = submit(broker.groups, DeleteGroup(group_id), call)
+        part = hand_over(broker.groups, DeleteGroup(group_id), call)
         if part.response is not None:
             one_done(part)
         else:

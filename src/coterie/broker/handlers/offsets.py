@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol, TypeVar
 
 from coterie.broker.calls import Call
-from coterie.broker.handlers.groups import submit
+from coterie.broker.handlers.groups import hand_over
 from coterie.broker.pending import Pending
 from coterie.broker.services import GroupServices, Handler
 from coterie.broker.turns import distinct
@@ -47,7 +47,7 @@ def handle_offset_commit(broker: GroupServices, request: OffsetCommitRequest, ca
     known, refused = _known_topics(broker, request, call.api_version > topic_names.OFFSET_COMMIT)
     request.topics = known  # with names, also where the client spoke of ids
     if not refused:
-        return submit(broker.groups, request, call)
+        return hand_over(broker.groups, request, call)
     if not known:
         return OffsetCommitResponse(topics=refused)
 
@@ -55,7 +55,7 @@ def handle_offset_commit(broker: GroupServices, request: OffsetCommitRequest, ca
         assert isinstance(answer, OffsetCommitResponse)
         return OffsetCommitResponse(topics=after_refused(refused, answer.topics))
 
-    return submit(broker.groups, request, call).then(merge)
+    return hand_over(broker.groups, request, call).then(merge)
 
 
 class _ResponseTopic(Protocol):
@@ -170,7 +170,7 @@ def handle_offset_delete(broker: GroupServices, request: OffsetDeleteRequest, ca
                 topics.append(OffsetDeleteRequestTopic(topic.name, partitions))
     request.topics = known
     if not unknown:
-        return submit(broker.groups, request, call)
+        return hand_over(broker.groups, request, call)
 
     def merge(response: Message) -> Message:
         assert isinstance(response, OffsetDeleteResponse)
@@ -178,7 +178,7 @@ def handle_offset_delete(broker: GroupServices, request: OffsetDeleteRequest, ca
             response.topics += [_unknown_topic(t) for t in unknown]
         return response
 
-    return submit(broker.groups, request, call).then(merge)
+    return hand_over(broker.groups, request, call).then(merge)
 
 
 def _unknown_topic(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:

@@ -8,7 +8,7 @@ from functools import partial
 
 from coterie.broker import added_partitions
 from coterie.broker.calls import Call
-from coterie.broker.handlers.groups import submit
+from coterie.broker.handlers.groups import hand_over
 from coterie.broker.handlers.offsets import after_refused
 from coterie.broker.pending import Pending
 from coterie.broker.services import Handler, TransactionServices
@@ -82,7 +82,7 @@ def handle_txn_offset_commit(
         return TxnOffsetCommitResponse(topics=after_refused(refused, answer.topics))
 
     def carry_out() -> Pending:
-        return submit(broker.groups, request, call)
+        return hand_over(broker.groups, request, call)
 
     if broker.verified_requests is not None:
         return broker.verified_requests.offsets(request, call.api_version, carry_out).then(merge)

@@ -9,7 +9,7 @@ from typing import cast
 from coterie.broker.calls import Call
 from coterie.broker.features import Features
 from coterie.broker.flusher import Flusher
-from coterie.broker.groups import GroupCoordinator
+from coterie.broker.group_coordinator import GroupCoordinator
 from coterie.broker.handlers import consumer_groups as consumer_group_handlers
 from coterie.broker.handlers import groups as group_handlers
 from coterie.broker.handlers import offsets as offset_handlers

@@ -121,7 +121,7 @@ class LedgerBroker(CoordinatingBroker):
         self._if_led((OFFSETS, 0), answer, verify)
 
     def _commit(self, led: LedOffsets, request: TxnOffsetCommitRequest, version: int, answer: Answer) -> None:
-        decision = led.shard.submit(request, Context(self.now_ms, answer, api_version=version))
+        decision = led.shard.decide(request, Context(self.now_ms, answer, api_version=version))
         outcomes: list[ErrorCode] = []  # of the decision, then of its append
 
         def ended(code: ErrorCode) -> None:

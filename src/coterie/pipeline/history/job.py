@@ -24,7 +24,7 @@ from coterie.pipeline.history import commits as c
 from coterie.pipeline.history import (
     consumer_groups,
     ends,
-    groups,
+    group_metadata,
     ownership,
     reading,
     rebalances,
@@ -187,9 +187,9 @@ def _make_tables(spark: SparkSession, sources: Sources, out: Path, topic_names: 
     def of_both_kinds(name: str, frame: DataFrame) -> DataFrame:
         return frame.unionByName(consumer_groups.rows_of_table(of_consumer_groups, name), allowMissingColumns=True)
 
-    generations = write("generations", of_both_kinds("generations", groups.generations(group_log)))
-    members = write("members", of_both_kinds("members", groups.members(group_log)))
-    classic = groups.assignments(group_log)
+    generations = write("generations", of_both_kinds("generations", group_metadata.generations(group_log)))
+    members = write("members", of_both_kinds("members", group_metadata.members(group_log)))
+    classic = group_metadata.assignments(group_log)
     write("assignments", of_both_kinds("assignments", classic))
     write("ownership", of_both_kinds("ownership", ownership.ownership(classic, generations)))
     tenures = write("tenures", ownership.tenures(members, generations))

@@ -14,7 +14,7 @@ from coterie.assignors import is_cooperative
 from coterie.journal import JournalLine
 from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
-from coterie.pipeline.history.groups import assigned, stored_value
+from coterie.pipeline.history.group_metadata import assigned, stored_value
 from coterie.pipeline.history.tables import REBALANCES
 from coterie.records.arrow_arrays import batch_of_rows, table_of_rows
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue

@@ -244,7 +244,7 @@ class GroupCoordinator:
             ctx.topics = self.topics_view.image()
         if getattr(command, "member_id", None) == "":
             ctx.fresh_id = self._new_member_id()
-        if not hosted.queue.submit(command, ctx):
+        if not hosted.queue.execute(command, ctx):
             self._deadlines.arm(hosted)
         elif hosted not in self._writing:
             if not self._writing:
@@ -298,7 +298,7 @@ class GroupCoordinator:
 
     def _carry_out(self, hosted: HostedShard, command: Command) -> None:
         """A command of the broker's own, written at once."""
-        hosted.queue.submit(command, self._own_context(hosted))
+        hosted.queue.execute(command, self._own_context(hosted))
         hosted.queue.write()
 
     def _own_context(self, hosted: HostedShard) -> Context:
