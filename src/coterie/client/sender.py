@@ -9,7 +9,6 @@ import functools
 import random
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from typing import Any
 
 from coterie.client.batching import BatchEnd, error_of_failure, failure_of
@@ -20,7 +19,7 @@ from coterie.client.retrying import backoff_of
 from coterie.client.transactions import TransactionManager
 from coterie.client.types import TopicPartition
 from coterie.producing.accumulator import FOREVER_MS, BatchClosed
-from coterie.producing.batch import Acknowledged, ProduceFailure, ProducerBatch, ProducerIdAndEpoch
+from coterie.producing.batch import Acknowledged, ProduceFailure, ProducerBatch
 from coterie.producing.config import ProducingConfig
 from coterie.producing.effects import (
     AddPartitions,
@@ -43,26 +42,6 @@ from coterie.wire.messages.produce import ProduceRequest, ProduceResponse
 
 ZSTD_FROM = 7
 END_S = 1.0  # in which cancelled tasks must end
-
-
-class _Transaction:
-    """The producer's transaction as its machine sees it."""
-
-    def __init__(self, manager: TransactionManager) -> None:
-        self._manager = manager
-        self.transactional_id = manager.transactional_id
-
-    @property
-    def producer(self) -> ProducerIdAndEpoch:
-        return self._manager.producer_id, self._manager.epoch
-
-    @property
-    def failure(self) -> ProduceFailure | None:
-        error = self._manager.failure()
-        return None if error is None else replace(failure_of(error), is_of_transaction=True)
-
-    def has(self, partition: tuple[str, int]) -> bool:
-        return self._manager.has(TopicPartition(*partition))
 
 
 class Sender:
@@ -91,7 +70,7 @@ class Sender:
             backoff=backoff_of(settings),
             codec=CODEC_BY_NAME[settings.compression_type],
         )
-        self._transaction = None if transactions is None else _Transaction(transactions)
+        self._transaction = None if transactions is None else transactions.view()
         self.machine = ProducerMachine(
             self.config,
             cluster.known.leader,

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from coterie.client.batching import failure_of
 from coterie.client.cluster import Cluster
 from coterie.client.coordinator import Coordinator
 from coterie.client.errors import FatalError, KafkaError, TransactionAbortableError, unexpected
@@ -17,6 +18,7 @@ from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from coterie.producing.transaction_requests import CommittingMember
 from coterie.producing.transaction_state import TransactionState
+from coterie.producing.transaction_view import TransactionView
 from coterie.producing.transactions import (
     LookUpCoordinatorOf,
     SendTransactional,
@@ -126,6 +128,10 @@ class TransactionManager:
         if self._cause is not None and self._cause.code == self._machine.error:
             return self._cause
         return KafkaError(self._machine.error)
+
+    def view(self) -> TransactionView:
+        """For the machine that sends batches."""
+        return TransactionView(self._machine, lambda code: failure_of(self.failure() or KafkaError(code)))
 
     def failed(self, error: KafkaError) -> None:
         """A batch of the open transaction failed for good."""

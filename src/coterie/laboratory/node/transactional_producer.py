@@ -4,18 +4,19 @@ the client's driver has them work together."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from coterie.backoff import Backoff
 from coterie.laboratory.node.broker import LaboratoryBroker
 from coterie.laboratory.node.producer import PRODUCE_VERSION, RECORD_BYTES, NodeProducer
 from coterie.laboratory.node.record_checker import RecordChecker, TopicPartition
 from coterie.laboratory.world import World
-from coterie.producing.batch import ProduceFailure, ProducerBatch, ProducerIdAndEpoch
+from coterie.producing.batch import ProduceFailure, ProducerBatch
 from coterie.producing.config import ProducingConfig
 from coterie.producing.opened_transaction import ABORTED, is_unsent
 from coterie.producing.transaction_requests import PRODUCE_OF_VERSION_1, CommittingMember, TransactionOffsets
 from coterie.producing.transaction_state import TransactionState
+from coterie.producing.transaction_view import TransactionView
 from coterie.producing.transactions import (
     LookUpCoordinatorOf,
     SendTransactional,
@@ -41,27 +42,6 @@ class TransactionConfig:
     timeout_ms: int
     api_timeout_ms: int
     newest_version: int
-
-
-class _Opened:
-    """The transaction as the sending machine sees it."""
-
-    def __init__(self, transactions: Transactions) -> None:
-        self._transactions = transactions
-        self.transactional_id = transactions.transactional_id
-
-    @property
-    def producer(self) -> ProducerIdAndEpoch:
-        return self._transactions.producer_id, self._transactions.epoch
-
-    @property
-    def failure(self) -> ProduceFailure | None:
-        if not self._transactions.has_failed:
-            return None
-        return replace(ProduceFailure.of_code(self._transactions.error), is_of_transaction=True)
-
-    def has(self, partition: TopicPartition) -> bool:
-        return self._transactions.has(partition)
 
 
 class TransactionalProducer(NodeProducer):
@@ -97,7 +77,8 @@ class TransactionalProducer(NodeProducer):
         self._unended = 0
         self._flushes = False
         self._timer_ms = -1.0
-        self._begin(self._known.leader, self._known.leader_epoch, _Opened(self.transactions))
+        self._view = TransactionView(self.transactions)
+        self._begin(self._known.leader, self._known.leader_epoch, self._view)
 
     def crash(self) -> None:
         """What is in memory is gone; what is under way may still arrive."""
@@ -132,8 +113,7 @@ class TransactionalProducer(NodeProducer):
 
         def end() -> None:
             if not committed:
-                failure = _Opened(self.transactions).failure
-                for effect in self.machine.fail(failure or ABORTED, is_unsent):
+                for effect in self.machine.fail(self._view.failure or ABORTED, is_unsent):
                     self._carry_out(effect)
             self._call(self.transactions.end(committed, self.world.now_ms, awaits_records=True), ended)
             self.machine.flush()
