@@ -4,7 +4,8 @@ group's protocol adds is in `group_consumers`."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
 
 from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.fetch_config import FetchConfig
@@ -15,10 +16,15 @@ from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.laboratory.consumer_group_checker import check_user
 from coterie.laboratory.earliest_timer import EarliestTimer
 from coterie.laboratory.group_member_actor import SYNC_COMMIT_MS, GroupMemberActor
+from coterie.laboratory.node.broker import LaboratoryBroker
 from coterie.laboratory.node.connection import REQUEST_TIMEOUT_MS, LaboratoryConnection
 from coterie.laboratory.node.coordinator_view import CoordinatorView
 from coterie.laboratory.node.delivery_checker import DeliveryChecker
 from coterie.laboratory.node.starting_offsets import StartingOffsets
+from coterie.laboratory.ownership import Ownership
+from coterie.laboratory.world import World
+from coterie.member.config import MemberConfig
+from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.wire import topic_names
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
@@ -40,6 +46,21 @@ AT_THE_LEADER = frozenset(
     request.api_key for request in (FetchRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest)
 )
 POLLED_AT_MOST = 50
+C = TypeVar("C", MemberConfig, ConsumerMemberConfig)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerParts(Generic[C]):
+    """What a whole consumer is made of. ``config``: of a member of one group protocol; ``topics`` to subscribe to."""
+
+    world: World
+    broker: LaboratoryBroker
+    name: str
+    config: C
+    topics: frozenset[str]
+    ownership: Ownership
+    delivery: DeliveryChecker
+    fetch: FetchConfig
 
 
 class ConsumerActor(GroupMemberActor):
@@ -48,9 +69,9 @@ class ConsumerActor(GroupMemberActor):
 
     may_end_by: ClassVar[frozenset[ErrorCode]]
 
-    def _set_up(self, view: CoordinatorView, delivery: DeliveryChecker, fetch: FetchConfig) -> None:
-        self._view, self._node_broker = view, view.broker
-        self._delivery, self._fetch_config = delivery, fetch
+    def _set_up(self, view: CoordinatorView, parts: ConsumerParts[C]) -> None:
+        self._view, self._node_broker = view, parts.broker
+        self._delivery, self._fetch_config = parts.delivery, parts.fetch
         self._polled_at_most = POLLED_AT_MOST
         self._fetch_timer = EarliestTimer(self.world, self._fetch)
 

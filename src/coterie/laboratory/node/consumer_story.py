@@ -19,7 +19,7 @@ from coterie.laboratory.consumer_broker_actor import GroupKind, kind_of
 from coterie.laboratory.consumer_group_checker import check_consumer_group
 from coterie.laboratory.fuzz import ASSIGNORS_OF_KIND, SETTLE_MS, holds
 from coterie.laboratory.member_actor import GROUP
-from coterie.laboratory.node.consumer import ConsumerActor
+from coterie.laboratory.node.consumer import C, ConsumerActor, ConsumerParts
 from coterie.laboratory.node.delivery_checker import DeliveryChecker
 from coterie.laboratory.node.group_consumers import ClassicConsumer, ServerAssignedConsumer
 from coterie.laboratory.node.producer import ProducingClient
@@ -102,10 +102,13 @@ class ConsumersStory(RecordsStory):
     def _make_consumer(
         self, name: str, config: MemberConfig | ConsumerMemberConfig, fetch: FetchConfig
     ) -> ConsumerActor:
-        common = (frozenset(TOPICS), self.ownership, self.delivery, fetch)
         if isinstance(config, ConsumerMemberConfig):
-            return ServerAssignedConsumer(self.world, self.broker, name, config, *common)
-        return ClassicConsumer(self.world, self.broker, name, config, *common)
+            return ServerAssignedConsumer(self._parts(name, config, fetch))
+        return ClassicConsumer(self._parts(name, config, fetch))
+
+    def _parts(self, name: str, config: C, fetch: FetchConfig) -> ConsumerParts[C]:
+        shared = frozenset(TOPICS), self.ownership, self.delivery
+        return ConsumerParts(self.world, self.broker, name, config, *shared, fetch)
 
     def _producer(self, number: int) -> ProducingClient:
         rng = self.world.random

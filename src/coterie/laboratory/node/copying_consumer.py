@@ -8,15 +8,11 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from coterie.consuming.committed_lookup import PendingOffsets
-from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.record import Record, TopicPartition
-from coterie.laboratory.node.broker import LaboratoryBroker
+from coterie.laboratory.node.consumer import ConsumerParts
 from coterie.laboratory.node.copy_checker import CopyChecker, copy_of, output_of
-from coterie.laboratory.node.delivery_checker import DeliveryChecker
 from coterie.laboratory.node.group_consumers import ClassicConsumer
 from coterie.laboratory.node.transactional_producer import TransactionalProducer
-from coterie.laboratory.ownership import Ownership
-from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
 from coterie.producing.transaction_requests import CommittingMember
 from coterie.producing.transaction_state import TransactionState
@@ -37,19 +33,9 @@ class CopyingConsumer(ClassicConsumer):
     pending_offsets = PendingOffsets.NEVER_IGNORED
 
     def __init__(
-        self,
-        world: World,
-        broker: LaboratoryBroker,
-        name: str,
-        config: MemberConfig,
-        topics: frozenset[str],
-        ownership: Ownership,
-        delivery: DeliveryChecker,
-        fetch: FetchConfig,
-        producer: TransactionalProducer,
-        copies: CopyChecker,
+        self, parts: ConsumerParts[MemberConfig], producer: TransactionalProducer, copies: CopyChecker
     ) -> None:
-        super().__init__(world, broker, name, config, topics, ownership, delivery, fetch)
+        super().__init__(parts)
         self.producer, self._copies = producer, copies
         self._steps: Steps | None = None  # of the user's code, while it works
         self._hurries = False

@@ -16,7 +16,6 @@ from coterie.laboratory.node.consumer_story import ConsumersStory
 from coterie.laboratory.node.copy_checker import INPUTS, OUTPUT, CopyChecker
 from coterie.laboratory.node.copying_consumer import CopyingConsumer
 from coterie.laboratory.node.record_checker import TopicPartition, committed_records
-from coterie.laboratory.node.story import TOPICS
 from coterie.laboratory.node.transactional_producer import TransactionalProducer, TransactionConfig
 from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
@@ -44,19 +43,8 @@ class CopyingStory(ConsumersStory):
         self, name: str, config: MemberConfig | ConsumerMemberConfig, fetch: FetchConfig
     ) -> ConsumerActor:
         assert isinstance(config, MemberConfig)
-        topics = frozenset(TOPICS)
-        return CopyingConsumer(
-            self.world,
-            self.broker,
-            name,
-            config,
-            topics,
-            self.ownership,
-            self.delivery,
-            fetch,
-            self._transactional_producer(name),
-            self.copies,
-        )
+        producer = self._transactional_producer(name)
+        return CopyingConsumer(self._parts(name, config, fetch), producer, self.copies)
 
     def _transactional_producer(self, name: str) -> TransactionalProducer:
         rng = self.world.random

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import cast
 
-from coterie.consuming.fetch_config import FetchConfig
 from coterie.laboratory.broker_actor import BrokerActor
 from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor
 from coterie.laboratory.consumer_member_actor import ConsumerMemberActor
 from coterie.laboratory.member_actor import MemberActor
-from coterie.laboratory.node.broker import LaboratoryBroker
-from coterie.laboratory.node.consumer import ConsumerActor
+from coterie.laboratory.node.consumer import ConsumerActor, ConsumerParts
 from coterie.laboratory.node.coordinator_view import CoordinatorView
-from coterie.laboratory.node.delivery_checker import DeliveryChecker
-from coterie.laboratory.ownership import Ownership
-from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.machine import ConsumerMemberMachine
@@ -31,20 +26,11 @@ class ClassicConsumer(ConsumerActor, MemberActor):
     config: MemberConfig
     machine: MemberMachine
 
-    def __init__(
-        self,
-        world: World,
-        broker: LaboratoryBroker,
-        name: str,
-        config: MemberConfig,
-        topics: frozenset[str],
-        ownership: Ownership,
-        delivery: DeliveryChecker,
-        fetch: FetchConfig,
-    ) -> None:
-        view = CoordinatorView(broker)
-        MemberActor.__init__(self, world, cast(BrokerActor, view), name, config, topics, ownership)
-        self._set_up(view, delivery, fetch)
+    def __init__(self, parts: ConsumerParts[MemberConfig]) -> None:
+        view = CoordinatorView(parts.broker)
+        of_member = parts.name, parts.config, parts.topics, parts.ownership
+        MemberActor.__init__(self, parts.world, cast(BrokerActor, view), *of_member)
+        self._set_up(view, parts)
 
     def _check_free(self, added: tuple[tuple[str, int], ...]) -> None:
         MemberActor._check_free(self, added)
@@ -60,20 +46,11 @@ class ServerAssignedConsumer(ConsumerActor, ConsumerMemberActor):
     config: ConsumerMemberConfig
     machine: ConsumerMemberMachine
 
-    def __init__(
-        self,
-        world: World,
-        broker: LaboratoryBroker,
-        name: str,
-        config: ConsumerMemberConfig,
-        topics: frozenset[str],
-        ownership: Ownership,
-        delivery: DeliveryChecker,
-        fetch: FetchConfig,
-    ) -> None:
-        view = CoordinatorView(broker)
-        ConsumerMemberActor.__init__(self, world, cast(ConsumerBrokerActor, view), name, config, topics, ownership)
-        self._set_up(view, delivery, fetch)
+    def __init__(self, parts: ConsumerParts[ConsumerMemberConfig]) -> None:
+        view = CoordinatorView(parts.broker)
+        of_member = parts.name, parts.config, parts.topics, parts.ownership
+        ConsumerMemberActor.__init__(self, parts.world, cast(ConsumerBrokerActor, view), *of_member)
+        self._set_up(view, parts)
 
     def _check_free(self, added: tuple[tuple[str, int], ...]) -> None:
         self.check_readers()
