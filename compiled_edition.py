@@ -24,7 +24,7 @@ SOURCE = ROOT / "src" / "coterie"
 STAMP = "edition.sha256"
 # What a heartbeat, a commit, a join, a small Produce and a Fetch pass on their way through the broker, but for the messages,
 # whose codecs are generated; what a broker's start reads its logs with; a consumer's machines; and what the laboratory does
-# for each event. A package stands for its files. No class outside may inherit from one of these. mypyc cannot compile a
+# for each event. A package stands for its files. No class outside may inherit from one of these but `OPEN`. mypyc cannot compile a
 # dataclass with a field of type object or Exception, nor what is only for a type checker (consuming/position, record).
 MODULES = (
     "backoff.py",
@@ -109,15 +109,22 @@ MODULES = (
     "consuming/owned_offsets.py",
     "consuming/validation.py",
     "laboratory/actor_commits.py",
+    "laboratory/broker_actor.py",
     "laboratory/checkers.py",
     "laboratory/consumer_group_checker.py",
     "laboratory/consumer_member_checker.py",
+    "laboratory/consumer_member_actor.py",
     "laboratory/earliest_timer.py",
+    "laboratory/group_member_actor.py",
+    "laboratory/member_actor.py",
     "laboratory/member_checker.py",
     "laboratory/node/delivery_checker.py",
     "laboratory/node/record_checker.py",
     "laboratory/world.py",
 )
+# Classes with heirs that are interpreted: mypyc then looks a method up in the object's class, unless that is the class itself.
+OPEN = frozenset({"BrokerActor", "ConsumerMemberActor", "GroupMemberActor", "MemberActor"})
+OPEN_TO_HEIRS = "@mypyc_attr(allow_interpreted_subclasses=True)"
 MYPY_CONFIG = "[mypy]\nmypy_path = {folder}\npython_version = {version}\nignore_missing_imports = True\n"
 
 
@@ -143,7 +150,20 @@ def write_out(source: str, bases: frozenset[str] = frozenset()) -> str:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ClassDef) and not node.bases and not node.keywords and node.name not in bases:
             _write_out_class(node, lines)
+        if isinstance(node, ast.ClassDef) and node.name in OPEN:
+            _open_class(node, lines)
     return "\n".join(lines)
+
+
+def _open_class(node: ast.ClassDef, lines: list[str]) -> None:
+    """Marks a class of `OPEN` for mypyc, on the two blank lines before it; mypy_extensions is not imported at run time."""
+    future = lines.index("from __future__ import annotations")
+    assert not any(lines[at] for at in (future + 1, node.lineno - 3, node.lineno - 2)), (
+        f"no blank lines for {node.name}"
+    )
+    lines[future + 1] = "from typing import TYPE_CHECKING"
+    lines[node.lineno - 3] = "if TYPE_CHECKING: from mypy_extensions import mypyc_attr"
+    lines[node.lineno - 2] = OPEN_TO_HEIRS
 
 
 def _with_dataclasses(source: str) -> str:

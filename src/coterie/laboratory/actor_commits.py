@@ -34,9 +34,20 @@ LOOKUP_MS = 60_000  # default.api.timeout.ms
 class CommittingActor(Protocol):
     """The process whose offsets these are: its member, clock and network."""
 
-    config: MemberConfig | ConsumerMemberConfig
-    machine: GroupMachine
-    world: World
+    @property
+    def config(self) -> MemberConfig | ConsumerMemberConfig:
+        """Of its member."""
+        ...
+
+    @property
+    def machine(self) -> GroupMachine:
+        """Of its membership."""
+        ...
+
+    @property
+    def world(self) -> World:
+        """Of the story."""
+        ...
 
     @property
     def positions(self) -> Mapping[tuple[str, int], int]:
@@ -68,6 +79,7 @@ class ActorCommits:
         self._actor = actor
         self._group_id = actor.config.group_id
         self._known = ClusterMetadata()
+        self._is_automatic = interval_ms is not None
         self._machine = Commits(self._known, self._group_id, Backoff(), actor.machine)
         self._schedule = AutoCommitSchedule(self._machine, interval_ms)
         self._schedule.restart(actor.clock_ms())
@@ -79,6 +91,11 @@ class ActorCommits:
     def is_blocking(self) -> bool:
         """Whether the process waits for a commit, and polls only after it."""
         return bool(self._blocking)
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether there are automatic commits."""
+        return self._is_automatic
 
     @property
     def auto_commit_due_ms(self) -> float:

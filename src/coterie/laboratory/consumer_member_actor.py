@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Protocol
 
 from coterie.coordinator.consumer.state import TopicIdPartition
-from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor
+from coterie.coordinator.consumer.topics import TopicsImage
 from coterie.laboratory.consumer_member_checker import ConsumerMemberChecker
-from coterie.laboratory.group_member_actor import ActorEffect, GroupMemberActor
+from coterie.laboratory.group_member_actor import ActorEffect, GroupMemberActor, MemberBroker
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
 from coterie.member.consumer.config import ConsumerMemberConfig
@@ -19,25 +20,30 @@ from coterie.member.consumer.stages import HEARTBEATS
 RAISES = 0.02  # the share of the listener's calls that raise
 
 
-class ConsumerMemberActor(GroupMemberActor):
-    """A consumer process with a `ConsumerMemberMachine`. ``fenced`` and ``stale`` count how often it was, where ``checks``."""
+class ConsumerMemberBroker(MemberBroker, Protocol):
+    """With the topics' ids."""
 
-    broker: ConsumerBrokerActor
-    config: ConsumerMemberConfig
-    machine: ConsumerMemberMachine
+    @property
+    def topics(self) -> TopicsImage:
+        """Of the coordinator."""
+        ...
+
+
+class ConsumerMemberActor(GroupMemberActor[ConsumerMemberConfig, ConsumerMemberMachine]):
+    """A consumer process with a `ConsumerMemberMachine`. ``fenced`` and ``stale`` count how often it was, where ``checks``."""
 
     def __init__(
         self,
         world: World,
-        broker: ConsumerBrokerActor,
+        broker: ConsumerMemberBroker,
         name: str,
         config: ConsumerMemberConfig,
         topics: frozenset[str],
         ownership: Ownership,
     ) -> None:
-        self.config = config
+        self._metadata = broker
         self.fenced = self.stale = self._accepted_before = 0
-        super().__init__(world, broker, name, topics, ownership)
+        super().__init__(world, broker, name, config, topics, ownership)
         self._make_machine()
 
     @property
@@ -95,7 +101,7 @@ class ConsumerMemberActor(GroupMemberActor):
     def _look_up_topics(self, topic_ids: frozenset[bytes]) -> None:
         names: dict[bytes, str] = {}
         if self.broker.up and not self.cut_off():
-            names = {i.topic_id: n for n, i in self.broker.topics.topics.items() if i.topic_id in topic_ids}
+            names = {i.topic_id: n for n, i in self._metadata.topics.topics.items() if i.topic_id in topic_ids}
         self.machine.topics_looked_up(names, self.clock_ms())
 
     def _check_free(self, added: tuple[tuple[str, int], ...]) -> None:

@@ -6,12 +6,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
+from typing import Generic, Protocol, TypeVar
 
 from coterie.consuming.commit_verdicts import GroupMachine
-from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.coordinator.outcome import Context
+from coterie.coordinator.state import Group
 from coterie.laboratory.actor_commits import ActorCommits
-from coterie.laboratory.broker_actor import Answer, BrokerActor
+from coterie.laboratory.broker_actor import Answer, BrokerCommand, Durability
 from coterie.laboratory.earliest_timer import EarliestTimer
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
@@ -28,21 +29,62 @@ API_VERSION = 9
 AUTO_COMMIT_INTERVAL_MS = 2_000
 MOST_TURNS = 100  # of a process at one time; more is a loop without an end
 ActorEffect = Effect | ConsumerEffect
+C = TypeVar("C", bound=MemberConfig | ConsumerMemberConfig)
+M = TypeVar("M", bound=GroupMachine)
 
 
-class GroupMemberActor(ABC):
+class GroupsView(Protocol):
+    """A coordinator's groups of the classic protocol, by id."""
+
+    @property
+    def groups(self) -> Mapping[str, Group]:
+        """The loaded ones."""
+        ...
+
+
+class MemberBroker(Protocol):
+    """What a member's process, and what is checked of it, use of the broker that it has for its coordinator."""
+
+    @property
+    def up(self) -> bool:
+        """Whether connections reach it."""
+        ...
+
+    @property
+    def incarnation(self) -> int:
+        """Counts its processes: a connection ends with one."""
+        ...
+
+    @property
+    def durability(self) -> Durability:
+        """Of its log."""
+        ...
+
+    @property
+    def partitions(self) -> Mapping[str, int]:
+        """How many each topic has."""
+        ...
+
+    @property
+    def shard(self) -> GroupsView:
+        """Of the coordinator."""
+        ...
+
+    def submit(self, command: BrokerCommand, ctx: Context, answer: Answer) -> None:
+        """Calls ``answer`` with the response, once, unless it ends before."""
+        ...
+
+
+class GroupMemberActor(ABC, Generic[C, M]):
     """A consumer process: its member's machine, a listener that takes its time, and the client's commits (`ActorCommits`):
     automatic ones, before partitions are given up too, and now and then one that the user asks for."""
 
-    auto_commit_interval_ms: int | None = AUTO_COMMIT_INTERVAL_MS
-    pending_offsets = PendingOffsets.IGNORED
-    config: MemberConfig | ConsumerMemberConfig
-    machine: GroupMachine
+    machine: M
 
     def __init__(
-        self, world: World, broker: BrokerActor, name: str, topics: frozenset[str], ownership: Ownership
+        self, world: World, broker: MemberBroker, name: str, config: C, topics: frozenset[str], ownership: Ownership
     ) -> None:
-        self.world, self.broker, self.name, self.topics = world, broker, name, topics
+        self.world, self.broker, self.name, self.config, self.topics = world, broker, name, config, topics
         self.ownership = ownership
         self.checks = True  # itself after every input, and every other member at each assignment
         self.api_version = API_VERSION
@@ -63,6 +105,10 @@ class GroupMemberActor(ABC):
     def _make_machine(self) -> None:
         """The machine of a new process."""
 
+    def _make_commits(self) -> ActorCommits:
+        """Of a new process."""
+        return ActorCommits(self, AUTO_COMMIT_INTERVAL_MS)
+
     @abstractmethod
     def _check_machine(self) -> None:
         """After every input."""
@@ -78,7 +124,7 @@ class GroupMemberActor(ABC):
         self._timer.forget()
         self._make_machine()
         self.machine.subscribe(self.topics, self.clock_ms())
-        self.commits = ActorCommits(self, self.auto_commit_interval_ms, self.pending_offsets)
+        self.commits = self._make_commits()
         self._revocations: deque[tuple[tuple[str, int], ...]] = deque()
         self._pump()
         self._poll()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from coterie.assignors import ASSIGNORS, AssignableTopics
 from coterie.assignors.blobs import decode_assignment, decode_subscription
-from coterie.laboratory.broker_actor import BrokerActor, Durability
+from coterie.laboratory.broker_actor import Durability
 from coterie.laboratory.group_member_actor import GROUP, SYNC_COMMIT_MS, ActorEffect, GroupMemberActor
 from coterie.laboratory.member_checker import MemberChecker
-from coterie.laboratory.ownership import Ownership
-from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
 from coterie.member.effects import AssignGroup, LookForUnassigned
 from coterie.member.machine import MemberMachine
@@ -17,23 +15,8 @@ from coterie.member.stages import NOT_TAKING_PART, Stage
 __all__ = ["GROUP", "SYNC_COMMIT_MS", "MemberActor"]
 
 
-class MemberActor(GroupMemberActor):
+class MemberActor(GroupMemberActor[MemberConfig, MemberMachine]):
     """A consumer process with a `MemberMachine`."""
-
-    config: MemberConfig
-    machine: MemberMachine
-
-    def __init__(
-        self,
-        world: World,
-        broker: BrokerActor,
-        name: str,
-        config: MemberConfig,
-        topics: frozenset[str],
-        ownership: Ownership,
-    ) -> None:
-        self.config = config
-        super().__init__(world, broker, name, topics, ownership)
 
     def _make_machine(self) -> None:
         self._checker = MemberChecker()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coterie.coordinator.offsets.fetch import fetch_offsets
+from coterie.laboratory.actor_commits import ActorCommits
 from coterie.laboratory.broker_actor import BrokerActor
 from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor
 from coterie.laboratory.consumer_member_actor import ConsumerMemberActor
 from coterie.laboratory.deliveries import Delivered, Reader
-from coterie.laboratory.group_member_actor import GROUP, GroupMemberActor
+from coterie.laboratory.group_member_actor import GROUP, C, GroupMemberActor, M
 from coterie.laboratory.member_actor import MemberActor
 from coterie.laboratory.ownership import Ownership, TopicPartition
 from coterie.laboratory.world import World
@@ -38,16 +39,19 @@ class Workload:
     pause_ms: int = 8_000
 
 
-class ReadingActor(GroupMemberActor):
+class ReadingActor(GroupMemberActor[C, M]):
     """Computes its records read only on request."""
 
     reader: Reader
     _load: Workload
 
-    def _set_up(self, load: Workload, delivered: Delivered) -> None:
+    def _set_up(self, broker: BrokerActor, load: Workload, delivered: Delivered) -> None:
+        self._coordinator = broker
         self._load, self.listener_ms = load, load.listener_ms
-        self.auto_commit_interval_ms = load.auto_commit_interval_ms
         self.reader = Reader(self.world, load.records_per_s, delivered)
+
+    def _make_commits(self) -> ActorCommits:
+        return ActorCommits(self, self._load.auto_commit_interval_ms)
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
@@ -124,17 +128,14 @@ class ReadingActor(GroupMemberActor):
         requested: dict[str, list[int]] = {}
         for topic, partition in added:
             requested.setdefault(topic, []).append(partition)
-        group = self.broker.shard.group(GROUP)
+        group = self._coordinator.shard.group(GROUP)
         for topic, committed in fetch_offsets(group, requested).items():
             for p in committed:
                 self.reader.begin((topic, p.partition_index), max(p.committed_offset, 0))
 
 
-class ReadingMember(ReadingActor, MemberActor):
+class ReadingMember(ReadingActor[MemberConfig, MemberMachine], MemberActor):
     """By the classic protocol."""
-
-    config: MemberConfig
-    machine: MemberMachine
 
     def __init__(
         self,
@@ -147,18 +148,14 @@ class ReadingMember(ReadingActor, MemberActor):
         delivered: Delivered,
     ) -> None:
         MemberActor.__init__(self, world, broker, name, config, frozenset({TOPIC}), ownership)
-        self._set_up(load, delivered)
+        self._set_up(broker, load, delivered)
 
     def _take(self, partitions: tuple[TopicPartition, ...], added: tuple[TopicPartition, ...]) -> None:
         self._begin_reading(added)
 
 
-class ReadingConsumer(ReadingActor, ConsumerMemberActor):
+class ReadingConsumer(ReadingActor[ConsumerMemberConfig, ConsumerMemberMachine], ConsumerMemberActor):
     """By the consumer protocol (KIP-848); its listener raises nothing."""
-
-    broker: ConsumerBrokerActor
-    config: ConsumerMemberConfig
-    machine: ConsumerMemberMachine
 
     def __init__(
         self,
@@ -171,7 +168,7 @@ class ReadingConsumer(ReadingActor, ConsumerMemberActor):
         delivered: Delivered,
     ) -> None:
         ConsumerMemberActor.__init__(self, world, broker, name, config, frozenset({TOPIC}), ownership)
-        self._set_up(load, delivered)
+        self._set_up(broker, load, delivered)
 
     def _take(self, partitions: tuple[TopicPartition, ...], added: tuple[TopicPartition, ...]) -> None:
         self._begin_reading(added)
@@ -179,3 +176,6 @@ class ReadingConsumer(ReadingActor, ConsumerMemberActor):
 
     def _revoked(self) -> None:
         GroupMemberActor._revoked(self)
+
+
+AnyReader = ReadingMember | ReadingConsumer

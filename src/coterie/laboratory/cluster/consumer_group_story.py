@@ -11,7 +11,7 @@ from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerGroupState
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.replay import AnyGroup
 from coterie.laboratory.cluster.group_broker import OFFSETS_PARTITIONS
-from coterie.laboratory.cluster.group_member import CoordinatedActor, CoordinatedConsumer
+from coterie.laboratory.cluster.group_member import AnyCoordinated, CoordinatedConsumer
 from coterie.laboratory.cluster.group_story import GroupClusterStory
 from coterie.laboratory.cluster.report import ClusterReport
 from coterie.laboratory.fuzz import naming_seed
@@ -32,7 +32,7 @@ class ConsumerGroupClusterStory(GroupClusterStory):
 
     fences = frozenset({ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID})
 
-    def _new_member(self, group_id: str, number: int, kind: str, ownership: Ownership) -> CoordinatedActor:
+    def _new_member(self, group_id: str, number: int, kind: str, ownership: Ownership) -> AnyCoordinated:
         if group_id != CONSUMER_GROUP:
             return super()._new_member(group_id, number, kind, ownership)
         rng, name = self.world.random, f"{group_id}-member-{number}"
@@ -96,7 +96,7 @@ class ConsumerGroupClusterStory(GroupClusterStory):
         node = self.administrator.apply(Read(paths.partition_state(*partition)))
         return nodes.state_of(node, ()) if isinstance(node, Znode) else None
 
-    def _check_group(self, group: AnyGroup, members: Sequence[CoordinatedActor]) -> None:
+    def _check_group(self, group: AnyGroup, members: Sequence[AnyCoordinated]) -> None:
         """Stable, with its living members alone; each uses what it has."""
         if group.group_id != CONSUMER_GROUP:
             super()._check_group(group, members)

@@ -10,19 +10,20 @@ from coterie.broker.topic import OFFSETS_TOPIC
 from coterie.coordinator.consumer.topics import TopicsImage
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.state import Group
-from coterie.laboratory.broker_actor import BrokerActor, Durability
+from coterie.laboratory.broker_actor import Durability
 from coterie.laboratory.cluster.group_broker import OFFSETS_PARTITIONS, READ_PARTITIONS, READ_TOPIC, GroupBroker
 from coterie.laboratory.cluster.group_checker import ClusterGroupChecker
 from coterie.laboratory.cluster.process import Network, Process
-from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor
-from coterie.laboratory.consumer_member_actor import ConsumerMemberActor
-from coterie.laboratory.group_member_actor import GroupMemberActor
+from coterie.laboratory.consumer_member_actor import ConsumerMemberActor, ConsumerMemberBroker
+from coterie.laboratory.group_member_actor import C, GroupMemberActor, M, MemberBroker
 from coterie.laboratory.member_actor import MemberActor
 from coterie.laboratory.node.connection import REQUEST_TIMEOUT_MS, LaboratoryConnection
 from coterie.laboratory.node.consumer import LAST_VERSIONS
 from coterie.laboratory.ownership import Ownership
 from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
+from coterie.member.consumer.machine import ConsumerMemberMachine
+from coterie.member.machine import MemberMachine
 from coterie.replication.states import NO_LEADER
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
@@ -117,7 +118,7 @@ class CoordinatorOf:
         return {group.group_id: group for group in loaded if isinstance(group, Group)}
 
 
-class CoordinatedActor(GroupMemberActor):
+class CoordinatedActor(GroupMemberActor[C, M]):
     """A member of either protocol, over a network to several brokers. Its commits carry generation, or member epoch, and member
     id as their metadata, by which the checker knows them in the log."""
 
@@ -200,7 +201,7 @@ class CoordinatedActor(GroupMemberActor):
                 self._group_checker.committed(request, response)
 
 
-class CoordinatedMember(CoordinatedActor, MemberActor):
+class CoordinatedMember(CoordinatedActor[MemberConfig, MemberMachine], MemberActor):
     """Of the classic protocol."""
 
     def __init__(
@@ -213,7 +214,7 @@ class CoordinatedMember(CoordinatedActor, MemberActor):
         checker: ClusterGroupChecker,
     ) -> None:
         self._coordinator = CoordinatorOf()
-        broker = cast(BrokerActor, self._coordinator)
+        broker = cast(MemberBroker, self._coordinator)
         super().__init__(network.world, broker, name, config, frozenset({READ_TOPIC}), ownership)
         self.join_network(network, brokers, checker)
 
@@ -221,7 +222,7 @@ class CoordinatedMember(CoordinatedActor, MemberActor):
         """By the checker, from the responses: two brokers may take themselves for the coordinator."""
 
 
-class CoordinatedConsumer(CoordinatedActor, ConsumerMemberActor):
+class CoordinatedConsumer(CoordinatedActor[ConsumerMemberConfig, ConsumerMemberMachine], ConsumerMemberActor):
     """Of the consumer protocol."""
 
     def __init__(
@@ -234,6 +235,9 @@ class CoordinatedConsumer(CoordinatedActor, ConsumerMemberActor):
         checker: ClusterGroupChecker,
     ) -> None:
         self._coordinator = CoordinatorOf()
-        broker = cast(ConsumerBrokerActor, self._coordinator)
+        broker = cast(ConsumerMemberBroker, self._coordinator)
         super().__init__(network.world, broker, name, config, frozenset({READ_TOPIC}), ownership)
         self.join_network(network, brokers, checker)
+
+
+AnyCoordinated = CoordinatedMember | CoordinatedConsumer

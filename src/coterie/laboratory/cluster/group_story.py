@@ -11,7 +11,7 @@ from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import Group, Phase
 from coterie.laboratory.cluster.group_broker import OFFSETS_PARTITIONS, READ_PARTITIONS, READ_TOPIC, GroupBroker
 from coterie.laboratory.cluster.group_checker import ClusterGroupChecker
-from coterie.laboratory.cluster.group_member import CoordinatedActor, CoordinatedMember
+from coterie.laboratory.cluster.group_member import AnyCoordinated, CoordinatedMember
 from coterie.laboratory.cluster.later_faults import start_if_dead
 from coterie.laboratory.cluster.report import ClusterReport
 from coterie.laboratory.cluster.story import LENGTHS_MS, SESSION_TIMEOUT_MS, ClusterStory
@@ -39,7 +39,7 @@ class GroupClusterStory(ClusterStory):
         super().__init__(seed)
         self.administrator.of_fixed_size = {OFFSETS_TOPIC}
         self.group_checker = ClusterGroupChecker(self.failures)
-        self.members: list[CoordinatedActor] = []
+        self.members: list[AnyCoordinated] = []
         for group_id, count in GROUPS.items():
             kind, ownership = self.world.random.choice(KINDS), Ownership()
             self.members += [self._new_member(group_id, number, kind, ownership) for number in range(count)]
@@ -49,7 +49,7 @@ class GroupClusterStory(ClusterStory):
     def _new_broker(self, number: int, config: ReplicationConfig) -> GroupBroker:
         return GroupBroker(self.network, number, self.server, config, SESSION_TIMEOUT_MS)
 
-    def _new_member(self, group_id: str, number: int, kind: str, ownership: Ownership) -> CoordinatedActor:
+    def _new_member(self, group_id: str, number: int, kind: str, ownership: Ownership) -> AnyCoordinated:
         rng = self.world.random
         config = MemberConfig(
             group_id,
@@ -163,7 +163,7 @@ class GroupClusterStory(ClusterStory):
             all_of_it = [(READ_TOPIC, number) for number in range(READ_PARTITIONS)]
             assert owned == all_of_it, f"{group_id} owns {owned}"
 
-    def _check_group(self, group: AnyGroup, members: Sequence[CoordinatedActor]) -> None:
+    def _check_group(self, group: AnyGroup, members: Sequence[AnyCoordinated]) -> None:
         assert isinstance(group, Group), f"{group.group_id} is of another protocol"
         assert group.phase == Phase.STABLE, f"{group.group_id} is {group.phase} long after the last fault"
         generations = {m.machine.member_id: m.machine.generation for m in members}

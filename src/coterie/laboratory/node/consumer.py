@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic
 
 from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.fetch_config import FetchConfig
@@ -15,7 +15,7 @@ from coterie.consuming.record import Record, TopicPartition
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.laboratory.consumer_group_checker import check_user
 from coterie.laboratory.earliest_timer import EarliestTimer
-from coterie.laboratory.group_member_actor import SYNC_COMMIT_MS, GroupMemberActor
+from coterie.laboratory.group_member_actor import SYNC_COMMIT_MS, C, GroupMemberActor, M
 from coterie.laboratory.node.broker import LaboratoryBroker
 from coterie.laboratory.node.connection import REQUEST_TIMEOUT_MS, LaboratoryConnection
 from coterie.laboratory.node.coordinator_view import CoordinatorView
@@ -23,8 +23,6 @@ from coterie.laboratory.node.delivery_checker import DeliveryChecker
 from coterie.laboratory.node.starting_offsets import StartingOffsets
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
-from coterie.member.config import MemberConfig
-from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.wire import topic_names
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
@@ -46,7 +44,6 @@ AT_THE_LEADER = frozenset(
     request.api_key for request in (FetchRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest)
 )
 POLLED_AT_MOST = 50
-C = TypeVar("C", MemberConfig, ConsumerMemberConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,7 @@ class ConsumerParts(Generic[C]):
     fetch: FetchConfig
 
 
-class ConsumerActor(GroupMemberActor):
+class ConsumerActor(GroupMemberActor[C, M]):
     """Polls what it owns, from the committed offsets on, or from the log's start where there are none; one connection to the
     coordinator and one to the leader."""
 
@@ -157,7 +154,7 @@ class ConsumerActor(GroupMemberActor):
     def _give_up(self, partitions: tuple[tuple[str, int], ...], lost: bool) -> None:
         self._note_positions({})
         self.fetching.drop([TopicPartition(*tp) for tp in partitions])
-        if not lost and self.auto_commit_interval_ms is not None:
+        if not lost and self.commits.is_automatic:
             self._to_commit |= {tp: offset for tp, offset in self.positions.items() if tp in partitions}
         super()._give_up(partitions, lost)
 

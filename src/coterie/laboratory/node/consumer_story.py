@@ -18,10 +18,11 @@ from coterie.coordinator.state import Phase
 from coterie.laboratory.consumer_broker_actor import GroupKind, kind_of
 from coterie.laboratory.consumer_group_checker import check_consumer_group
 from coterie.laboratory.fuzz import ASSIGNORS_OF_KIND, SETTLE_MS, holds
+from coterie.laboratory.group_member_actor import C
 from coterie.laboratory.member_actor import GROUP
-from coterie.laboratory.node.consumer import C, ConsumerActor, ConsumerParts
+from coterie.laboratory.node.consumer import ConsumerParts
 from coterie.laboratory.node.delivery_checker import DeliveryChecker
-from coterie.laboratory.node.group_consumers import ClassicConsumer, ServerAssignedConsumer
+from coterie.laboratory.node.group_consumers import AnyConsumer, ClassicConsumer, ServerAssignedConsumer
 from coterie.laboratory.node.producer import ProducingClient
 from coterie.laboratory.node.story import TOPICS, RecordsStory
 from coterie.laboratory.ownership import Ownership
@@ -82,7 +83,7 @@ class ConsumersStory(RecordsStory):
             assignors=rng.choice(ASSIGNORS_OF_KIND[self.kind]),
         )
 
-    def _consumer(self, number: int) -> ConsumerActor:
+    def _consumer(self, number: int) -> AnyConsumer:
         rng = self.world.random
         config = self._config(number)
         fetch = FetchConfig(
@@ -99,9 +100,7 @@ class ConsumersStory(RecordsStory):
         consumer.listener_ms = rng.choice([0, 0, 50, 1_000])
         return consumer
 
-    def _make_consumer(
-        self, name: str, config: MemberConfig | ConsumerMemberConfig, fetch: FetchConfig
-    ) -> ConsumerActor:
+    def _make_consumer(self, name: str, config: MemberConfig | ConsumerMemberConfig, fetch: FetchConfig) -> AnyConsumer:
         if isinstance(config, ConsumerMemberConfig):
             return ServerAssignedConsumer(self._parts(name, config, fetch))
         return ClassicConsumer(self._parts(name, config, fetch))

@@ -9,6 +9,7 @@ from typing import Any
 
 from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.consuming.record import Record, TopicPartition
+from coterie.laboratory.actor_commits import ActorCommits
 from coterie.laboratory.node.consumer import ConsumerParts
 from coterie.laboratory.node.copy_checker import CopyChecker, copy_of, output_of
 from coterie.laboratory.node.group_consumers import ClassicConsumer
@@ -29,7 +30,6 @@ Steps = Generator["Begin | int", Any, None]
 class CopyingConsumer(ClassicConsumer):
     """While a transaction is under way it does not poll, and what a rebalance asks of it waits for the next poll."""
 
-    auto_commit_interval_ms = None
     pending_offsets = PendingOffsets.NEVER_IGNORED
 
     def __init__(
@@ -47,6 +47,9 @@ class CopyingConsumer(ClassicConsumer):
         self._for_poll: deque[Callable[[], None]] = deque()
         self.producer.start()
         super().start()
+
+    def _make_commits(self) -> ActorCommits:
+        return ActorCommits(self, None, self.pending_offsets)
 
     def crash(self) -> None:
         super().crash()

@@ -11,10 +11,10 @@ from typing import ClassVar
 from coterie.backoff import Backoff
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.laboratory.node.connection import LaboratoryConnection
-from coterie.laboratory.node.consumer import ConsumerActor
 from coterie.laboratory.node.consumer_story import ConsumersStory
 from coterie.laboratory.node.copy_checker import INPUTS, OUTPUT, CopyChecker
 from coterie.laboratory.node.copying_consumer import CopyingConsumer
+from coterie.laboratory.node.group_consumers import AnyConsumer
 from coterie.laboratory.node.record_checker import TopicPartition, committed_records
 from coterie.laboratory.node.transactional_producer import TransactionalProducer, TransactionConfig
 from coterie.member.config import MemberConfig
@@ -39,9 +39,7 @@ class CopyingStory(ConsumersStory):
         self.readers = []
         self.delivery.committed_only = True
 
-    def _make_consumer(
-        self, name: str, config: MemberConfig | ConsumerMemberConfig, fetch: FetchConfig
-    ) -> ConsumerActor:
+    def _make_consumer(self, name: str, config: MemberConfig | ConsumerMemberConfig, fetch: FetchConfig) -> AnyConsumer:
         assert isinstance(config, MemberConfig)
         producer = self._transactional_producer(name)
         return CopyingConsumer(self._parts(name, config, fetch), producer, self.copies)

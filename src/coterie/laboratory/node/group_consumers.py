@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from coterie.laboratory.broker_actor import BrokerActor
-from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor
-from coterie.laboratory.consumer_member_actor import ConsumerMemberActor
+from coterie.laboratory.consumer_member_actor import ConsumerMemberActor, ConsumerMemberBroker
+from coterie.laboratory.group_member_actor import MemberBroker
 from coterie.laboratory.member_actor import MemberActor
 from coterie.laboratory.node.consumer import ConsumerActor, ConsumerParts
 from coterie.laboratory.node.coordinator_view import CoordinatorView
@@ -19,17 +18,15 @@ from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.metadata import MetadataResponse
 
 
-class ClassicConsumer(ConsumerActor, MemberActor):
+class ClassicConsumer(ConsumerActor[MemberConfig, MemberMachine], MemberActor):
     """By the classic protocol."""
 
     may_end_by = frozenset({ErrorCode.FENCED_INSTANCE_ID})
-    config: MemberConfig
-    machine: MemberMachine
 
     def __init__(self, parts: ConsumerParts[MemberConfig]) -> None:
         view = CoordinatorView(parts.broker)
         of_member = parts.name, parts.config, parts.topics, parts.ownership
-        MemberActor.__init__(self, parts.world, cast(BrokerActor, view), *of_member)
+        MemberActor.__init__(self, parts.world, cast(MemberBroker, view), *of_member)
         self._set_up(view, parts)
 
     def _check_free(self, added: tuple[tuple[str, int], ...]) -> None:
@@ -37,19 +34,17 @@ class ClassicConsumer(ConsumerActor, MemberActor):
         self.check_readers()
 
 
-class ServerAssignedConsumer(ConsumerActor, ConsumerMemberActor):
+class ServerAssignedConsumer(ConsumerActor[ConsumerMemberConfig, ConsumerMemberMachine], ConsumerMemberActor):
     """By the consumer protocol (KIP-848). The names of assigned topics come with the metadata of their ids."""
 
     may_end_by = frozenset(
         {ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.GROUP_ID_NOT_FOUND}
     )
-    config: ConsumerMemberConfig
-    machine: ConsumerMemberMachine
 
     def __init__(self, parts: ConsumerParts[ConsumerMemberConfig]) -> None:
         view = CoordinatorView(parts.broker)
         of_member = parts.name, parts.config, parts.topics, parts.ownership
-        ConsumerMemberActor.__init__(self, parts.world, cast(ConsumerBrokerActor, view), *of_member)
+        ConsumerMemberActor.__init__(self, parts.world, cast(ConsumerMemberBroker, view), *of_member)
         self._set_up(view, parts)
 
     def _check_free(self, added: tuple[tuple[str, int], ...]) -> None:
@@ -72,3 +67,6 @@ class ServerAssignedConsumer(ConsumerActor, ConsumerMemberActor):
             self.send(known.topic_ids_request(missing), received, ended)
         else:
             ended()
+
+
+AnyConsumer = ClassicConsumer | ServerAssignedConsumer

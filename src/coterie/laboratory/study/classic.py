@@ -12,7 +12,7 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.laboratory.broker_actor import Answer, BrokerCommand
 from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor
 from coterie.laboratory.group_member_actor import GROUP
-from coterie.laboratory.reading_member import TOPIC, ReadingActor, ReadingConsumer, ReadingMember, Workload
+from coterie.laboratory.reading_member import TOPIC, AnyReader, ReadingConsumer, ReadingMember, Workload
 from coterie.laboratory.study.group import Load, StudyGroup
 from coterie.laboratory.traffic import Service, Traffic
 from coterie.laboratory.watching_broker import WatchingBroker
@@ -32,7 +32,7 @@ HEADER_BYTES = 4 + 8 + 10  # length; key, version, correlation id; client id
 BEFORE_MEMBER_IDS = 3  # the last JoinGroup version without KIP-394
 _ALIKE = (HeartbeatRequest, HeartbeatResponse)  # of one size each, near enough
 
-M = TypeVar("M", bound=ReadingActor)
+M = TypeVar("M", bound=AnyReader)
 
 
 class CountingBroker(WatchingBroker):
