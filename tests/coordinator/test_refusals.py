@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.assignors.blobs import encode_subscription
 from coterie.coordinator.commands import Command, DeleteGroup
 from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
@@ -81,3 +82,17 @@ def test_a_group_of_the_consumer_protocol_names_no_member_that_it_refuses() -> N
     shard.commit(decision)
     assert refused_join(shard, 10_000) == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
     assert refused_join(shard, 1) == (ErrorCode.INVALID_SESSION_TIMEOUT, "m"), "no group has refused it"
+
+
+def test_a_join_whose_records_cannot_be_appended_names_no_member() -> None:
+    """Kafka's GroupCoordinatorService.joinGroup answers a failed append with the error alone."""
+    shard = Shard(CoordinatorConfig())
+    first = ConsumerGroupHeartbeatRequest("g", "k", 0, None, None, 10_000, ["t"], None, None, [])
+    shard.commit(shard.decide(first, Context(0, "token", "", 1, "c", "/h", TOPICS)))
+    protocols = [JoinGroupRequestProtocol("range", encode_subscription(["t"]))]
+    request = JoinGroupRequest("g", 10_000, 10_000, "m", None, "consumer", protocols)
+    joining = shard.decide(request, Context(0, "token", "new", 4, "c", "/h", TOPICS))
+    assert joining.records
+    (reply,) = shard.append_failed(joining, ErrorCode.NOT_ENOUGH_REPLICAS).outcome.replies
+    assert isinstance(reply.response, JoinGroupResponse)
+    assert (reply.response.error_code, reply.response.member_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, "")

@@ -7,7 +7,7 @@ from coterie.coordinator import events as e
 from coterie.coordinator.classic.expire import decide_member_expired
 from coterie.coordinator.classic.group_record import group_store_error
 from coterie.coordinator.classic.heartbeat import decide_heartbeat
-from coterie.coordinator.classic.join import decide_join
+from coterie.coordinator.classic.join import decide_join, join_refused
 from coterie.coordinator.classic.leave import decide_leave
 from coterie.coordinator.classic.sync import decide_sync
 from coterie.coordinator.commands import (
@@ -47,7 +47,7 @@ from coterie.coordinator.offsets.transactional import decide_txn_commit
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.refusals import response_with
 from coterie.coordinator.replay import AnyGroup
-from coterie.coordinator.state import Cause, Group, Phase
+from coterie.coordinator.state import UNKNOWN_MEMBER, Cause, Group, Phase
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
@@ -97,11 +97,15 @@ def decide(group: AnyGroup, exists: bool, command: Command, ctx: Context, config
 
 
 def _mapping_store_errors(outcome: Outcome, command: Command, ctx: Context) -> Outcome:
-    """The response of a member whose records could not be appended has Kafka's error for that."""
+    """The response of a member whose records could not be appended has Kafka's error for that; of a JoinGroup it has that
+    alone (GroupCoordinatorService.joinGroup)."""
     if outcome.on_append_error is None and isinstance(command, _OF_MEMBERS):
 
         def failed(code: ErrorCode) -> Outcome:
-            return Outcome(replies=[Reply(ctx.token, response_with(command, group_store_error(code)))])
+            error = group_store_error(code)
+            if isinstance(command, JoinGroupRequest):
+                return Outcome(replies=[Reply(ctx.token, join_refused(command, error, UNKNOWN_MEMBER))])
+            return Outcome(replies=[Reply(ctx.token, response_with(command, error))])
 
         outcome.on_append_error = failed
     return outcome
