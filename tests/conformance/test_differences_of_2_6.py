@@ -20,6 +20,8 @@ USER = {"entries": [{"entity": [{"entity_type": "user", "entity_name": "$q"}]}]}
 TRANSACTIONAL = {"topic_data": [{"partition_data": [{"records": {"batches": [{"transactional": True}]}}]}]}
 STATIC_LEADER = FINE | {"leader": "b", "member_id": "b", "members": [{"member_id": "a"}, {"member_id": "b"}]}
 LATE = "no answer in time"
+PENDING = {"@": "id", "of": "member@join"}
+RECORDS_OF_ITS_TIME = ("topic_data.partition_data.records", "append time")
 
 
 def _responses(*codes: str) -> dict[str, Any]:
@@ -40,6 +42,10 @@ def _looked_up(code: str) -> dict[str, Any]:
 
 def _topics(*names: str, code: str = "NONE", where: str = "topics", field: str = "name") -> dict[str, Any]:
     return {where: [{field: name, "error_code": code} for name in names]}
+
+
+def _left(member_join: str) -> dict[str, Any]:
+    return FINE | {"members": [{"member_id": "member@join", "group_instance_id": "$i", "error_code": member_join}]}
 
 
 def _aborted(*first_offsets: int, control: bool = True) -> dict[str, Any]:
@@ -310,6 +316,76 @@ CASES: dict[str, tuple[Any, ...]] = {
         {"members": [{"member_id": "m", "group_instance_id": None}]},
         FINE,
         {"error_code": "UNKNOWN_SERVER_ERROR"},
+        OLD,
+        "",
+    ),
+    "a pending id that leaves with another's instance": (
+        "LeaveGroup",
+        3,
+        ("", "right"),
+        {"members": [{"member_id": PENDING, "group_instance_id": "$i"}]},
+        _left(member_join="NONE"),
+        _left(member_join="FENCED_INSTANCE_ID"),
+        OLD,
+        "2.6 pending leave",
+    ),
+    "a pending id that leaves beside another's instance": (
+        "LeaveGroup",
+        3,
+        ("", "right"),
+        {"members": [{"member_id": PENDING}, {"member_id": "", "group_instance_id": "$i"}]},
+        _left(member_join="NONE"),
+        _left(member_join="FENCED_INSTANCE_ID"),
+        OLD,
+        "",
+    ),
+    "an id that only we fence": (
+        "LeaveGroup",
+        3,
+        ("", "right"),
+        {"members": [{"member_id": PENDING, "group_instance_id": "$i"}]},
+        _left(member_join="FENCED_INSTANCE_ID"),
+        _left(member_join="NONE"),
+        OLD,
+        "",
+    ),
+    "a pending id that leaves with another's instance since": (
+        "LeaveGroup",
+        3,
+        ("", "right"),
+        {"members": [{"member_id": PENDING, "group_instance_id": "$i"}]},
+        _left(member_join="NONE"),
+        _left(member_join="FENCED_INSTANCE_ID"),
+        NEW,
+        "",
+    ),
+    "a batch of the broker's time without acknowledgement": (
+        "Produce",
+        0,
+        RECORDS_OF_ITS_TIME,
+        {"acks": 0},
+        "no answer",
+        "connection closed",
+        OLD,
+        "2.6 append time",
+    ),
+    "a batch of the broker's time that only we refuse": (
+        "Produce",
+        0,
+        RECORDS_OF_ITS_TIME,
+        {"acks": 0},
+        "connection closed",
+        "no answer",
+        OLD,
+        "",
+    ),
+    "another batch without acknowledgement": (
+        "Produce",
+        0,
+        ("", "right"),
+        {"acks": 0},
+        "no answer",
+        "connection closed",
         OLD,
         "",
     ),

@@ -45,9 +45,18 @@ def instance_not_told_of(case: DifferingPart) -> bool:
 
 
 def leaves_with_an_instance(case: DifferingPart) -> bool:
-    """A member with an instance id that leaves, for which theirs fails as a whole."""
-    instances = [member.get("group_instance_id") for member in case.question.body.get("members") or ()]
-    return any(instance is not None for instance in instances) and case.codes() == ("NONE", "UNKNOWN_SERVER_ERROR")
+    """A pending id that leaves with an instance id: theirs fails as a whole, or fences the id where another member has that
+    instance id. Ours fences any other id there, and lets a pending one leave."""
+    members = [m for m in case.question.body.get("members") or () if m.get("group_instance_id") is not None]
+    if (case.part.ours, case.part.theirs) == ("NONE", "FENCED_INSTANCE_ID"):
+        return case.part.path in [f"members[{_written_id(member)}].error_code" for member in members]
+    return bool(members) and case.codes() == ("NONE", "UNKNOWN_SERVER_ERROR")
+
+
+def _written_id(member: dict[str, Any]) -> str:
+    """The member's id as a response of the story has it."""
+    member_id = member.get("member_id", "")
+    return str(member_id["of"] if isinstance(member_id, dict) else member_id)
 
 
 def not_verified(case: DifferingPart) -> bool:
@@ -62,6 +71,14 @@ def not_verified(case: DifferingPart) -> bool:
             return codes <= NOT_VERIFIED and "'transactional': True" in repr(case.question.body)
     accepted = any(code in ours for code in NOT_VERIFIED) and not any(code in theirs for code in NOT_VERIFIED)
     return accepted or (case.question.api == "TxnOffsetCommit" and case.part.theirs == "INVALID_PRODUCER_EPOCH")
+
+
+def called_the_brokers_time(case: DifferingPart) -> bool:
+    """A batch that calls its time the broker's: of the partition's response, or, without acknowledgement, of the connection
+    that the refusal ends."""
+    if not about(r"topic_data\.partition_data\.records", "append time")(case):
+        return False
+    return bool(case.part.path) or (case.part.ours, case.part.theirs) == ("no answer", "connection closed")
 
 
 def too_few_replicas(case: DifferingPart) -> bool:
