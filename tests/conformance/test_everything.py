@@ -15,14 +15,25 @@ from coterie.broker.handlers import HANDLERS
 from coterie.broker.services import Handler
 from coterie.broker.settings import BrokerSettings
 from coterie.conformance.differential import SETTINGS
+from coterie.conformance.everything.answers import Part
 from coterie.conformance.everything.beside import stories_beside
-from coterie.conformance.everything.comparison import Comparer, Comparison, Explained, codes_in, keeps_state
+from coterie.conformance.everything.comparison import (
+    Comparer,
+    Comparison,
+    Difference,
+    Explained,
+    codes_in,
+    keeps_state,
+)
+from coterie.conformance.everything.domains import batch
 from coterie.conformance.everything.judge import Bench, JudgeResult
+from coterie.conformance.everything.leftovers import Leftovers
 from coterie.conformance.everything.moves import random_story
 from coterie.conformance.everything.question import API_BY_NAME, Question, Story, message_of, values_in
 from coterie.conformance.everything.report import figures
 from coterie.conformance.everything.run import Wanted, ask_everything
 from coterie.conformance.everything.settings import settings_stories
+from coterie.conformance.everything.shrinking import shrink
 from coterie.conformance.everything.side import StorySide
 from coterie.conformance.everything.systematic import systematic
 from coterie.wire.errors import ErrorCode
@@ -314,3 +325,46 @@ def test_a_fetch_that_opens_a_session_on_one_side_alone_ends_the_story() -> None
     assert epochs == {-1: True, 0: False}
     assert keeps_state(Question("q", "Metadata", 7, {}))
     assert not keeps_state(Question("q", "Produce", 7, {}))
+
+
+def test_a_difference_is_not_made_short_by_what_is_not_asked() -> None:
+    """Kafka does not answer a Produce without records, so that any refusal without acknowledgement looks like that one."""
+    parts = [{"index": 0, "records": batch(records=[["k", "v"]])}, {"index": 1, "records": batch(records=[])}]
+    question = Question("p", "Produce", 0, {"acks": 0, "topic_data": [{"name": "$t", "partition_data": parts}]})
+
+    def met(story: Story) -> Difference:
+        ends = "no answer", "connection closed"
+        return Difference(story, story.questions[-1], *ends, [Part("", *ends)])
+
+    async def shortest() -> Difference:
+        async def compare(story: Story) -> Comparison:
+            has_a_partition = any(t["partition_data"] for t in story.questions[-1].body["topic_data"])
+            return Comparison(story, differences=[met(story)] if has_a_partition else [])
+
+        return [each async for each in shrink(met(Story("s", [question])), compare)][-1]
+
+    assert asyncio.run(shortest()).question.body == {
+        "acks": 0,
+        "topic_data": [{"name": "$t", "partition_data": parts[1:]}],
+    }
+
+
+class _Nodes:
+    """A kazoo client."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.paths = {f"/config/{folder}/{name}" for folder in ("users", "clients") for name in names}
+
+    def get_children(self, path: str) -> list[str]:
+        return [each.rpartition("/")[2] for each in self.paths if each.startswith(f"{path}/")]
+
+    def delete(self, path: str, recursive: bool) -> None:
+        assert recursive
+        self.paths.remove(path)
+
+
+@pytest.mark.parametrize(("api", "stay"), [("AlterClientQuotas", ["e-2-q"]), ("Metadata", ["e-1-q", "e-2-q"])])
+def test_the_users_of_a_story_go_with_it(api: str, stay: list[str]) -> None:
+    nodes = _Nodes(["e-1-q", "e-2-q"])
+    Leftovers(nodes).remove(Story("s", [Question("q", api, 0, {})]), "e-1-")
+    assert nodes.paths == _Nodes(stay).paths

@@ -14,7 +14,8 @@ from coterie.broker.handlers import HANDLERS
 from coterie.broker.services import Handler, Services
 from coterie.broker.settings import BrokerSettings
 from coterie.conformance.differential import SETTINGS
-from coterie.conformance.everything.comparison import Comparer, Difference
+from coterie.conformance.everything import side as side_module
+from coterie.conformance.everything.comparison import Comparer, Difference, codes_in
 from coterie.conformance.everything.domains import batch
 from coterie.conformance.everything.question import Question, Story
 from coterie.conformance.everything.side import StorySide
@@ -142,3 +143,17 @@ def test_a_setting_that_comes_late_is_waited_for_longer(code: ErrorCode, waited_
         return ProduceResponse([TopicProduceResponse(request.topic_data[0].name, partition_responses=[refused])])
 
     assert (asyncio.run(_differences_of_produce(handle, -1, agree_s=1.0)) == []) == waited_for
+
+
+def test_a_request_without_a_response_does_not_end_the_connection_of_those_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A JoinGroup waited on the connection of a Produce without acknowledgement, which was overdue first."""
+    monkeypatch.setattr(side_module, "ANSWER_S", 0.5)
+    written = {"topic_data": [{"name": "$t", "partition_data": [{"index": 0, "records": batch(records=[["k", "v"]])}]}]}
+    wanted = [{"partition": 0, "fetch_offset": 1, "partition_max_bytes": 1000}]
+    waiting = {"max_wait_ms": 300, "min_bytes": 1, "max_bytes": 1000, "topics": [{"topic": "$t", "partitions": wanted}]}
+    fetches = [Question(f"fetch{n}", "Fetch", 4, waiting) for n in range(2)]
+    answers = asyncio.run(_asked({}, _CREATE, Question("p", "Produce", 7, {"acks": 0} | written), *fetches))
+    assert answers[1] == "no answer"
+    assert [set(codes_in(answer)) for answer in answers[2:]] == [{"NONE"}] * 2

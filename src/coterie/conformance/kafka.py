@@ -229,16 +229,25 @@ class KafkaBroker:
 
 
 @contextlib.contextmanager
-def running(
+def running_broker(
     version: str, folder: Path, settings: Mapping[str, str] | None = None, cpus: set[int] | None = None
-) -> Iterator[tuple[str, int]]:
-    """A real broker's address for the length of a with-block; arguments as for `KafkaBroker`. Raises CannotRun."""
+) -> Iterator[KafkaBroker]:
+    """A real broker for the length of a with-block; arguments as for `KafkaBroker`. Raises CannotRun."""
     broker = KafkaBroker(version, folder, settings, cpus)
     try:
         broker.start()
-        yield broker.address
+        yield broker
     finally:
         broker.stop()
+
+
+@contextlib.contextmanager
+def running(
+    version: str, folder: Path, settings: Mapping[str, str] | None = None, cpus: set[int] | None = None
+) -> Iterator[tuple[str, int]]:
+    """The address of a `running_broker`."""
+    with running_broker(version, folder, settings, cpus) as broker:
+        yield broker.address
 
 
 def end(processes: list[subprocess.Popen[bytes]]) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from coterie.client.connection import Connection
 from coterie.conformance.everything.comparison import AGREE_S, Comparer, Comparison, Difference
+from coterie.conformance.everything.leftovers import Leftovers
 from coterie.conformance.everything.question import API_BY_NAME, Question, Story, values_in
 from coterie.conformance.everything.side import ANSWER_S, StorySide
 from coterie.wire.fields import Versions
@@ -67,6 +68,7 @@ class Bench:
     """The two brokers of a run. ``run`` keeps the names of runs on the same brokers apart; so many stories at a time.
 
     ``agree_s``: how long answers that differ may become alike (see `comparison`); 0 where both sides are of one piece.
+    ``leftovers``: of their side.
     """
 
     ours: Address
@@ -75,12 +77,13 @@ class Bench:
     run: str = "r"
     at_once: int = AT_ONCE
     agree_s: float = AGREE_S
+    leftovers: Leftovers | None = None
 
     def comparer(self, number: int, met: Mapping[str, int] | None = None) -> Comparer:
         base_ms = int(time.time()) * 1000
         prefix = f"e{self.run}{number:06d}-"
         ours = StorySide("coterie", self.ours, prefix, base_ms)
-        theirs = StorySide("kafka", self.theirs, prefix, base_ms)
+        theirs = StorySide("kafka", self.theirs, prefix, base_ms, leftovers=self.leftovers)
         return Comparer((ours, theirs), self.version, self.agree_s, met)
 
 

@@ -17,13 +17,14 @@ from coterie.conformance.everything.beside import stories_beside
 from coterie.conformance.everything.comparison import Comparison
 from coterie.conformance.everything.harmful import spared
 from coterie.conformance.everything.judge import Bench, JudgeResult, common_versions, judge
+from coterie.conformance.everything.leftovers import leftovers_of
 from coterie.conformance.everything.moves import random_story
 from coterie.conformance.everything.pieces import Common
 from coterie.conformance.everything.question import Question, Story
 from coterie.conformance.everything.settings import settings_stories
 from coterie.conformance.everything.shrinking import shrink
 from coterie.conformance.everything.systematic import systematic
-from coterie.conformance.kafka import running
+from coterie.conformance.kafka import on_zookeeper, running_broker
 
 SHRUNK = 10  # kinds of difference that are made short
 SHRINK_S = 120.0  # all of them together
@@ -77,10 +78,16 @@ def settings_for(version: str) -> tuple[dict[str, str], dict[str, str]]:
 def run_everything(version: str, wanted: Wanted, folder: Path, progress: Progress) -> JudgeResult:
     """Starts both brokers and asks; Raises CannotRun."""
     ours, theirs = settings_for(version)
-    with running(version, folder, theirs) as kafka, coterie_broker(ours) as address:
-        for side in (kafka, address):
+    with contextlib.ExitStack() as stack:
+        kafka = stack.enter_context(running_broker(version, folder, theirs))
+        address = stack.enter_context(coterie_broker(ours))
+        for side in (kafka.address, address):
             wait_for_coordinator(side)
-        bench = Bench(address, kafka, tuple(int(part) for part in version.split(".")))
+        leftovers = None
+        if on_zookeeper(version):
+            leftovers = stack.enter_context(contextlib.closing(leftovers_of(kafka.zookeeper_address)))
+        numbers = tuple(int(part) for part in version.split("."))
+        bench = Bench(address, kafka.address, numbers, leftovers=leftovers)
         return asyncio.run(ask_everything(bench, wanted, version, progress))
 
 

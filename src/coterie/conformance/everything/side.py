@@ -19,6 +19,7 @@ from coterie.client.security import PLAINTEXT, Security
 from coterie.conformance.everything import answers
 from coterie.conformance.everything.answers import Tree
 from coterie.conformance.everything.batches import describe_bytes, encode_described
+from coterie.conformance.everything.leftovers import Leftovers
 from coterie.conformance.everything.question import API_BY_NAME, Question, Story, Value, message_of, texts_in
 from coterie.conformance.everything.settling import settle, until_the_coordinator_knows
 from coterie.wire.declaration import Struct
@@ -32,6 +33,9 @@ from coterie.wire.messages.fetch import FetchRequest, FetchResponse
 SWEEP_VERSION = 4
 SESSIONS_FROM, FINAL_EPOCH = 7, -1
 ANSWER_S = 15.0
+UNANSWERED_S = (
+    3600.0  # of a request without a response: one that is overdue would end its connection, with what waits there
+)
 CLOSED, SILENT, LATE = "connection closed", "no answer", "no answer in time"
 # Ids that an answer gives, by api and field; the symbol is KIND@QUESTION.
 LEARNED = {
@@ -67,7 +71,7 @@ _FRESH = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 class StorySide:
     """``prefix`` replaces ``$``; ``base_ms`` is the story's start, the same on both sides. The broker's own id, ``node_id``,
-    is 1 in every answer."""
+    is 1 in every answer. ``leftovers``: of a broker that has them."""
 
     def __init__(
         self,
@@ -77,8 +81,10 @@ class StorySide:
         base_ms: int,
         node_id: int = 1,
         security: Security = PLAINTEXT,
+        leftovers: Leftovers | None = None,
     ) -> None:
         self.name, self.address, self.prefix, self.base_ms = name, address, prefix, base_ms
+        self._leftovers = leftovers
         self._node_id, self._security = node_id, security
         self._connections: dict[str, Connection] = {}
         self._real: dict[str, Any] = {}
@@ -100,8 +106,8 @@ class StorySide:
             connection.close()
 
     async def sweep(self, story: Story) -> None:
-        """Deletes the topics that the story made and ends its fetch sessions, so that a long run does not fill the broker;
-        then closes."""
+        """Deletes the topics that the story made and its leftovers, and ends its fetch sessions, so that a long run does not
+        fill the broker; then closes."""
         bodies = [q.body.get("topics") or () for q in story.questions if q.api == "CreateTopics"]
         made = {name for body in bodies for topic in body for name in texts_in(topic.get("name")) if name[:1] == "$"}
         names = [self.real(name) for name in made]
@@ -114,6 +120,8 @@ class StorySide:
                 connection = await self.connection("sweep")
                 last = FetchRequest(session_id=session_id, session_epoch=FINAL_EPOCH)
                 await connection.request_version(last, FetchResponse, SESSIONS_FROM, ANSWER_S)
+        if self._leftovers is not None:
+            await asyncio.to_thread(self._leftovers.remove, story, self.prefix)
         self.close()
 
     async def ask(self, question: Question) -> Tree:
@@ -123,8 +131,10 @@ class StorySide:
         if isinstance(request, ConsumerGroupHeartbeatRequest) and self._changes_topics:
             await until_the_coordinator_knows(connection, [self.real(name) for name in SUBSCRIBED])
             self._changes_topics = False
-        asked = asyncio.ensure_future(connection.request_version(request, kind, question.version, ANSWER_S))
-        if question.api == "Produce" and not question.body.get("acks", 0):
+        unacknowledged = question.api == "Produce" and not question.body.get("acks", 0)
+        answer_s = UNANSWERED_S if unacknowledged else ANSWER_S
+        asked = asyncio.ensure_future(connection.request_version(request, kind, question.version, answer_s))
+        if unacknowledged:
             # acks 0 has no response: the next request shows whether the connection is still open.
             following = asyncio.ensure_future(
                 connection.request_version(ApiVersionsRequest(), ApiVersionsResponse, 0, ANSWER_S)
