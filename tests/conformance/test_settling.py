@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -100,15 +101,18 @@ def test_an_expression_is_resolved_before_the_judge_asks_on() -> None:
     assert asked[0] >= LATE + 1
 
 
-async def _differences_of_produce(handle: Handler, acks: int, agree_s: float) -> list[Difference]:
+async def _differences_of_produce(
+    handle: Handler, acks: int, agree_s: float, partitions: Sequence[int] = (0,)
+) -> list[Difference]:
     """A Produce to two of our brokers, of which the second answers by ``handle``."""
-    data = {"name": "$t", "partition_data": [{"index": 0, "records": batch()}]}
+    data = {"name": "$t", "partition_data": [{"index": index, "records": batch()} for index in partitions]}
+    create = Question("create", "CreateTopics", 4, {"topics": [_TOPIC | {"num_partitions": len(partitions)}]})
     body = {"acks": acks, "timeout_ms": 1000, "topic_data": [data]}
     brokers = [Broker(BrokerSettings(SETTINGS)) for _ in range(2)]
     brokers[1].handlers = HANDLERS | {0: handle}
     one, other = [StorySide("coterie", await broker.start("127.0.0.1", 0), "e-", base_ms=0) for broker in brokers]
     try:
-        story = Story("s", [_CREATE, Question("produce", "Produce", 7, body)])
+        story = Story("s", [create, Question("produce", "Produce", 7, body)])
         return (await Comparer((one, other), (4, 3, 0), agree_s=agree_s).compare(story)).differences
     finally:
         for broker in brokers:
@@ -143,6 +147,25 @@ def test_a_setting_that_comes_late_is_waited_for_longer(code: ErrorCode, waited_
         return ProduceResponse([TopicProduceResponse(request.topic_data[0].name, partition_responses=[refused])])
 
     assert (asyncio.run(_differences_of_produce(handle, -1, agree_s=1.0)) == []) == waited_for
+
+
+def test_only_the_partitions_of_a_produce_that_were_refused_are_asked_again() -> None:
+    """The others have their records: each further request would write them once more."""
+    asked: list[list[int]] = []
+
+    def handle(broker: Services, request: Any, call: Call) -> Any:
+        (topic,) = request.topic_data
+        asked.append([each.index for each in topic.partition_data])
+        if len(asked) > 1:
+            return HANDLERS[0](broker, request, call)
+        refused = PartitionProduceResponse(index=0, error_code=ErrorCode.INVALID_RECORD, base_offset=-1)
+        topic.partition_data = topic.partition_data[1:]
+        response: Any = HANDLERS[0](broker, request, call)
+        response.responses[0].partition_responses.insert(0, refused)
+        return response
+
+    assert asyncio.run(_differences_of_produce(handle, 1, agree_s=2.0, partitions=(0, 1))) == []
+    assert asked == [[0, 1], [0]]
 
 
 def test_a_request_without_a_response_does_not_end_the_connection_of_those_behind_it(

@@ -19,6 +19,7 @@ from coterie.client.errors import KafkaError
 from coterie.conformance.differences import row_of
 from coterie.conformance.everything.answers import ERRORS, Part, Tree, differences
 from coterie.conformance.everything.question import Question, Story, written
+from coterie.conformance.everything.repeating import left_to_ask, merged
 from coterie.conformance.everything.side import CLOSED, StorySide
 from coterie.conformance.recognisers import DifferingPart
 
@@ -171,7 +172,7 @@ class Comparer:
             await asyncio.sleep(AGAIN_EVERY_S)
             for n, side in enumerate(self.sides):
                 if again[n]:
-                    answers[n] = await self._ask(side, question)
+                    answers[n] = merged(answers[n], await self._ask(side, left_to_ask(question, answers[n])))
             left, explained = self._unexplained(question, answers)
         comparison.asked += 1
         comparison.parted |= not keeps_state(question) and any(_is_outcome(part) for part in differences(*answers))
