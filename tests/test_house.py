@@ -90,6 +90,26 @@ SLEEPS = {
     "testing/test_cluster_history.py": 1,  # a broker is away for longer than its session
     "zookeeper/worker.py": 1,  # how often a process reports
 }
+# Where clients sleep: the door (`client/clock`, `client/loop_clock`), and where another process has nothing to wait for; then
+# who uses the door, for what. A count that has fallen is lowered here.
+CLIENT_SLEEPS = {
+    "client/clock.py": 2,
+    "client/loop_clock.py": 2,
+    "pipeline/queries.py": 2,  # Spark's process: whether a query is to be stopped, and whether its batch has ended
+}
+CLIENT_PAUSES = {
+    "client/membership.py": 1,  # how often topics are looked at
+    "client/offsets.py": 1,  # a machine's deadline
+    "client/lookup_steps.py": 1,  # a machine's deadline
+    "client/partition_counts.py": 1,  # before another attempt
+    "client/repeated_calls.py": 1,  # before another attempt
+    "client/rocketmq/consumer.py": 2,  # before another attempt
+    "client/starting.py": 1,  # before another attempt
+    "client/transactions.py": 1,  # a machine's deadline
+    "pipeline/range_reader.py": 1,  # a machine's deadline
+    "pipeline/topics.py": 1,  # before another attempt
+}
+PAUSES = ("pause", "pause_thread", "until_due", "until_due_thread")
 
 
 def run(*command: str) -> None:
@@ -247,9 +267,27 @@ def test_no_test_gains_a_sleep() -> None:
     assert {name: count for name, count in sorted(counts.items()) if count} == SLEEPS
 
 
+def test_clients_sleep_in_one_place() -> None:
+    """What can be an event is waited for, with a machine's deadline as its limit (`until_woken`). A count may only fall."""
+    texts = {
+        path.relative_to(ROOT / "src" / "coterie").as_posix(): path.read_text("utf-8")
+        for room in ("client", "pipeline")
+        for path in (ROOT / "src" / "coterie" / room).rglob("*.py")
+    }
+    assert {name: count for name, text in texts.items() if (count := sleeps(text))} == CLIENT_SLEEPS
+    assert {name: count for name, text in texts.items() if (count := calls_of(text, PAUSES))} == CLIENT_PAUSES
+
+
+def calls_of(text: str, names: tuple[str, ...]) -> int:
+    """The calls of functions by these names."""
+    calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+    return sum(ast.unparse(call.func).rpartition(".")[2] in names for call in calls)
+
+
 def test_a_sleep_is_counted() -> None:
     text = "import time, asyncio\ntime.sleep(1)\nasync def f():\n    await asyncio.sleep(delay)\n    await asyncio.sleep(0)\n"
     assert sleeps(text) == 2
+    assert calls_of("until_due(1)\nclock.pause(2)\npaused(3)", PAUSES) == 2
 
 
 def caught_refusals(text: str) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from coterie.backoff import Backoff, Retries
-from coterie.client import Admin, Consumer, ConsumerSettings, KafkaError, Producer
+from coterie.client import Admin, Consumer, ConsumerSettings, KafkaError, Producer, clock, loop_clock
 from coterie.client.cluster import Cluster
 from coterie.client.settings import client_settings
 from coterie.client.types import TopicPartition
@@ -31,10 +31,7 @@ from coterie.wire.messages.offset_commit import OffsetCommitResponse
 T0 = TopicPartition("t", 0)
 PAUSES_MS = [10, 20, 40, 50, 50, 50]
 SETTINGS = {"retry.backoff.ms": "10", "retry.backoff.max.ms": "50"}
-OURS = ("coterie.client.", "coterie.pipeline.")
-# Drivers of machines sleep until the machine's deadline.
-DRIVERS = ("coterie.client.lookup_steps", "coterie.client.offsets", "coterie.pipeline.range_reader")
-MACHINES = ("coterie.consuming.",)  # they keep their pauses by themselves: a test of tests/consuming
+MACHINES = ("coterie.consuming.", "coterie.producing.transactions")  # they keep their pauses themselves
 
 
 @pytest.fixture
@@ -43,29 +40,33 @@ def pauses_ms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     pauses_ms: list[float] = []
     sleep, sleep_thread, failed, backoff = asyncio.sleep, time.sleep, Retries.failed, Backoff.pause_ms
 
-    def is_ours(rooms: tuple[str, ...] = OURS) -> bool:
+    def is_of(rooms: tuple[str, ...]) -> bool:
         return str(sys._getframe(2).f_globals.get("__name__", "")).startswith(rooms)
+
+    def is_policys() -> bool:
+        """Beside it the drivers of machines sleep until the machine's deadline."""
+        return sys._getframe(2).f_code in (loop_clock.pause.__code__, clock.pause_thread.__code__)
 
     def machine_failed(self: Retries, *args: float) -> float | None:
         pause_ms = failed(self, *args)
-        if is_ours(MACHINES) and pause_ms is not None:
+        if is_of(MACHINES) and pause_ms is not None:
             pauses_ms.append(pause_ms)
         return pause_ms
 
     def producer_pauses(self: Backoff, *args: Any) -> int:
         pause_ms = backoff(self, *args)
-        if is_ours(("coterie.producing.machine",)):
+        if is_of(("coterie.producing.machine",)):
             pauses_ms.append(pause_ms)
         return pause_ms
 
     async def pause(delay_s: float, result: Any = None) -> Any:
-        if delay_s <= 0 or not is_ours() or is_ours(DRIVERS):
+        if not is_policys():
             return await sleep(delay_s, result)
         pauses_ms.append(round(delay_s * 1000, 6))
         return await sleep(0, result)
 
     def pause_thread(delay_s: float) -> None:
-        if is_ours() and not is_ours(DRIVERS):
+        if is_policys():
             pauses_ms.append(round(delay_s * 1000, 6))
         else:
             sleep_thread(delay_s)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coterie.client import lookup_steps
+from coterie.client import clock
 from coterie.client.errors import KafkaError
 from coterie.client.settings import client_settings
 from coterie.cluster_metadata import ClusterMetadata
@@ -124,7 +124,7 @@ def began(seed: int, monkeypatch: pytest.MonkeyPatch) -> Brokers:
     brokers = Brokers(random.Random(seed))
     monkeypatch.setattr(fetching, "BrokerSocket", brokers.socket)
     monkeypatch.setattr(fetching, "_sockets", {})
-    for module in (range_reader, lookup_steps):
+    for module in (range_reader, clock):
         monkeypatch.setattr(module, "time", brokers)
     return brokers
 

@@ -4,10 +4,10 @@ threads alike. A step is an effect, whose response or KafkaError is sent back, o
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, TypeVar
 
+from coterie.client.clock import now_ms, until_due_thread
 from coterie.client.errors import KafkaError, error_about
 from coterie.consuming.committed_lookup import CommittedLookup, CommittedPosition, SendOffsetFetch
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
@@ -22,9 +22,9 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Before the next step; nothing is sent back."""
+    """Before the next step, until that time; nothing is sent back."""
 
-    seconds: float
+    due_ms: float
 
 
 OfListOffsets = SendListOffsets | RefreshMetadata
@@ -55,7 +55,7 @@ def list_offsets_steps(
                     arrived({tp: lookup.offsets[tp] for tp in effect.partitions if tp in lookup.offsets})
         due_ms = lookup.next_deadline_ms()
         if due_ms is not None:
-            yield _until(due_ms)
+            yield Pause(due_ms)
     if lookup.failure is not None:
         code, partition = lookup.failure.code, str(lookup.failure)
         raise error_about(code, partition) if partition else errors.get(code) or KafkaError(code)
@@ -72,7 +72,7 @@ def offset_fetch_steps(
         if effect is None:
             due_ms = lookup.next_deadline_ms()
             assert due_ms is not None
-            yield _until(due_ms)
+            yield Pause(due_ms)
             continue
         failed, response = None, None
         try:
@@ -103,21 +103,12 @@ def run_steps_blocking(steps: Generator[Any, Any, R], carry_out: Callable[[Any],
             return result
         response, error = None, None
         if isinstance(step, Pause):
-            time.sleep(step.seconds)
+            until_due_thread(step.due_ms)
             continue
         try:
             response = carry_out(step)
         except KafkaError as failed:
             error = failed
-
-
-def now_ms() -> float:
-    """The clock of these lookups."""
-    return time.monotonic() * 1000
-
-
-def _until(due_ms: float) -> Pause:
-    return Pause(max(due_ms - now_ms(), 0) / 1000)
 
 
 def _jitter() -> float:

@@ -6,7 +6,6 @@ and a thread (`heartbeat_thread`) sends the heartbeats for which the loop, held 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import re
 import time
@@ -18,6 +17,7 @@ from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError, unexpected
 from coterie.client.handshake import answer_type
 from coterie.client.heartbeat_thread import HeartbeatThread, Pulse
+from coterie.client.loop_clock import pause, until_woken
 from coterie.client.types import SubscriptionPattern
 from coterie.consuming.commit_verdicts import GroupMachine
 from coterie.member.consumer.effects import ConsumerEffect
@@ -135,15 +135,17 @@ class Membership(ABC):
     # -- driving the machine --------------------------------------------------------------------------------------------
 
     async def _drive(self) -> None:
+        was_stable = False
         while True:
             self._pump()
+            is_stable = self.is_stable()
+            if is_stable and not was_stable:
+                self._tell_poll()  # a caller may wait for the end of a rebalance
+            was_stable = is_stable
             due_ms = self.machine.next_deadline_ms()
             self._thread.expect(self._pulse(due_ms))
             wait_s = None if due_ms is None else max(due_ms - now_ms(), 0) / 1000
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await self._wake.wait()
-            self._wake.clear()
+            await until_woken(self._wake, wait_s)
 
     def _pump(self) -> None:
         while effects := self.machine.next(now_ms()):
@@ -249,7 +251,7 @@ class Membership(ABC):
         every metadata.max.age.ms."""
         pause_s = min(METADATA_CHECK_S, self._cluster.settings.metadata_max_age_ms / 1000)
         while True:
-            await asyncio.sleep(max(pause_s, 0.01))
+            await pause(max(pause_s, 0.01))
             if self._pattern is not None:
                 await self._match_topics()
             await self._look_at_topics()

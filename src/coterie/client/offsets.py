@@ -3,17 +3,18 @@ coordinator."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from typing import Any, TypeVar
 
 from coterie.client.admin_types import PartitionLag
+from coterie.client.clock import now_ms
 from coterie.client.cluster import Cluster
 from coterie.client.coordinator import Coordinator
 from coterie.client.errors import KafkaError, UnknownTopicOrPartitionError, check, error_about
-from coterie.client.lookup_steps import Pause, list_offsets_steps, now_ms, offset_fetch_steps
+from coterie.client.lookup_steps import Pause, list_offsets_steps, offset_fetch_steps
+from coterie.client.loop_clock import until_due
 from coterie.client.offset_checks import NO_STABLE, check_committed, check_stable
 from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
@@ -161,7 +162,7 @@ async def _run(steps: Generator[Any, Any, R], carry_out: Callable[[Any], Awaitab
             return result
         response, error = None, None
         if isinstance(step, Pause):
-            await asyncio.sleep(step.seconds)
+            await until_due(step.due_ms)
             continue
         try:
             response = await carry_out(step)

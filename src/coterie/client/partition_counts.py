@@ -9,6 +9,7 @@ import time
 from coterie.client import arguments
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError
+from coterie.client.loop_clock import pause
 from coterie.client.retrying import Retrying
 from coterie.wire.errors import ErrorCode
 
@@ -50,7 +51,7 @@ class PartitionCounts:
                     if time.monotonic() > warn_s:
                         logger.warning("waiting for topic %s, %g s at most: %s", topic, limit_s, last)
                         warn_s = float("inf")
-                    await asyncio.sleep(pause_s)
+                    await pause(pause_s)
                 raise RuntimeError(CLOSED)
         except TimeoutError:
             code = ErrorCode.REQUEST_TIMED_OUT if last is None else last.code

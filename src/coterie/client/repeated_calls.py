@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol, TypeVar, cast
 
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError
+from coterie.client.loop_clock import pause
 from coterie.client.retrying import NO_SUCH_TOPIC, Retrying
 from coterie.wire.errors import ErrorCode
 
@@ -37,7 +37,7 @@ async def until_done(
                 raise
             pause_s = retrying.pause_after_s(error, final=final)
         cluster.known.forget_leaders()
-        await asyncio.sleep(pause_s)
+        await pause(pause_s)
 
 
 def repeated(method: Method) -> Method:

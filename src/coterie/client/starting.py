@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from coterie.client.clock import now_ms
 from coterie.client.cluster import Cluster
 from coterie.client.committer import Committer
 from coterie.client.errors import KafkaError
 from coterie.client.fetcher import Fetcher
+from coterie.client.loop_clock import until_due
 from coterie.client.offsets import list_offsets
 from coterie.client.retrying import Retrying
 from coterie.client.types import OffsetAndMetadata, TopicPartition
@@ -26,7 +28,7 @@ class StartingPositions:
         self._policy = cluster.settings.auto_offset_reset
         self._under_way: dict[int, Position] = {}  # by id: of the positions that a lookup is under way for
         self._retrying = Retrying(cluster.settings)
-        self._reset_at_s = float("-inf")  # by the loop's clock: not before, since the last reset failed
+        self._reset_at_ms = float("-inf")  # not before, since the last reset failed
 
     async def find_within(self, timeout_s: float) -> None:
         """As `find`. Raises KafkaError REQUEST_TIMED_OUT when it takes longer."""
@@ -82,8 +84,7 @@ class StartingPositions:
         if self._policy == "none":
             text = f"{_name(partitions[0])} has no offset to start from, and auto.offset.reset is none"
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
-        loop = asyncio.get_running_loop()
-        await asyncio.sleep(max(self._reset_at_s - loop.time(), 0))
+        await until_due(self._reset_at_ms)
         timestamps = dict.fromkeys(partitions, _RESET[self._policy])
 
         def arrived(offsets: dict[TopicPartition, int]) -> None:
@@ -93,7 +94,7 @@ class StartingPositions:
             committed_only = self._cluster.settings.committed_only
             await list_offsets(self._cluster, timestamps, committed=committed_only, arrived=arrived)
         except KafkaError:
-            self._reset_at_s = loop.time() + (self._retrying.next_pause_s() or 0)
+            self._reset_at_ms = now_ms() + (self._retrying.next_pause_s() or 0) * 1000
             raise
         self._retrying.succeeded()
 

@@ -14,6 +14,7 @@ from coterie.client.cluster import Cluster
 from coterie.client.coordinator import Coordinator
 from coterie.client.errors import FatalError, KafkaError, TransactionAbortableError, unexpected
 from coterie.client.handshake import answer_type
+from coterie.client.loop_clock import until_due
 from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from coterie.producing.transaction_requests import CommittingMember
@@ -255,7 +256,7 @@ class TransactionManager:
                     due_ms = self._machine.next_deadline_ms()
                     if due_ms is None:
                         return
-                    await asyncio.sleep((due_ms - now_ms) / 1000)
+                    await until_due(due_ms)
                     now_ms = due_ms
         except Exception as error:
             for token in list(self._results):

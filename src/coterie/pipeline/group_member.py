@@ -25,7 +25,7 @@ from coterie.member.effects import Assigned, Revoke, TopicPartition
 
 R = TypeVar("R")
 LEAVE_S = 5.0
-LOOK_S = 0.05  # how long `settle` sleeps at most before it looks again
+COMMIT_AGAIN_S = 0.05  # after a commit that a rebalance refused
 
 Starting = Callable[[list[TopicPartition]], dict[TopicPartition, int]]
 
@@ -38,6 +38,7 @@ class GroupMember:
         self.positions = self._offsets.positions  # what is owned, and where its next batch begins
         self._generation = -1  # the last whose assignment was taken up
         self._settings, self._starting = settings, starting
+        self._poll_again_s = settings.max_poll_interval_ms / 2000  # or the member leaves while it waits
         self._changed = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._membership: Membership | None = None
@@ -98,7 +99,7 @@ class GroupMember:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 return False
-            self._changed.wait(min(left_s, LOOK_S))
+            self._changed.wait(min(left_s, self._poll_again_s if done else COMMIT_AGAIN_S))
 
     async def _polled(self) -> None:
         self._member.polled()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from coterie.client.lookup_steps import list_offsets_steps, now_ms, offset_fetch_steps, run_steps_blocking
+from coterie.client.clock import now_ms
+from coterie.client.lookup_steps import list_offsets_steps, offset_fetch_steps, run_steps_blocking
 from coterie.client.retrying import backoff_of
 from coterie.client.settings import ClientSettings
 from coterie.client.types import ByPartition

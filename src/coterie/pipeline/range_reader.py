@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 
 from coterie.client.blocking_socket import Awaited, Sockets
+from coterie.client.clock import until_due_thread
 from coterie.client.errors import CorruptBatchError, KafkaError, OffsetOutOfRangeError
 from coterie.client.retrying import backoff_of
 from coterie.client.settings import ClientSettings
@@ -107,7 +108,7 @@ class RangeReader:
                 continue
             deadline_ms = self._machine.next_deadline_ms()
             assert deadline_ms is not None, "nothing is under way and nothing is due"
-            time.sleep(max(deadline_ms - _now_ms(), 0) / 1000)
+            until_due_thread(deadline_ms)
 
     def _carry_out(self) -> bool:
         """Whether anything was due."""

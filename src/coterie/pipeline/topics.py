@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from coterie.client.blocking_socket import BrokerSocket, Sockets
+from coterie.client.clock import pause_thread
 from coterie.client.errors import KafkaError, check, error_about
 from coterie.client.offset_checks import check_stable, commit_error
 from coterie.client.retrying import NO_SUCH_TOPIC, Retrying
@@ -53,7 +54,7 @@ def retry_until_timeout(
         except KafkaError as error:
             pause_s = retrying.pause_after_s(error, final=final)
         forget()
-        time.sleep(pause_s)
+        pause_thread(pause_s)
 
 
 class TopicReader:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from coterie.client.loop_clock import pause, until_woken
 from coterie.client.rocketmq.connection import RemotingCluster, RocketMQError
 from coterie.rocketmq import requests
 from coterie.rocketmq.allocation import MessageQueue, Strategy, averagely
@@ -40,7 +41,6 @@ Listener = Callable[[MessageQueue, Sequence[StoredMessage]], None]
 SUSPEND_MS = 15_000  # how long a broker holds a pull for which it has nothing
 PULL_COUNT = 32
 RETRY_S = 0.2
-LOCK_WAIT_S = 0.1
 
 
 def _now_ms() -> int:
@@ -81,6 +81,7 @@ class RocketMQConsumer:
         self._cluster = RemotingCluster(name_server, self._asked)
         self._pulling: dict[MessageQueue, _Pulling] = {}
         self._woken = asyncio.Event()
+        self._at_rest = asyncio.Event()  # set for a moment when the machine has done what was due
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -113,6 +114,8 @@ class RocketMQConsumer:
         while not machine.finished:
             effect = machine.next(_now_ms())
             if effect is None:
+                self._at_rest.set()
+                self._at_rest.clear()
                 await self._wait()
                 continue
             try:
@@ -124,10 +127,7 @@ class RocketMQConsumer:
     async def _wait(self) -> None:
         due_ms = self.machine.next_deadline_ms()
         timeout_s = None if due_ms is None else max((due_ms - _now_ms()) / 1000, 0.001)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await self._woken.wait()
-        self._woken.clear()
+        await until_woken(self._woken, timeout_s)
 
     async def _carry_out(self, effect: Effect) -> Any:
         """Its answer. Raises RocketMQError or Unavailable."""
@@ -206,13 +206,13 @@ class RocketMQConsumer:
     async def _pull(self, queue: MessageQueue, pulling: _Pulling) -> None:
         while self._pulling.get(queue) is pulling:
             if not self.machine.may_consume(queue, _now_ms()):
-                await asyncio.sleep(LOCK_WAIT_S)
+                await self._at_rest.wait()  # a lock is taken by the machine
                 continue
             try:
                 await self._pull_once(queue, pulling)
             except (RocketMQError, FrameError) as error:
                 logger.info("the pull of %s failed: %s", queue, error)
-                await asyncio.sleep(RETRY_S)
+                await pause(RETRY_S)
 
     async def _pull_once(self, queue: MessageQueue, pulling: _Pulling) -> None:
         broker = self._cluster.broker(queue.topic, queue.broker_name)
@@ -229,7 +229,7 @@ class RocketMQConsumer:
                 await asyncio.to_thread(self._listener, queue, messages)
             except Exception:
                 logger.exception("the listener failed; the messages come again")
-                await asyncio.sleep(RETRY_S)
+                await pause(RETRY_S)
                 return
             finally:
                 pulling.busy = False

@@ -28,7 +28,6 @@ from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsets
 
 logger = logging.getLogger(__name__)
 
-IDLE_S = 0.05
 A_CHUNK = 1_000_000  # records: all that one response has
 _RESET = {"smallest": -2, "largest": -1}
 
@@ -152,16 +151,19 @@ class _Fetcher(threading.Thread):
         self._lock = threading.Lock()
         self._connection: BrokerSocket | None = None
         self._ended = False
+        self._woken = threading.Event()
 
     def add(self, info: PartitionTopicInfo) -> None:
         with self._lock:
             if not self._ended:
                 self._added.append(info)
+                self._woken.set()
                 return
         self._manager.give_back([info])
 
     def close(self) -> None:
-        """Ends a fetch that is being waited for."""
+        """Ends a fetch that is being waited for, and any other wait."""
+        self._woken.set()
         connection = self._connection
         if connection is not None:
             connection.abort()
@@ -173,7 +175,7 @@ class _Fetcher(threading.Thread):
                 self._take_in()
                 self._look_up_positions(self._connection)
                 if not self._carry_out(self._connection):
-                    self._stopping.wait(self._pause_s())
+                    self._wait()
                 self._hand_out()
         except (KafkaError, OSError) as error:
             if not self._stopping.is_set():
@@ -231,18 +233,20 @@ class _Fetcher(threading.Thread):
                     self._give_back([partition], code, pause=True)
         return bool(effects)
 
-    def _pause_s(self) -> float:
+    def _wait(self) -> None:
+        """Until the machine's deadline, a partition that is added, or the end."""
         deadline_ms = self._machine.next_deadline_ms()
-        pause_s = IDLE_S if deadline_ms is None else (deadline_ms - _now_ms()) / 1000
-        return min(max(pause_s, 0.0), IDLE_S)
+        self._woken.wait(None if deadline_ms is None else max(deadline_ms - _now_ms(), 0) / 1000)
+        self._woken.clear()
 
     def _hand_out(self) -> None:
         """What came, into the streams; a batch that cannot be read ends them."""
-        for where, records in self._machine.take(A_CHUNK).items():
-            info = self._infos[where]
-            if not info.stream.put(info, records, self._stopping):
-                return
-            info.fetched_offset = self._machine.positions[where].offset
+        while taken := self._machine.take(A_CHUNK):
+            for where, records in taken.items():
+                info = self._infos[where]
+                if not info.stream.put(info, records, self._stopping):
+                    return
+                info.fetched_offset = self._machine.positions[where].offset
         damage = self._machine.damage_due()
         if damage is not None:
             self._manager.failed(KafkaError(ErrorCode.CORRUPT_MESSAGE, str(damage[1].cause)))
