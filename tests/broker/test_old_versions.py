@@ -169,6 +169,7 @@ def test_offsets_as_list_offsets_0_returns_them() -> None:
             client = await connect()
             await create(client, "t", segment_bytes="1000")
             assert await offsets(client, -1, 5) == (0, [0])
+            assert await offsets(client, 5, 10) == (0, []), "the empty segment was made later"
             for _ in range(3):
                 await append(client, batch(b"a" * 600))
             assert await offsets(client, -1, 1) == (0, [3])

@@ -236,6 +236,16 @@ CASES: dict[str, tuple[Any, ...]] = {
         OLD,
         "2.6 times",
     ),
+    "another offset of a time": (
+        "ListOffsets",
+        0,
+        ("topics.partitions.timestamp", "one"),
+        {},
+        {"topics": [{"name": "$t", "partitions": [{"partition_index": 0, "old_style_offsets": [0]}]}]},
+        {"topics": [{"name": "$t", "partitions": [{"partition_index": 0, "old_style_offsets": []}]}]},
+        OLD,
+        "",
+    ),
     "another time": ("ListOffsets", 5, ("", ""), {}, _looked_up("NONE"), _looked_up("FENCED_LEADER_EPOCH"), OLD, ""),
     "a topic deleted twice": (
         "DeleteTopics",

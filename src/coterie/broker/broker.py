@@ -56,7 +56,7 @@ class Broker(BrokerNode):
         memory: MemoryFileSystem | None = None,
     ) -> None:
         super().__init__(settings or BrokerSettings(), clock or Clock(), random.SystemRandom(), cluster)
-        self._memory = memory or MemoryFileSystem()
+        self._memory = memory or MemoryFileSystem(self.clock.now_ms)
         self._fs: FileSystem
         self.data = data
         self.settings.given_otherwise(effective_log_dirs(self.settings, data))

@@ -88,10 +88,8 @@ def too_few_replicas(case: DifferingPart) -> bool:
 
 
 def unsupported_time(case: DifferingPart) -> bool:
-    """A time with a meaning that the request's version does not have yet; or a question about times, of which version 0 has
-    other ones."""
-    unsupported = code_at(case.ours, case.part.path) == "UNSUPPORTED_VERSION"
-    return unsupported or about(r"topics\.partitions\.timestamp")(case)
+    """A time with a meaning that the request's version does not have yet."""
+    return code_at(case.ours, case.part.path) == "UNSUPPORTED_VERSION"
 
 
 def refused_together(case: DifferingPart) -> bool:

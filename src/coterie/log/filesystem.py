@@ -5,6 +5,7 @@ Paths are "/"-separated and relative to the file system's root. Faults of a disk
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -63,8 +64,9 @@ class FileSystem(Protocol):
 class MemoryFile:
     """A file that lives in a bytearray; ``synced`` bytes survive `MemoryFileSystem.crash`."""
 
-    def __init__(self) -> None:
+    def __init__(self, made_ms: int = 0) -> None:
         self.data = bytearray()
+        self._made_ms = made_ms
         self.synced = 0
         self.reserved = 0
 
@@ -86,7 +88,8 @@ class MemoryFile:
         self.reserved = size
 
     def modified_ms(self) -> int:
-        return 0
+        """When it was made: a segment knows of its own appends."""
+        return self._made_ms
 
     def sync(self) -> None:
         self.synced = len(self.data)
@@ -96,14 +99,18 @@ class MemoryFile:
 
 
 class MemoryFileSystem:
-    """Files in a dictionary."""
+    """Files in a dictionary. ``now_ms``: their clock; without one all were made in 1970."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_ms: Callable[[], int] | None = None) -> None:
+        self._now_ms = now_ms
         self.files: dict[str, MemoryFile] = {}
         self.directories: set[str] = set()
 
     def open(self, path: str) -> MemoryFile:
-        return self.files.setdefault(path, MemoryFile())
+        known = self.files.get(path)
+        if known is None:
+            known = self.files[path] = MemoryFile(0 if self._now_ms is None else self._now_ms())
+        return known
 
     def exists(self, path: str) -> bool:
         return path in self.files or path in self.directories
