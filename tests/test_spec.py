@@ -14,8 +14,10 @@ from coterie.laboratory.cluster_scenario import ClusterScenario
 from coterie.laboratory.consumer_member_scenario import ConsumerMemberScenario
 from coterie.laboratory.consumer_scenario import ConsumerScenario
 from coterie.laboratory.member_scenario import MemberScenario
+from coterie.laboratory.producer_scenario import ProducerScenario
 from coterie.laboratory.rocketmq_scenario import RocketMQScenario
 from coterie.laboratory.scenario import Run, ScenarioRun, parse_scenarios, run_scenario
+from coterie.laboratory.transactional_scenario import TransactionalScenario
 from coterie.laboratory.zookeeper_scenario import ZooKeeperScenario
 from coterie.member.consumer.stages import CONSUMER_SUCCESSORS
 from coterie.member.stages import LEGAL_SUCCESSORS
@@ -27,6 +29,8 @@ WORLDS: dict[str, Callable[[], Run]] = {
     "consumer": ConsumerScenario,
     "consumer_member": ConsumerMemberScenario,
     "member": MemberScenario,
+    "producer": ProducerScenario,
+    "transactional_producer": TransactionalScenario,
     "zookeeper": ZooKeeperScenario,
     "rocketmq": RocketMQScenario,
 }

@@ -1,10 +1,10 @@
-"""The scenarios of tests/spec/member and consumer_member are the specification of member/: they run nearly all of it."""
+"""The scenarios of tests/spec are the specification of these rooms: they run nearly all of each, without any other test."""
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
@@ -13,12 +13,16 @@ import pytest
 
 import coterie.member
 import coterie.member.consumer
+import coterie.producing
 from coterie.laboratory.consumer_member_scenario import ConsumerMemberScenario
 from coterie.laboratory.member_scenario import MemberScenario
+from coterie.laboratory.producer_scenario import ProducerScenario
 from coterie.laboratory.scenario import Run, parse_scenarios, run_scenario
+from coterie.laboratory.transactional_scenario import TransactionalScenario
 
-SPEC = Path(__file__).parents[1] / "spec"
+SPEC = Path(__file__).parent / "spec"
 LEAST = 0.9
+Worlds = Mapping[str, Callable[[], Run]]  # by folder
 
 
 def lines_of(code: CodeType) -> set[int]:
@@ -37,10 +41,15 @@ def lines_in_functions(path: Path) -> set[int]:
 
 
 @pytest.mark.parametrize(
-    ("module", "spec", "world"),
-    [(coterie.member, "member", MemberScenario), (coterie.member.consumer, "consumer_member", ConsumerMemberScenario)],
+    ("module", "worlds"),
+    [
+        (coterie.member, {"member": MemberScenario}),
+        (coterie.member.consumer, {"consumer_member": ConsumerMemberScenario}),
+        (coterie.producing, {"producer": ProducerScenario, "transactional_producer": TransactionalScenario}),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, ModuleType) else "",
 )
-def test_the_scenarios_run_nine_lines_in_ten(module: ModuleType, spec: str, world: Callable[[], Run]) -> None:
+def test_the_scenarios_run_nine_lines_in_ten(module: ModuleType, worlds: Worlds) -> None:
     run: dict[str, set[int]] = {str(path): set() for path in Path(module.__file__ or "").parent.glob("*.py")}
 
     def enter(frame: FrameType, event: str, argument: Any) -> Any:
@@ -57,9 +66,10 @@ def test_the_scenarios_run_nine_lines_in_ten(module: ModuleType, spec: str, worl
     before = sys.gettrace()
     sys.settrace(enter)
     try:
-        for path in (SPEC / spec).glob("*.txt"):
-            for scenario in parse_scenarios(path.read_text()):
-                run_scenario(scenario, world)
+        for spec, world in worlds.items():
+            for path in (SPEC / spec).glob("*.txt"):
+                for scenario in parse_scenarios(path.read_text()):
+                    run_scenario(scenario, world)
     finally:
         sys.settrace(before)
     wanted = {(name, line) for name in run for line in lines_in_functions(Path(name))}

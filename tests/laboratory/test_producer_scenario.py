@@ -1,0 +1,66 @@
+"""The language of the producer's scenarios: what is no step is refused, and its checks can fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.laboratory.producer_scenario import ProducerScenario
+from coterie.laboratory.scenario import ScenarioError
+from coterie.laboratory.transactional_scenario import TransactionalScenario
+from coterie.producing.partition_queue import PartitionQueue
+from coterie.producing.sequences import PartitionSequence
+
+
+def run(scenario: ProducerScenario, *steps: str) -> list[str]:
+    """The trace of the last step."""
+    trace: list[str] = []
+    for line in steps:
+        trace = scenario.step(line)
+    return trace
+
+
+@pytest.mark.parametrize(
+    ("steps", "text"),
+    [
+        (["sing"], "'sing' is not a step"),
+        (["config patience=3"], "there is no setting patience"),
+        (["response 1 NONE offset=0"], "there is no request 1 without a response"),
+    ],
+)
+def test_what_is_no_step_is_refused(steps: list[str], text: str) -> None:
+    with pytest.raises(ScenarioError, match=text):
+        run(ProducerScenario(), *steps)
+
+
+@pytest.mark.parametrize(
+    ("steps", "text"),
+    [
+        (["answer"], "there is no request of the transaction"),
+        (["init", "answer"], "a look-up is answered by `coordinator`"),
+        (["init", "coordinator 1", "coordinator 1"], "no coordinator is looked up"),
+    ],
+)
+def test_what_is_no_step_of_a_transaction_is_refused(steps: list[str], text: str) -> None:
+    with pytest.raises(ScenarioError, match=text):
+        run(TransactionalScenario(), *steps)
+
+
+@pytest.mark.switches_off
+def test_a_number_of_two_records_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    take = PartitionSequence.take
+    monkeypatch.setattr(PartitionSequence, "take", lambda self, count: (0, take(self, count)[1]))
+    steps = "producer-id 7 0", "leaders t-0:1", "append t-0 a", "response 1 NONE offset=0", "append t-0 b"
+    with pytest.raises(AssertionError, match=r"7/0: 0 is \['a'\] and b"):
+        run(ProducerScenario(), *steps)
+
+
+@pytest.mark.switches_off
+def test_a_batch_that_is_sent_too_early_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without numbers a batch may not go out while another one of its partition is in flight."""
+    monkeypatch.setattr(PartitionQueue, "next_to_send", lambda self, now_ms, most_in_flight: self.candidate())
+    scenario = ProducerScenario()
+    for line in ("config is_idempotent=no", "leaders t-0:1", "append t-0 a"):
+        scenario.step(line)
+    assert scenario.step("append t-0 b") == ["Produce 2 to node 1: t-0 [b]"], (
+        "the traces of tests/spec/producer have none"
+    )
