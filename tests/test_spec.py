@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from coterie.laboratory.assignor_scenario import AssignorScenario
 from coterie.laboratory.cluster_scenario import ClusterScenario
 from coterie.laboratory.consumer_member_scenario import ConsumerMemberScenario
 from coterie.laboratory.consumer_scenario import ConsumerScenario
@@ -25,6 +26,7 @@ from coterie.member.stages import LEGAL_SUCCESSORS
 SPEC = Path(__file__).parent / "spec"
 WORLDS: dict[str, Callable[[], Run]] = {
     "spec": ScenarioRun,
+    "assignors": AssignorScenario,
     "cluster": ClusterScenario,
     "consumer": ConsumerScenario,
     "consumer_member": ConsumerMemberScenario,

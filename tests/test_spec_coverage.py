@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+import coterie.assignors
 import coterie.member
 import coterie.member.consumer
 import coterie.producing
+from coterie.laboratory.assignor_scenario import AssignorScenario
 from coterie.laboratory.consumer_member_scenario import ConsumerMemberScenario
 from coterie.laboratory.member_scenario import MemberScenario
 from coterie.laboratory.producer_scenario import ProducerScenario
@@ -43,6 +45,7 @@ def lines_in_functions(path: Path) -> set[int]:
 @pytest.mark.parametrize(
     ("module", "worlds"),
     [
+        (coterie.assignors, {"assignors": AssignorScenario}),
         (coterie.member, {"member": MemberScenario}),
         (coterie.member.consumer, {"consumer_member": ConsumerMemberScenario}),
         (coterie.producing, {"producer": ProducerScenario, "transactional_producer": TransactionalScenario}),
