@@ -10,11 +10,15 @@ from typing import Any
 from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.consuming.record import Record, TopicPartition
 from coterie.laboratory.actor_commits import ActorCommits
-from coterie.laboratory.node.consumer import ConsumerParts
+from coterie.laboratory.group_member_actor import C, M
+from coterie.laboratory.node.consumer import ConsumerActor, ConsumerParts
 from coterie.laboratory.node.copy_checker import CopyChecker, copy_of, output_of
-from coterie.laboratory.node.group_consumers import ClassicConsumer
+from coterie.laboratory.node.group_consumers import ClassicConsumer, ServerAssignedConsumer
 from coterie.laboratory.node.transactional_producer import TransactionalProducer
 from coterie.member.config import MemberConfig
+from coterie.member.consumer.config import ConsumerMemberConfig
+from coterie.member.consumer.machine import ConsumerMemberMachine
+from coterie.member.machine import MemberMachine
 from coterie.producing.transaction_requests import CommittingMember
 from coterie.producing.transaction_state import TransactionState
 from coterie.wire.errors import ErrorCode
@@ -27,15 +31,12 @@ Begin = Callable[[Callable[[ErrorCode], None]], None]
 Steps = Generator["Begin | int", Any, None]
 
 
-class CopyingConsumer(ClassicConsumer):
+class CopyingConsumer(ConsumerActor[C, M]):
     """While a transaction is under way it does not poll, and what a rebalance asks of it waits for the next poll."""
 
     pending_offsets = PendingOffsets.NEVER_IGNORED
 
-    def __init__(
-        self, parts: ConsumerParts[MemberConfig], producer: TransactionalProducer, copies: CopyChecker
-    ) -> None:
-        super().__init__(parts)
+    def _copies_by(self, producer: TransactionalProducer, copies: CopyChecker) -> None:
         self.producer, self._copies = producer, copies
         self._steps: Steps | None = None  # of the user's code, while it works
         self._hurries = False
@@ -163,3 +164,28 @@ class CopyingConsumer(ClassicConsumer):
             callback()
         else:
             self._for_poll.append(callback)
+
+
+class ClassicCopyingConsumer(CopyingConsumer[MemberConfig, MemberMachine], ClassicConsumer):
+    """By the classic protocol."""
+
+    def __init__(
+        self, parts: ConsumerParts[MemberConfig], producer: TransactionalProducer, copies: CopyChecker
+    ) -> None:
+        ClassicConsumer.__init__(self, parts)
+        self._copies_by(producer, copies)
+
+
+class ServerAssignedCopyingConsumer(
+    CopyingConsumer[ConsumerMemberConfig, ConsumerMemberMachine], ServerAssignedConsumer
+):
+    """By the consumer protocol (KIP-848): its member epoch is the generation of what it commits."""
+
+    def __init__(
+        self, parts: ConsumerParts[ConsumerMemberConfig], producer: TransactionalProducer, copies: CopyChecker
+    ) -> None:
+        ServerAssignedConsumer.__init__(self, parts)
+        self._copies_by(producer, copies)
+
+
+AnyCopyingConsumer = ClassicCopyingConsumer | ServerAssignedCopyingConsumer

@@ -13,8 +13,11 @@ from coterie.consuming.fetch_config import FetchConfig
 from coterie.laboratory.node.connection import LaboratoryConnection
 from coterie.laboratory.node.consumer_story import ConsumersStory
 from coterie.laboratory.node.copy_checker import INPUTS, OUTPUT, CopyChecker
-from coterie.laboratory.node.copying_consumer import CopyingConsumer
-from coterie.laboratory.node.group_consumers import AnyConsumer
+from coterie.laboratory.node.copying_consumer import (
+    AnyCopyingConsumer,
+    ClassicCopyingConsumer,
+    ServerAssignedCopyingConsumer,
+)
 from coterie.laboratory.node.record_checker import TopicPartition, committed_records
 from coterie.laboratory.node.transactional_producer import TransactionalProducer, TransactionConfig
 from coterie.member.config import MemberConfig
@@ -31,7 +34,7 @@ class CopyingStory(ConsumersStory):
 
     outputs: ClassVar[dict[str, int]] = {OUTPUT: max(INPUTS.values()) + 1}
     committed_only = True
-    consumers: list[CopyingConsumer]  # type: ignore[assignment]
+    consumers: list[AnyCopyingConsumer]  # type: ignore[assignment]
 
     def __init__(self, seed: int) -> None:
         self.copies = CopyChecker()
@@ -39,10 +42,13 @@ class CopyingStory(ConsumersStory):
         self.readers = []
         self.delivery.committed_only = True
 
-    def _make_consumer(self, name: str, config: MemberConfig | ConsumerMemberConfig, fetch: FetchConfig) -> AnyConsumer:
-        assert isinstance(config, MemberConfig)
+    def _make_consumer(
+        self, name: str, config: MemberConfig | ConsumerMemberConfig, fetch: FetchConfig
+    ) -> AnyCopyingConsumer:
         producer = self._transactional_producer(name)
-        return CopyingConsumer(self._parts(name, config, fetch), producer, self.copies)
+        if isinstance(config, ConsumerMemberConfig):
+            return ServerAssignedCopyingConsumer(self._parts(name, config, fetch), producer, self.copies)
+        return ClassicCopyingConsumer(self._parts(name, config, fetch), producer, self.copies)
 
     def _transactional_producer(self, name: str) -> TransactionalProducer:
         rng = self.world.random
@@ -74,7 +80,7 @@ class CopyingStory(ConsumersStory):
         if self.world.chance(0.2):
             self._fence(self.world.random.choice(self.consumers))
 
-    def _fence(self, consumer: CopyingConsumer) -> None:
+    def _fence(self, consumer: AnyCopyingConsumer) -> None:
         """Another process with the same transactional id begins, and is gone."""
         if self.broker.up:
             config = consumer.producer.transaction_config

@@ -5,11 +5,18 @@ from __future__ import annotations
 from coterie.laboratory.fuzz import naming_seed
 from coterie.laboratory.node.consumer_story import ClientsReport, ConsumersStory
 from coterie.laboratory.node.copying_story import CopyingStory
-from coterie.laboratory.node.server_assigned_story import ServerAssignedStory
+from coterie.laboratory.node.server_assigned_story import ServerAssignedCopyingStory, ServerAssignedStory
 from coterie.laboratory.node.story import without_log_lines
 
 COPYING_FROM = 400_000
 SERVER_ASSIGNED_FROM = 500_000
+SERVER_ASSIGNED_COPYING_FROM = 600_000
+_STORIES: dict[int, type[ConsumersStory]] = {
+    SERVER_ASSIGNED_COPYING_FROM: ServerAssignedCopyingStory,
+    SERVER_ASSIGNED_FROM: ServerAssignedStory,
+    COPYING_FROM: CopyingStory,
+    0: ConsumersStory,
+}
 
 
 def run_clients_seed(seed: int, minutes: float = 5.0) -> ClientsReport:
@@ -19,6 +26,4 @@ def run_clients_seed(seed: int, minutes: float = 5.0) -> ClientsReport:
 
 
 def _story(seed: int) -> ConsumersStory:
-    if seed >= SERVER_ASSIGNED_FROM:
-        return ServerAssignedStory(seed)
-    return CopyingStory(seed) if seed >= COPYING_FROM else ConsumersStory(seed)
+    return next(story for first, story in _STORIES.items() if seed >= first)(seed)

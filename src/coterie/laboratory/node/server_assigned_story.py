@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from coterie.laboratory.member_actor import GROUP
 from coterie.laboratory.node.consumer_story import ConsumersStory
+from coterie.laboratory.node.copying_story import CopyingStory
 from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
 
@@ -42,3 +43,7 @@ class ServerAssignedStory(ConsumersStory):
             max_poll_interval_ms=rng.choice([10_000, 30_000]),
             remote_assignor=rng.choice([None, "uniform", "range"]),
         )
+
+
+class ServerAssignedCopyingStory(CopyingStory, ServerAssignedStory):
+    """A `CopyingStory` in such a group."""
