@@ -16,8 +16,9 @@ def test_reading_begins_at_the_committed_offset_or_where_it_starts() -> None:
     offsets = OwnedOffsets()
     offsets.assigned([("t", 0), ("t", 1)])
     assert offsets.unknown() == [("t", 0), ("t", 1)]
-    offsets.looked_up({("t", 0): 7, ("t", 1): -1}, {("t", 1): 3})
+    offsets.looked_up({("t", 0): (7, 2, ""), ("t", 1): (-1, -1, "")}, {("t", 1): 3})
     assert offsets.positions == {("t", 0): 7, ("t", 1): 3}
+    assert offsets.epochs == {("t", 0): 2, ("t", 1): -1}
     assert offsets.to_commit({("t", 0): 7, ("t", 1): 3, ("t", 2): 9}) == {("t", 1): 3}
     assert offsets.to_commit({("t", 0): 8, ("t", 1): 3}, lost={("t", 0)}) == {("t", 1): 3}
     offsets.commit_made({("t", 1): 3})
@@ -25,6 +26,7 @@ def test_reading_begins_at_the_committed_offset_or_where_it_starts() -> None:
     offsets.assigned([("t", 1), ("t", 2)])
     assert offsets.unknown() == [("t", 2)]
     assert offsets.positions == {("t", 1): 3}
+    assert offsets.epochs == {("t", 1): -1}
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
@@ -52,7 +54,7 @@ def test_nothing_is_committed_that_is_not_owned_and_nothing_goes_back(steps: lis
                 offsets.revoked(partitions)
                 owned -= set(partitions)
             case "looked up", dict(looked_up):
-                offsets.looked_up(looked_up, dict.fromkeys(looked_up, 0))
+                offsets.looked_up({tp: (at, 0, "") for tp, at in looked_up.items()}, dict.fromkeys(looked_up, 0))
                 assert before.items() <= offsets.positions.items(), "a look-up that came late moved a position"
             case _, dict(processed):
                 wanted = offsets.to_commit(processed)

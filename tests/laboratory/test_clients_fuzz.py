@@ -18,6 +18,7 @@ from coterie.records.batch import BatchHeader
 
 Patch = pytest.MonkeyPatch
 Partition = tuple[str, int]
+Committed = tuple[int, int, str]  # offset, leader epoch, metadata
 SEEDS_FOR_A_DEFECT = 10
 
 
@@ -76,8 +77,8 @@ def a_record_comes_twice(patch: Patch) -> None:
 def commits_are_ahead(patch: Patch) -> None:
     request: Callable[..., Any] = commit_requests.commit_request
 
-    def ahead(group_id: str, offsets: Mapping[Partition, int], *identity: Any) -> Any:
-        return request(group_id, {partition: offset + 3 for partition, offset in offsets.items()}, *identity)
+    def ahead(group_id: str, offsets: Mapping[Partition, Committed], *identity: Any) -> Any:
+        return request(group_id, {tp: (offset + 3, *more) for tp, (offset, *more) in offsets.items()}, *identity)
 
     patch.setattr(commits, "commit_request", ahead)
 
@@ -85,8 +86,9 @@ def commits_are_ahead(patch: Patch) -> None:
 def reading_begins_behind_the_committed_offset(patch: Patch) -> None:
     looked_up = OwnedOffsets.looked_up
 
-    def behind(owned: OwnedOffsets, committed: Mapping[Partition, int], starting: Mapping[Partition, int]) -> None:
-        looked_up(owned, {tp: offset + 1 if offset > 0 else offset for tp, offset in committed.items()}, starting)
+    def behind(owned: OwnedOffsets, committed: Mapping[Any, Committed], starting: Mapping[Partition, int]) -> None:
+        moved = {tp: (at[0] + (at[0] > 0), at[1], at[2]) for tp, at in committed.items()}
+        looked_up(owned, moved, starting)
 
     patch.setattr(OwnedOffsets, "looked_up", behind)
 

@@ -105,8 +105,8 @@ def aborted_transactions_are_not_listed(patch: Patch) -> None:
 
 RULES = KnownSeeds(
     {
-        a_former_generation_may_commit: 18,
-        a_lost_membership_commits_without_one: 18,
+        a_former_generation_may_commit: 10,
+        a_lost_membership_commits_without_one: 51,
         offsets_are_committed_outside_the_transaction: 0,
         members_read_what_is_not_committed: 3,
         positions_are_those_before_an_open_transaction: 41,

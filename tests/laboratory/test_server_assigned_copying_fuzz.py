@@ -3,7 +3,7 @@ rules of a client or of the broker, each switched off, which seeds must see."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,9 @@ from coterie.coordinator.offsets import transactional
 from coterie.laboratory.node.copying_consumer import CopyingConsumer
 from coterie.laboratory.node.seeds import SERVER_ASSIGNED_COPYING_FROM, run_clients_seed
 from coterie.member.consumer.machine import ConsumerMemberMachine
+from coterie.producing import transaction_requests, transactions
 from tests.laboratory.known_seeds import Defect, KnownSeeds
+from tests.laboratory.test_clients_fuzz import Committed
 
 Patch = pytest.MonkeyPatch
 
@@ -46,6 +48,15 @@ def a_lost_membership_commits_without_one(patch: Patch) -> None:
     patch.setattr(ConsumerMemberMachine, "committing_as", property(lambda machine: ("", -1)))
 
 
+def a_transaction_commits_without_leader_epochs(patch: Patch) -> None:
+    request: Callable[..., Any] = transaction_requests.offsets_request
+
+    def without(name: str, producer_id: int, epoch: int, offsets: Mapping[Any, Committed], member: Any) -> Any:
+        return request(name, producer_id, epoch, {tp: at[0] for tp, at in offsets.items()}, member)
+
+    patch.setattr(transactions, "offsets_request", without)
+
+
 def a_revocation_does_not_wait_for_the_transaction(patch: Patch) -> None:
     def at_once(consumer: CopyingConsumer[Any, Any], callback: Callable[[], None]) -> None:
         callback()
@@ -65,8 +76,9 @@ RULES = KnownSeeds(
     {
         a_former_epoch_may_commit: 11,
         a_lost_membership_commits_without_one: 0,
+        a_transaction_commits_without_leader_epochs: 0,
         a_revocation_does_not_wait_for_the_transaction: 7,
-        positions_are_those_before_an_open_transaction: 49,
+        positions_are_those_before_an_open_transaction: 184,
         nothing_is_read_again_after_an_abort: 0,
     },
     partial(run_seed, minutes=1.5),

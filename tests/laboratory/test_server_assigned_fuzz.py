@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from coterie.consuming import commit_requests, commits
 from coterie.consuming.fetch_effects import SendValidation
 from coterie.consuming.fetching import Fetching
 from coterie.consuming.owned_offsets import OwnedOffsets
@@ -25,7 +26,7 @@ from coterie.laboratory.node.group_consumers import ServerAssignedConsumer
 from coterie.laboratory.node.seeds import SERVER_ASSIGNED_FROM, run_clients_seed
 from coterie.log.epoch_cache import EndOfEpoch, LeaderEpochCache
 from tests.laboratory.known_seeds import Defect, KnownSeeds
-from tests.laboratory.test_clients_fuzz import reading_begins_behind_the_committed_offset
+from tests.laboratory.test_clients_fuzz import Committed, reading_begins_behind_the_committed_offset
 
 Patch = pytest.MonkeyPatch
 Partition = tuple[str, int]
@@ -138,6 +139,24 @@ def a_validation_has_no_result(patch: Patch) -> None:
     patch.setattr(Fetching, "validated", ended)
 
 
+def commits_name_no_leader_epoch(patch: Patch) -> None:
+    request: Callable[..., Any] = commit_requests.commit_request
+
+    def without(group_id: str, offsets: Mapping[Partition, Committed], *identity: Any) -> Any:
+        return request(group_id, {tp: (at[0], -1, at[2]) for tp, at in offsets.items()}, *identity)
+
+    patch.setattr(commits, "commit_request", without)
+
+
+def the_epoch_of_a_committed_offset_is_forgotten(patch: Patch) -> None:
+    looked_up = OwnedOffsets.looked_up
+
+    def without(owned: OwnedOffsets, committed: Mapping[Any, Committed], starting: Mapping[Partition, int]) -> None:
+        looked_up(owned, {tp: (at[0], -1, at[2]) for tp, at in committed.items()}, starting)
+
+    patch.setattr(OwnedOffsets, "looked_up", without)
+
+
 def a_reset_begins_at_the_end(patch: Patch) -> None:
     """Without any complaint of the consumer: auto.offset.reset=latest."""
     patch.setattr(starting_offsets, "EARLIEST_TIMESTAMP", -1)
@@ -145,7 +164,7 @@ def a_reset_begins_at_the_end(patch: Patch) -> None:
 
 RULES = KnownSeeds(
     {
-        a_former_epoch_may_commit: 43,
+        a_former_epoch_may_commit: 0,
         a_revoked_partition_is_read_on: 1,
         lost_partitions_are_read_on: 1,
         a_revocation_is_acknowledged_before_its_commit: 0,
@@ -157,6 +176,8 @@ RULES = KnownSeeds(
         an_epoch_ends_before_its_last_records: 1,
         a_validation_has_no_result: 0,
         a_reset_begins_at_the_end: 0,
+        commits_name_no_leader_epoch: 0,
+        the_epoch_of_a_committed_offset_is_forgotten: 1,
     },
     partial(run_server_assigned_seed, minutes=1),
     range(4),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 TopicPartition = tuple[str, int]
 
@@ -11,10 +12,12 @@ TopicPartition = tuple[str, int]
 @dataclass(slots=True)
 class OwnedOffsets:
     """``positions`` and ``committed`` have the partitions whose committed offset was looked up; it is -1 where the group has
-    none."""
+    none. ``epochs``: the leader epoch of what is before each position, as looked up (KIP-320); -1 where it is unknown. A driver
+    that knows it keeps it as it reads on."""
 
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     committed: dict[TopicPartition, int] = field(default_factory=dict)
+    epochs: dict[TopicPartition, int] = field(default_factory=dict)
     _owned: dict[TopicPartition, None] = field(default_factory=dict)
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
@@ -33,18 +36,19 @@ class OwnedOffsets:
         for tp in partitions:
             self.positions.pop(tp, None)
             self.committed.pop(tp, None)
+            self.epochs.pop(tp, None)
 
     def unknown(self) -> list[TopicPartition]:
         """The owned partitions whose committed offset is to be looked up."""
         return [tp for tp in self._owned if tp not in self.positions]
 
-    def looked_up(self, committed: Mapping[TopicPartition, int], starting: Mapping[TopicPartition, int]) -> None:
+    def looked_up(self, committed: Mapping[Any, tuple[int, int, str]], starting: Mapping[TopicPartition, int]) -> None:
         """Reading begins at the committed offset, or at ``starting`` where that is -1. A partition that has a position by
-        now, or is not owned any more, is left alone."""
-        for tp, offset in committed.items():
+        now, or is not owned any more, is left alone. ``committed``: the offset with leader epoch and metadata."""
+        for tp, (offset, epoch, _) in committed.items():
             if tp in self._owned and tp not in self.positions:
                 self.committed[tp] = offset
-                self.positions[tp] = offset if offset >= 0 else starting[tp]
+                self.positions[tp], self.epochs[tp] = (offset, epoch) if offset >= 0 else (starting[tp], -1)
 
     def advance(self, count: Callable[[], int]) -> None:
         """As many records more were read of each partition with a position."""

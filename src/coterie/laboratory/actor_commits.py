@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from coterie.backoff import Backoff
@@ -50,7 +50,7 @@ class CommittingActor(Protocol):
         ...
 
     @property
-    def positions(self) -> Mapping[tuple[str, int], int]:
+    def positions(self) -> CommitOffsets:
         """The next offset of each partition that is read: what a commit of everything has."""
         ...
 
@@ -106,7 +106,7 @@ class ActorCommits:
         """Begins the automatic commit that is due."""
         self._schedule.poll(self.consumed, self._actor.clock_ms())
 
-    def consumed(self) -> dict[tuple[str, int], int]:
+    def consumed(self) -> CommitOffsets:
         """The positions."""
         return dict(sorted(self._actor.positions.items()))
 
@@ -231,10 +231,7 @@ class ActorCommits:
                 self._find_coordinator(lookup)
         if lookup.is_done:
             self._lookup = None
-            committed: dict[tuple[str, int], int] = {
-                partition: position.offset for partition, position in lookup.offsets.items()
-            }
-            self.offsets.looked_up(committed, dict.fromkeys(committed, 0))
+            self.offsets.looked_up(lookup.offsets, dict.fromkeys(lookup.offsets, 0))
         return effect is not None or lookup.is_done
 
     def _offsets_received(self, lookup: CommittedLookup, sent: SendOffsetFetch, response: Message) -> None:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
+from coterie.consuming.commit_requests import CommitOffsets
 from coterie.consuming.commit_verdicts import GroupMachine
 from coterie.coordinator.outcome import Context
 from coterie.coordinator.state import Group
@@ -130,7 +131,7 @@ class GroupMemberActor(ABC, Generic[C, M]):
         self._poll()
 
     @property
-    def positions(self) -> Mapping[tuple[str, int], int]:
+    def positions(self) -> CommitOffsets:
         """The next offset of each partition that is read."""
         return self.commits.offsets.positions
 

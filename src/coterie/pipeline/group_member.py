@@ -144,9 +144,8 @@ class GroupMember:
         if not added:
             return
         assert self._committer is not None
-        looked_up = self._run(self._committer.committed(added))
-        committed: dict[TopicPartition, int] = {tp: at.offset for tp, at in looked_up.items()}
-        new = [tp for tp in added if committed[tp] < 0]
+        committed = self._run(self._committer.committed(added))
+        new: list[TopicPartition] = [tp for tp, at in committed.items() if at.offset < 0]
         self._offsets.looked_up(committed, self._starting(new) if new else {})
 
     def leave(self, reason: str) -> None:

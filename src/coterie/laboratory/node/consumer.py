@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic
 
 from coterie.cluster_metadata import ClusterMetadata
+from coterie.consuming.commit_requests import CommitOffsets
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
 from coterie.consuming.fetching import Fetching
+from coterie.consuming.position import UNKNOWN_EPOCH
 from coterie.consuming.record import Record, TopicPartition
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.laboratory.consumer_group_checker import check_user
@@ -83,6 +85,12 @@ class ConsumerActor(GroupMemberActor[C, M]):
         self._delivery.began(self.name)
         super().start()
 
+    @property
+    def positions(self) -> CommitOffsets:
+        """The next offsets with the leader epochs before them, as the client commits them."""
+        offsets = self.commits.offsets
+        return {tp: (offset, offsets.epochs[tp], "") for tp, offset in offsets.positions.items()}
+
     # -- polling --------------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
@@ -105,7 +113,7 @@ class ConsumerActor(GroupMemberActor[C, M]):
         without = self.fetching.resets_due()
         for tp in self.fetching.initializing():
             if offsets.committed.get(tp, -1) >= 0:
-                self.seek(tp, offsets.positions[tp])
+                self.seek(tp, offsets.positions[tp], offsets.epochs[tp])
             elif tp in offsets.committed:
                 without.append(tp)
         self._starts.look_up(without)
@@ -114,20 +122,20 @@ class ConsumerActor(GroupMemberActor[C, M]):
         """What is committed are the positions: behind what was polled, and behind batches without records for a consumer."""
         strays = polled.keys() - self.owned
         assert not strays, f"{self.name} polls {sorted(strays)}, which it does not own"
-        positions = self.commits.offsets.positions
+        positions, epochs = self.commits.offsets.positions, self.commits.offsets.epochs
         for tp, position in self.fetching.positions.items():
             if tp not in positions or position.offset < 0:
                 continue
-            positions[tp] = position.offset
+            positions[tp], epochs[tp] = position.offset, position.offset_epoch
             before, self._noted[tp] = self._noted[tp], position.offset
             if position.offset != before:
                 values = [(record.offset, record.value or b"") for record in polled.get(tp, [])]
                 self._delivery.delivered(self.name, tp, before, position.offset, values)
 
-    def seek(self, tp: TopicPartition, offset: int) -> None:
-        """Reads from there on."""
-        self._delivery.sought(self.name, tp)
-        self.fetching.seek(tp, offset)
+    def seek(self, tp: TopicPartition, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
+        """Reads from there on, once a position with the epoch of an earlier leader is validated (KIP-320)."""
+        self._delivery.sought(self.name, tp, offset)
+        self.fetching.seek(tp, offset, epoch)
         self._noted[tp] = offset
 
     # -- fetching -------------------------------------------------------------------------------------------------------
@@ -155,7 +163,8 @@ class ConsumerActor(GroupMemberActor[C, M]):
         self._note_positions({})
         self.fetching.drop([TopicPartition(*tp) for tp in partitions])
         if not lost and self.commits.is_automatic:
-            self._to_commit |= {tp: offset for tp, offset in self.positions.items() if tp in partitions}
+            positions = self.commits.offsets.positions
+            self._to_commit |= {tp: positions[tp] for tp in partitions if tp in positions}
         super()._give_up(partitions, lost)
 
     def _revoked(self) -> None:

@@ -192,7 +192,14 @@ class ConsumersStory(RecordsStory):
     def _check_committed(self) -> None:
         if self.broker.up:
             self.delivery.check_committed(self._committed())
+            self._check_epochs()
             self._check_group()
+
+    def _check_epochs(self) -> None:
+        group = self._group()
+        for partition, kept in {} if group is None else group.offsets.items():
+            epochs = self.broker.node.topics.partition(*partition).log.epochs.cache
+            self.delivery.check_epoch(partition, kept.offset, kept.leader_epoch, epochs)
 
     def _check_group(self) -> None:
         """The parts of a group of the consumer protocol, and that nobody reads what others may have."""

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
+from coterie.consuming.commit_requests import CommitOffsets
 from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.consuming.record import Record, TopicPartition
 from coterie.laboratory.actor_commits import ActorCommits
@@ -71,11 +72,11 @@ class CopyingConsumer(ConsumerActor[C, M]):
             return
         self.commits.look_up_positions()
         self._find_positions()
-        before = dict(self.positions)
+        before = self.positions
         polled = self.fetching.take(self.world.between(1, self._polled_at_most))
         self._note_positions(polled)
         assert self.fetching.damage_due() is None, f"{self.name} cannot read {self.fetching.damage_due()}"
-        moved = {tp: offset for tp, offset in self.positions.items() if offset != before.get(tp)}
+        moved = {tp: at for tp, at in self.positions.items() if at != before.get(tp)}
         if moved:
             self._begin_steps(self._copy(polled, moved))
 
@@ -108,7 +109,7 @@ class CopyingConsumer(ConsumerActor[C, M]):
         yield self.producer.init
         self._rewind()
 
-    def _copy(self, polled: Mapping[TopicPartition, list[Record[Any, Any]]], offsets: dict[Any, int]) -> Steps:
+    def _copy(self, polled: Mapping[TopicPartition, list[Record[Any, Any]]], offsets: CommitOffsets) -> Steps:
         """One transaction, and its abort where it fails or the user wants it."""
         producer, rng = self.producer, self.world.random
         producer.begin()

@@ -4,6 +4,8 @@
 - Of one idempotent producer a consumer gets every record once and in order, for as long as it does not seek. This and the
   completeness of polls are checked where what was read stays: a power cut may take records that were read before their sync.
 - A group commits nothing that was not delivered, and every acknowledged record below a committed offset was delivered.
+- A committed offset has the epoch of the leader that appended what is before it, or none where reading was reset there
+  (KIP-320).
 - A committed offset whose commit was acknowledged never goes back, unless to that of a commit whose response was lost, which
   may arrive late.
 """
@@ -14,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from coterie.laboratory.node.record_checker import RecordChecker, TopicPartition
+from coterie.log.epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
 
 PLAIN = "p"  # the name of a producer whose late request may come after its next
 Delivery = tuple[int, bytes]  # offset and value
@@ -30,6 +33,7 @@ class DeliveryChecker:
     deliveries: int = 0
     _last: dict[tuple[str, TopicPartition], dict[str, int]] = field(default_factory=dict)
     _acknowledged: dict[TopicPartition, int] = field(default_factory=dict)  # the highest committed offset
+    _sought: dict[TopicPartition, set[int]] = field(default_factory=dict)
     _lost: dict[TopicPartition, set[int]] = field(default_factory=dict)  # of commits
 
     def began(self, consumer: str) -> None:
@@ -37,7 +41,8 @@ class DeliveryChecker:
         for key in [key for key in self._last if key[0] == consumer]:
             del self._last[key]
 
-    def sought(self, consumer: str, partition: TopicPartition) -> None:
+    def sought(self, consumer: str, partition: TopicPartition, offset: int) -> None:
+        self._sought.setdefault((partition[0], partition[1]), set()).add(offset)
         self._last.pop((consumer, tuple(partition)), None)  # type: ignore[arg-type]
 
     def delivered(
@@ -97,6 +102,15 @@ class DeliveryChecker:
             assert offset <= until, f"{name}: {offset} is committed, delivered was up to {until}"
             delivered = self.delivered_offsets.get(partition, set())
             self._check_complete(name, partition, range(self._start(partition), offset), delivered)
+
+    def check_epoch(self, partition: TopicPartition, offset: int, epoch: int, epochs: LeaderEpochCache) -> None:
+        """Of a committed offset; ``epochs``: those of the log. Raises AssertionError."""
+        name = f"{partition[0]}-{partition[1]}: {offset} is committed with leader epoch {epoch}"
+        if epoch == UNDEFINED_EPOCH:
+            assert not offset or offset in self._sought.get(partition, ()), f"{name}, although reading moved there"
+            return
+        begun = [entry.epoch for entry in epochs.entries if entry.start_offset < offset]
+        assert not begun or epoch == begun[-1], f"{name}, what is before it is of {begun[-1]}"
 
     def _start(self, partition: TopicPartition) -> int:
         return self.records.delete_requested(partition)
