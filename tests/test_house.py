@@ -27,6 +27,7 @@ DOCUMENTED_ROOMS = (
     "conformance",
     "console",
     "consuming",
+    "controller",
     "coordinator",
     "laboratory",
     "log",
@@ -34,14 +35,32 @@ DOCUMENTED_ROOMS = (
     "pipeline",
     "producing",
     "records",
+    "replication",
     "rocketmq",
     "testing",
     "zookeeper",
 )
 # Of these rooms also the public methods of public classes.
-METHODS_DOCUMENTED = {"broker", "cli", "consuming", "member", "producing"}
+METHODS_DOCUMENTED = {
+    "assignors",
+    "broker",
+    "cli",
+    "client",
+    "consuming",
+    "controller",
+    "coordinator",
+    "log",
+    "member",
+    "pipeline",
+    "producing",
+    "records",
+    "replication",
+    "rocketmq",
+    "testing",
+    "zookeeper",
+}
 # Of these only what is longer: a handler is named after its API, and a property of a line after its value.
-SHORT_SPEAKS_FOR_ITSELF = {"broker", "cli", "member"}
+SHORT_SPEAKS_FOR_ITSELF = METHODS_DOCUMENTED - {"consuming", "producing"}
 SHORT_38S = 3
 REFUSED_BY_THE_CORE = (
     "JoinGroup",

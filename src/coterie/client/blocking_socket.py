@@ -153,6 +153,7 @@ class BrokerSocket:
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
+        """From the thread that uses it; what waits in another one is ended by `abort`."""
         self._socket.close()
 
 

@@ -77,6 +77,7 @@ class ClassicMembership(Membership):
         self._by_rack = False
 
     def subscribe_regex(self, pattern: SubscriptionPattern) -> None:
+        """Raises ConfigError: the classic protocol has patterns of the client alone."""
         raise ConfigError(
             "a SubscriptionPattern needs group.protocol=consumer, where the broker matches it; subscribe to a compiled "
             "pattern (re.compile) with the classic protocol"
@@ -95,6 +96,7 @@ class ClassicMembership(Membership):
             self._wake.set()
 
     def enforce_rebalance(self, reason: str) -> None:
+        """The member joins again, in a new generation."""
         self.machine.enforce_rebalance(reason)
         self._wake.set()
 

@@ -195,6 +195,7 @@ class Cluster:
         return self.known.topic_names(wanted)
 
     def leader(self, topic: str, partition: int) -> int | None:
+        """The node id, None or -1 where none is known."""
         return self.known.leader(topic, partition)
 
     def leader_epoch(self, topic: str, partition: int) -> int:
@@ -225,10 +226,12 @@ class Cluster:
         return self.known.address(node_id)
 
     async def coordinator_connection(self, node_id: int) -> Connection:
+        """One of its own, so that heartbeats do not wait behind fetches. Raises KafkaError."""
         return await self.connection(node_id, COORDINATOR)
 
     @property
     def is_closed(self) -> bool:
+        """Whether `close` was called."""
         return self._closed
 
     @property

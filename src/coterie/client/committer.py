@@ -63,10 +63,12 @@ class Committer:
 
     @membership.setter
     def membership(self, membership: Membership | None) -> None:
+        """Commits are made in its name; None: of a consumer that is no member."""
         self._membership = membership
         self.machine.member = None if membership is None else membership.machine
 
     def group_id(self) -> str:
+        """Raises ConfigError where there is none."""
         if self._group_id is None:
             raise ConfigError("committed offsets need a group.id")
         return self._group_id

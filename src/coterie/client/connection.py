@@ -90,10 +90,12 @@ class Connection(FrameReceiver):
     # -- FrameReceiver ------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """From asyncio, before any other call."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def connection_lost(self, error: Exception | None) -> None:
+        """Every request without a response fails."""
         self.closed = True
         if self.versions is None and isinstance(error, ssl.SSLError):
             self._fail_waiting(error)  # in TLS 1.3 a broker refuses a certificate after the client's handshake
@@ -112,9 +114,11 @@ class Connection(FrameReceiver):
             self._timer.cancel()
 
     def size_refused(self, size: int) -> None:
+        """A response that is longer than any can be: the connection is of no more use."""
         self.abort(f"a response claims a size of {size} bytes")
 
     def frame_received(self, frame: bytes) -> None:
+        """A whole response, for the request that has its correlation id; without one the connection ends."""
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
         future = self._waiting.pop(correlation_id, None)
         self._deadlines.pop(correlation_id, None)

@@ -60,6 +60,7 @@ class ConsumerMembership(Membership):
         self._task(self._look_up_subscribed(wanted))
 
     def subscribe_regex(self, pattern: SubscriptionPattern) -> None:
+        """The broker matches the pattern (KIP-848)."""
         self._pattern = None
         self.complaint = None
         self.machine.subscribe(frozenset(), now_ms(), pattern.pattern)
@@ -83,6 +84,7 @@ class ConsumerMembership(Membership):
         self._wake.set()
 
     def prepare_leave(self) -> None:
+        """The listener's last callback comes first; then `leave`."""
         self.machine.prepare_leave()
 
     def keeps_assignment_of(self, generation: int) -> bool:
@@ -90,6 +92,7 @@ class ConsumerMembership(Membership):
         return generation > 0 and not self.for_poll
 
     def enforce_rebalance(self, reason: str) -> None:
+        """Only a warning: members of this protocol cannot ask for one."""
         logger.warning("enforce_rebalance has no effect with group.protocol=consumer, where the broker assigns")
 
     def is_stable(self) -> bool:

@@ -21,4 +21,5 @@ class Coordinator:
         return node
 
     def forget(self) -> None:
+        """The next request looks it up again."""
         self.cluster.known.forget_coordinator(self.key, self._kind)

@@ -88,6 +88,7 @@ class Fetcher:
         self.wake()
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are no longer read, and their positions are forgotten."""
         self.machine.drop(partitions)
 
     def seek(self, partition: TopicPartition, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:

@@ -53,6 +53,7 @@ class Membership(ABC):
     # -- calls of the consumer -----------------------------------------------------------------------------------------
 
     def subscribe(self, topics: Iterable[str]) -> None:
+        """These topics, in place of whatever was subscribed to before."""
         self._pattern = None
         self._subscribe(frozenset(topics))
 

@@ -43,6 +43,7 @@ class BytesSerializer:
     """Bytes as they are."""
 
     def serialize(self, _: str, data: bytes, /) -> bytes:
+        """The same bytes."""
         return data
 
 
@@ -50,6 +51,7 @@ class BytesDeserializer:
     """Bytes as they are."""
 
     def deserialize(self, _: str, data: bytes, /) -> bytes:
+        """The same bytes."""
         return data
 
 
@@ -60,6 +62,7 @@ class StringSerializer:
         self._encoding = encoding
 
     def serialize(self, _: str, data: str, /) -> bytes:
+        """Raises UnicodeEncodeError."""
         return data.encode(self._encoding)
 
 
@@ -70,6 +73,7 @@ class StringDeserializer:
         self._encoding = encoding
 
     def deserialize(self, _: str, data: bytes, /) -> str:
+        """Raises UnicodeDecodeError."""
         return data.decode(self._encoding)
 
 
@@ -112,6 +116,7 @@ class JsonSerializer:
     """What `json.dumps` takes, as UTF-8 without blanks. Python's None is a tombstone, not JSON's null."""
 
     def serialize(self, _: str, data: Any, /) -> bytes:
+        """UTF-8 without spaces. Raises TypeError for what is no JSON."""
         return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -119,6 +124,7 @@ class JsonDeserializer:
     """What `json.loads` returns."""
 
     def deserialize(self, _: str, data: bytes, /) -> Any:
+        """Raises ValueError for what is no JSON."""
         return json.loads(data)
 
 

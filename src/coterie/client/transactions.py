@@ -77,6 +77,7 @@ class TransactionManager:
 
     @property
     def transactional_id(self) -> str:
+        """The setting transactional.id."""
         return self._machine.transactional_id
 
     @property
@@ -101,6 +102,7 @@ class TransactionManager:
 
     @property
     def state(self) -> TransactionState:
+        """The state of the machine (`producing/transaction_state`)."""
         return self._machine.state
 
     def require(self, *states: TransactionState) -> None:

@@ -91,6 +91,7 @@ class Reassignments:
             yield from self._advance(partition, self._view.assigned[partition])
 
     def brokers_started(self, brokers: Collection[int]) -> Steps[None]:
+        """Reassignments to these go on."""
         for partition in sorted(self._view.reassigning):
             assignment = self._view.assigned[partition]
             if partition not in self._stopping and set(assignment.target) & set(brokers):

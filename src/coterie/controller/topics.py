@@ -65,6 +65,7 @@ class TopicChanges:
         yield from self._session.send(batch)
 
     def read_config(self, topic: str) -> Steps[None]:
+        """Puts the topic's own settings into the view; none where the node is missing or cannot be read."""
         node: Znode | None = yield from self._session.ask(Read(nodes.topic_config(topic)))
         try:
             self._view.topic_configs[topic] = {} if node is None else nodes.config_of(node.data)

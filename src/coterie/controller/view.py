@@ -84,6 +84,7 @@ class ControllerView:
             self.states[partition] = with_replicas(self.states[partition], assignment)
 
     def remove_topic(self, topic: str) -> None:
+        """Forgets everything about the topic."""
         for partition in self.partitions_of(topic):
             del self.assigned[partition]
             self._forget_lost(partition, ())

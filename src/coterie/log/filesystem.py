@@ -107,6 +107,7 @@ class MemoryFileSystem:
         self.directories: set[str] = set()
 
     def open(self, path: str) -> MemoryFile:
+        """Makes the file where there is none."""
         known = self.files.get(path)
         if known is None:
             known = self.files[path] = MemoryFile(0 if self._now_ms is None else self._now_ms())
@@ -133,6 +134,7 @@ class MemoryFileSystem:
             del self.files[name]
 
     def rename(self, old: str, new: str) -> None:
+        """A file or a folder; what has the new name is replaced."""
         if old in self.directories:
             self.directories.remove(old)
             self.directories.add(new)

@@ -158,6 +158,7 @@ class SegmentIndex:
         return bisect_left(self.times, timestamp) - 1
 
     def close_files(self) -> None:
+        """They are opened again when they are needed."""
         for file in self._files:
             with suppress(OSError):
                 file.close()

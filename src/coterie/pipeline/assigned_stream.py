@@ -25,6 +25,7 @@ class AssignedStream:
         self._ends: dict[TopicPartition, int] = {}
 
     def initial(self) -> TopicOffsets:
+        """The first offset of each partition, the same each time."""
         # Called twice at a fresh start: both times the same, or "latest" could skip records.
         if self._initial is None:
             self._initial = as_json(self.reader.starting())
@@ -100,6 +101,7 @@ class AssignedStream:
         self._committed = offsets
 
     def leave(self) -> None:
+        """Closes the connections; nothing is committed."""
         self.reader.close()
 
 

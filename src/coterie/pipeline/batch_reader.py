@@ -24,6 +24,7 @@ class CoterieReader(DataSourceReader):
 
     @sentences.alone()
     def partitions(self) -> list[Task]:
+        """A task for each range between the bounds of the options and of the filters."""
         reader = TopicReader(self.options)
         try:
             wanted = {tp: bounds for tp, bounds in reader.bounds().items() if self.bounds.admits(tp)}
@@ -38,6 +39,7 @@ class CoterieReader(DataSourceReader):
             reader.close()
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        """On an executor: the records of one task, as Arrow batches."""
         return TaskReader(self.options.client, self.schema, self.options.fail_on_data_loss).read(partition)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -49,5 +51,6 @@ class FilteringReader(CoterieReader):
     """With `pushDownPredicate`, which needs spark.sql.python.filterPushdown.enabled=true (`make_session` sets it)."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Keeps what bounds partitions, offsets and times; returns all, since none is evaluated to the end here."""
         self.bounds = bounds(filters)
         return filters  # Spark evaluates all of them once more

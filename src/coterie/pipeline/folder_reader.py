@@ -36,6 +36,7 @@ class FolderReader(DataSourceReader):
 
     @sentences.alone()
     def partitions(self) -> list[Files]:
+        """A task for each partition folder that the options name. Raises OptionError."""
         o, files = self.options, list[Files]()
         if not Path(o.log_folder or "").is_dir():
             raise OptionError(f"option logFolder: there is no folder {o.log_folder}; give a broker's data folder")
@@ -55,6 +56,7 @@ class FolderReader(DataSourceReader):
         return files
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        """On an executor: the records of the files of one task, as Arrow batches."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         assert isinstance(partition, Files)

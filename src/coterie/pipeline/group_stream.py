@@ -111,6 +111,7 @@ class GroupStream:
         return {"generation": generation, "lag": as_json(lag)}
 
     def leave(self) -> None:
+        """The member leaves the group, and its partitions go to the others at once."""
         if self._joined:
             self.member.leave("the query was stopped")
         self.reader.close()

@@ -29,6 +29,7 @@ class JobSource:
     client: dict[str, str] = field(default_factory=dict, repr=False)
 
     def options(self) -> dict[str, str]:
+        """The options of the source, by name."""
         options = {f"kafka.{name}": value for name, value in self.client.items()}
         options |= {
             "kafka.bootstrap.servers": self.bootstrap_server,
@@ -40,9 +41,11 @@ class JobSource:
         return options if self.limit is None else options | {"maxOffsetsPerTrigger": str(self.limit)}
 
     def parsed(self) -> SourceOptions:
+        """Raises OptionError."""
         return source_options(self.options(), streaming=True)
 
     def load(self, spark: SparkSession) -> DataFrame:
+        """The stream; nothing is connected yet."""
         return spark.readStream.format("coterie").options(**self.options()).load()
 
 

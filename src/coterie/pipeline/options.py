@@ -54,6 +54,7 @@ class SourceOptions:
 
     @property
     def group_id(self) -> str | None:
+        """The option kafka.group.id."""
         return self.client.get("group.id")
 
     def settings(self) -> ClientSettings:

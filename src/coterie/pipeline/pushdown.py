@@ -27,6 +27,7 @@ class Bounds:
     since_ms: int | None = None
 
     def admits(self, tp: TopicPartition) -> bool:
+        """Whether the filters leave anything of the partition."""
         return (self.topics is None or tp[0] in self.topics) and (self.partitions is None or tp[1] in self.partitions)
 
 

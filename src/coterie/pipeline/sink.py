@@ -84,6 +84,7 @@ class SinkTarget:
         return f"coterie-sink-{self.write_id}-aborted"
 
     def producer_settings(self, transactional_id: str | None = None) -> dict[str, str]:
+        """Settings by name; with a transactional id those of a producer of one task."""
         settings = _DEFAULTS | _waits(self.client) | {n: v for n, v in self.client.items() if n != "group.id"}
         if transactional_id is None:
             return settings
@@ -100,6 +101,7 @@ class TaskId:
 
     @property
     def name(self) -> str:
+        """The transactional id of the task: the same in each attempt, so that an attempt fences the one before."""
         return f"coterie-sink-{self.query_id}-{self.task}"
 
 
@@ -282,6 +284,7 @@ class CoterieWriter(_Writer, DataSourceArrowWriter):
 
     @sentences.alone()
     def commit(self, messages: list[Any]) -> None:
+        """Called once all tasks have ended: their transactions are committed."""
         self.end(messages, committed=True)
 
     @sentences.alone()
@@ -296,6 +299,7 @@ class CoterieStreamWriter(_Writer, DataSourceStreamArrowWriter):
 
     @sentences.alone()
     def commit(self, messages: list[Any], batchId: int) -> None:
+        """Called once all tasks of the batch have ended: their transactions are committed."""
         if batchId == 0:
             warn(self.warnings)  # a writer is made anew for every batch
         self.end(messages, committed=True)

@@ -29,15 +29,18 @@ class CoterieDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        """That of ``format("coterie")``."""
         return "coterie"
 
     @sentences.alone()
     def schema(self) -> str:
+        """The columns of Spark's own Kafka source, with ``headers`` where includeHeaders is set."""
         with_headers = flag(dict(self.options), "includeHeaders", False)
         return f"{COLUMNS}, {HEADERS}" if with_headers else COLUMNS
 
     @sentences.alone()
     def reader(self, schema: StructType) -> DataSourceReader:
+        """Of a batch query: over a broker, or over a folder of its files. Raises OptionError."""
         from coterie.pipeline.options import source_options, warn
 
         check_columns(schema)
@@ -53,12 +56,14 @@ class CoterieDataSource(DataSource):
         return FilteringReader(options, schema) if options.push_down else CoterieReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Of a streaming query. Raises OptionError."""
         from coterie.pipeline.stream_reader import CoterieStreamReader
 
         return CoterieStreamReader(dict(self.options), schema)
 
     @sentences.alone()
     def writer(self, schema: StructType, overwrite: bool) -> CoterieWriter:
+        """Of a batch query. Raises OptionError, also for mode overwrite."""
         if overwrite:
             raise OptionError("the coterie sink adds records to a topic and cannot overwrite it: use mode append")
         from coterie.pipeline.sink import CoterieWriter
@@ -67,6 +72,7 @@ class CoterieDataSource(DataSource):
 
     @sentences.alone()
     def streamWriter(self, schema: StructType, overwrite: bool) -> CoterieStreamWriter:
+        """Of a streaming query. Raises OptionError."""
         from coterie.pipeline.sink import CoterieStreamWriter
 
         return CoterieStreamWriter(dict(self.options), schema)

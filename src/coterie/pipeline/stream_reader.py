@@ -70,14 +70,17 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @sentences.alone()
     def initialOffset(self) -> dict[str, Any]:
+        """Where a query without a checkpoint begins."""
         return self._connected().initial()
 
     @sentences.alone()
     def prepareForTriggerAvailableNow(self) -> None:
+        """The query ends at what is there now."""
         self._connected().until_now()
 
     @sentences.alone()
     def getDefaultReadLimit(self) -> ReadLimit:
+        """By the options maxOffsetsPerTrigger, maxBytesPerTrigger and minOffsetsPerTrigger."""
         o = self.options
         if o.max_offsets_per_trigger is not None:
             return ReadMaxRows(o.max_offsets_per_trigger)
@@ -94,18 +97,22 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @sentences.alone()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next batch; Spark has finished the one before."""
         return self._connected().latest(start, self._limits(limit))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
+        """The ends of the logs, for the progress of the query; None while no broker answers."""
         with contextlib.suppress(KafkaError):
             return self._connected().report()
         return None
 
     @sentences.alone()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
+        """A task for each range of the batch."""
         return [Task(r) for r in self._connected().plan(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        """On an executor: the records of one task, as Arrow batches."""
         return TaskReader(self.options.client, self.schema, self.options.fail_on_data_loss).read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:

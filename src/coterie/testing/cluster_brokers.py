@@ -51,6 +51,7 @@ class Interconnect:
         return stream
 
     def separate(self, one: int, other: int) -> None:
+        """Cuts the connections between two brokers, and lets them make none."""
         pair = frozenset((one, other))
         self.cut.add(pair)
         for stream in self._streams.pop(pair, []):

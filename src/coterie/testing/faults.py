@@ -166,6 +166,7 @@ class FaultRule:
     held: list[Callable[[], None]] = field(default_factory=list)
 
     def matches(self, api: str, request: Any, call: Call) -> bool:
+        """Whether the rule is for this request, and has times left."""
         return (
             self.times > 0
             and api == self.api
@@ -191,6 +192,7 @@ class Faults:
         self.asked: Counter[str] = Counter()
 
     def wrap(self, handlers: dict[int, Handler]) -> dict[int, Handler]:
+        """The handlers by API key, each behind the rules."""
         return {key: self._before(API_NAMES[key], handler) for key, handler in handlers.items()}
 
     def _before(self, api: str, handler: Handler) -> Handler:

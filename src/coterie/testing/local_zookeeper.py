@@ -38,6 +38,7 @@ class LocalZooKeeper:
 
     @property
     def address(self) -> str:
+        """HOST:PORT, on the loopback interface."""
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> LocalZooKeeper:
@@ -84,6 +85,7 @@ class LocalZooKeeper:
         raise RuntimeError(f"ZooKeeper did not answer within {START_S:g} s; its log is {log}")
 
     def stop(self) -> None:
+        """In order, so that its log is whole; by force after 20 s."""
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             try:

@@ -96,6 +96,7 @@ class RemotingConnection:
             future.set_result(command)
 
     async def close(self) -> None:
+        """Requests without a response fail."""
         if self._writer is not None:
             self._writer.close()
         if self._reading is not None:
@@ -130,6 +131,7 @@ class RemotingCluster:
         return [self._to(address) for address in sorted(addresses)]
 
     def brokers_of(self, topic: str) -> list[RemotingConnection]:
+        """The brokers of the last route of the topic, by address; none without a route."""
         route = self.routes.get(topic)
         return [] if route is None else [self._to(address) for address in sorted(set(route.addresses.values()))]
 
@@ -152,5 +154,6 @@ class RemotingCluster:
         return answer
 
     async def close(self) -> None:
+        """Closes every connection."""
         for connection in self._connections.values():
             await connection.close()

@@ -33,6 +33,7 @@ class RocketMQProducer:
             await connection.close()
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Those of the topic, by the name server. Raises RocketMQError."""
         return (await self._cluster.fetch_route(topic)).queues
 
     async def send(self, queue: MessageQueue, body: bytes) -> int:

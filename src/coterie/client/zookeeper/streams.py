@@ -110,6 +110,7 @@ class Stream:
             self._changed.notify_all()
 
     def end(self) -> None:
+        """The stream ends once what is fetched is taken."""
         with self._changed:
             self.ended = True
             self._changed.notify_all()

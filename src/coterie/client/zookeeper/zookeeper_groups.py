@@ -82,6 +82,7 @@ class ZooKeeperGroups:
         return ",".join(format_address(host, port) for host, port in addresses)
 
     def names(self) -> list[str]:
+        """The ids of all groups that ZooKeeper has a node of."""
         return self._names(paths.CONSUMERS)
 
     def read(self, group_id: str) -> GroupInZooKeeper:

@@ -130,6 +130,7 @@ class Grid:
     count: int
 
     def times_ms(self) -> list[int]:
+        """The points in time, ascending."""
         return [self.first_ms + n * self.step_ms for n in range(self.count)]
 
 

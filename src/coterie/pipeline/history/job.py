@@ -65,6 +65,7 @@ class HistoryProgress:
 
     @classmethod
     def load(cls, out: Path) -> HistoryProgress:
+        """That of the last run; a new one where there was none."""
         try:
             fields = json.loads((out / topic_ids.PROGRESS).read_text())
         except FileNotFoundError:
@@ -73,6 +74,7 @@ class HistoryProgress:
         return cls(fields["runs"], offsets, fields["journal"], fields.get("topic_names", {}))
 
     def save(self, out: Path) -> None:
+        """In one step: a run that is killed leaves the former or the new one."""
         part = out / "progress.json.part"
         part.write_text(json.dumps(asdict(self)))
         os.replace(part, out / topic_ids.PROGRESS)

@@ -55,6 +55,7 @@ class LogRange:
         return self.last if self.path is None else 2**63 - 1
 
     def row(self) -> tuple[Any, ...]:
+        """As a row of the table of ranges."""
         return (self.path, self.host, self.port, self.log_partition, self.first, self.last, self.since)
 
 
