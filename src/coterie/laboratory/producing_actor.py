@@ -1,6 +1,6 @@
 """A process of the laboratory that has a producer's machine (`coterie.producing`): its inputs, its effects and its deadlines in
-virtual time. What becomes of a request is the subclass's: `sending_actor` over connections that break, `node/producer` against
-the broker's own handlers."""
+virtual time. What becomes of a request is the subclass's: `sending_actor` over connections that break, `requesting_producer`
+against brokers' own handlers."""
 
 from __future__ import annotations
 

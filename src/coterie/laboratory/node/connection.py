@@ -48,7 +48,8 @@ class LaboratoryConnection:
         self._incarnation = broker.incarnation
         self._sent: deque[_Sent] = deque()
         self._arrives_ms = self._returns_ms = 0
-        self._is_cut = False  # nothing more reaches the broker
+        self._is_cut = False  # nothing more that is sent reaches the broker
+        self._is_lost = False  # nothing more that was sent reaches it: something before did not
         self.broken = False
 
     def send(
@@ -85,7 +86,8 @@ class LaboratoryConnection:
 
     def _arrive(self, request: Message, version: int, sent: _Sent) -> None:
         broker = self._broker
-        if not broker.up or broker.incarnation != self._incarnation:
+        if self._is_lost or not broker.up or broker.incarnation != self._incarnation:
+            self._is_lost = True
             self._world.after(self._world.faults.notice_ms, self.close)
             return
         broker.handle(request, version, self._client_id, lambda response: self._respond(sent, response))

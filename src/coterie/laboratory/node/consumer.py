@@ -262,6 +262,12 @@ class ConsumerActor(GroupMemberActor[C, M]):
             received = self._noted_lookup(request, received)
         self._request(request, LAST_VERSIONS.get(request.api_key), received, failed)
 
+    def ask(
+        self, node_id: int, request: Message, received: Callable[[Message], None], failed: Callable[[], None]
+    ) -> None:
+        """See `StartingActor`: there is one broker."""
+        self.send(request, received, failed)
+
     def _request(
         self, request: Message, last: int | None, received: Callable[[Message], None], failed: Callable[[], None]
     ) -> None:

@@ -33,8 +33,10 @@ class StartingActor(Protocol):
     def seek(self, tp: TopicPartition, offset: int) -> None:
         """Reads from there on."""
 
-    def send(self, request: Message, received: Callable[[Message], None], failed: Callable[[], None]) -> None:
-        """Sends a request to the broker; one of the two is called later."""
+    def ask(
+        self, node_id: int, request: Message, received: Callable[[Message], None], failed: Callable[[], None]
+    ) -> None:
+        """Sends a request to that broker; one of the two is called later."""
 
     def refresh(self, topics: Iterable[str], ended: Callable[[], None]) -> None:
         """Asks for the topics' metadata; ``ended`` is called in any case."""
@@ -85,7 +87,7 @@ class StartingOffsets:
         def failed() -> None:
             lookup.failed(effect, ErrorCode.NETWORK_EXCEPTION, actor.clock_ms(), actor.jitter())
 
-        actor.send(effect.request, received, failed)
+        actor.ask(effect.node_id, effect.request, received, failed)
 
     def _end(self, lookup: OffsetLookup) -> None:
         """A partition that was given up meanwhile, or given up and taken again, is left alone."""

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coterie.backoff import Backoff
+from coterie.laboratory.client_connections import COORDINATORS
 from coterie.laboratory.node.broker import LaboratoryBroker
-from coterie.laboratory.node.producer import PRODUCE_VERSION, RECORD_BYTES, NodeProducer
+from coterie.laboratory.node.producer import connections_to, note_sent
 from coterie.laboratory.node.record_checker import RecordChecker, TopicPartition
+from coterie.laboratory.requesting_producer import PRODUCE_VERSION, RECORD_BYTES, RequestingProducer
 from coterie.laboratory.world import World
 from coterie.producing.batch import ProduceFailure, ProducerBatch
 from coterie.producing.config import ProducingConfig
@@ -28,8 +30,8 @@ from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.wire.messages.produce import ProduceRequest
 
-COORDINATORS = 2  # the number of the connection to them
 USER_MS = 20  # at most, until the user's code goes on after a call
 Ended = Callable[[ErrorCode], None]
 
@@ -44,7 +46,7 @@ class TransactionConfig:
     newest_version: int
 
 
-class TransactionalProducer(NodeProducer):
+class TransactionalProducer(RequestingProducer):
     """Calls end by ``ended(code)``, some milliseconds later than their last response, unless the process ends before."""
 
     transactions: Transactions
@@ -58,8 +60,8 @@ class TransactionalProducer(NodeProducer):
         config: ProducingConfig,
         transaction: TransactionConfig,
     ) -> None:
-        super().__init__(world, broker, name, checker, config)
-        self.transaction_config = transaction
+        super().__init__(world, connections_to(world, broker, name), name, config)
+        self.broker, self._checker, self.transaction_config = broker, checker, transaction
         self._calls: dict[int, Ended] = {}
         self._unended = 0
 
@@ -157,7 +159,7 @@ class TransactionalProducer(NodeProducer):
             case SendTransactional(request=request, highest=highest):
                 last = APIS[request.api_key].advertised.last
                 version = last if highest is None else min(last, highest)
-                self._request(COORDINATORS, request, version, self._received)
+                self._request(COORDINATORS, None, request, version, self._received)
 
     def _received(self, response: Message | None) -> None:
         if response is None:
@@ -173,7 +175,7 @@ class TransactionalProducer(NodeProducer):
             self.transactions.coordinator_looked_up(code, self.world.now_ms, self._jitter())
 
         version = APIS[FindCoordinatorRequest.api_key].advertised.last
-        self._request(COORDINATORS, self._known.coordinator_request(key, kind), version, received)
+        self._request(COORDINATORS, None, self._known.coordinator_request(key, kind), version, received)
 
     def _add_partitions(self, partitions: frozenset[TopicPartition]) -> None:
         token = self.transactions.add(partitions, self.world.now_ms)
@@ -190,6 +192,9 @@ class TransactionalProducer(NodeProducer):
 
     def _get_producer_id(self) -> None:
         raise AssertionError("the transaction has the identity")
+
+    def _note_sent(self, request: ProduceRequest) -> None:
+        note_sent(self._checker, request)
 
     def _produce_version(self) -> int:
         return PRODUCE_VERSION if self.transactions.bumps_epoch else PRODUCE_OF_VERSION_1
