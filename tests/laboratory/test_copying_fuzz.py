@@ -14,10 +14,11 @@ from coterie.consuming.commit_requests import commit_request, first_error
 from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.coordinator.offsets import transactional
 from coterie.coordinator.transactions import machine as coordinator
+from coterie.laboratory.client_connections import COORDINATORS
 from coterie.laboratory.node.copying_consumer import CopyingConsumer
 from coterie.laboratory.node.copying_story import CopyingStory
 from coterie.laboratory.node.seeds import COPYING_FROM, run_clients_seed
-from coterie.laboratory.node.transactional_producer import COORDINATORS, Ended, TransactionalProducer
+from coterie.laboratory.node.transactional_producer import Ended, TransactionalProducer
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import read_committed
 from coterie.log.transactions import Aborted
@@ -75,7 +76,7 @@ def offsets_are_committed_outside_the_transaction(patch: Patch) -> None:
 
         group_id, generation, member_id, instance = member
         request = commit_request(group_id, offsets, generation, member_id, instance)
-        producer._request(COORDINATORS, request, 9, received)
+        producer._request(COORDINATORS, None, request, 9, received)
 
     patch.setattr(TransactionalProducer, "send_offsets", send)
 

@@ -34,6 +34,7 @@ from coterie.zookeeper.operations import (
 )
 
 FOREVER_MS = 10**9
+ORDERS = "orders"  # the topic that stays
 EXTRA_TOPICS = ("extra-1", "extra-2", "extra-3")  # names are used again after a deletion
 Target = tuple[int, ...]
 

@@ -1,11 +1,14 @@
-"""A producer that repeats until it is acknowledged, and a consumer that reads what is committed."""
+"""The clients of a cluster's story: a producer that repeats until it is acknowledged, and a consumer that reads what is
+committed. `machine_clients` has those with the machines of the client."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
+from coterie.laboratory.cluster.administrator import ORDERS, Administrator
 from coterie.laboratory.cluster.broker import ClusterBroker
+from coterie.laboratory.cluster.known_records import KnownRecords
 from coterie.laboratory.cluster.process import Network, Process
 from coterie.laboratory.cluster.replica_log import Batch
 from coterie.replication.states import NO_EPOCH, NO_LEADER, ReplicaError, ReplicaFetched, TopicPartition
@@ -132,3 +135,91 @@ class ClusterConsumer(_Client):
             self.retry()
 
         self.call(leader, lambda answer: leader.answer_ends(self.partition, NO_EPOCH, answer), came, self.retry)
+
+
+class StoryClients(Protocol):
+    """The clients of a story of the cluster, of all its topics."""
+
+    def made(self, partition: TopicPartition) -> None:
+        """A new partition gets its clients."""
+
+    def deleted(self, topic: str) -> None:
+        """The topic's deletion was requested: nothing more is produced to it."""
+
+    def names(self) -> list[str]:
+        """The processes, which may be cut off from brokers."""
+
+    def finish(self) -> None:
+        """Nothing more is produced; consumers read to the end."""
+
+    def produced(self) -> list[KnownRecords]:
+        """Of the topics that are not deleted."""
+
+    def formerly_produced(self) -> list[KnownRecords]:
+        """Of the deleted ones."""
+
+    def delivered(self) -> int:
+        """The number of records that consumers have."""
+
+    def violations(self, administrator: Administrator) -> list[str]:
+        """What the clients have seen that must not be, at the end."""
+
+
+class HandMadeClients:
+    """A producer for each partition, and a consumer for each of the topic that stays."""
+
+    def __init__(self, network: Network, brokers: Mapping[int, ClusterBroker]) -> None:
+        self._network, self._brokers = network, brokers
+        self._producers: list[ClusterProducer] = []
+        self._former: list[ClusterProducer] = []  # of topics that were deleted
+        self._consumers: dict[TopicPartition, ClusterConsumer] = {}
+
+    def made(self, partition: TopicPartition) -> None:
+        """See `StoryClients`."""
+        number = len(self._producers) + len(self._former)
+        producer = ClusterProducer(self._network, f"p{number}", self._brokers, partition)
+        self._producers.append(producer)
+        producer.start()
+        if partition[0] == ORDERS:
+            self._consumers[partition] = ClusterConsumer(self._network, f"c{number}", self._brokers, partition)
+            self._consumers[partition].start()
+
+    def deleted(self, topic: str) -> None:
+        """See `StoryClients`."""
+        for producer in [p for p in self._producers if p.partition[0] == topic]:
+            producer.stopped = True
+            self._producers.remove(producer)
+            self._former.append(producer)
+
+    def names(self) -> list[str]:
+        """See `StoryClients`."""
+        return [client.name for client in (*self._producers, *self._consumers.values())]
+
+    def finish(self) -> None:
+        """See `StoryClients`."""
+        for producer in self._producers:
+            producer.stopped = True
+        for consumer in self._consumers.values():
+            consumer.rereads = False
+
+    def produced(self) -> list[KnownRecords]:
+        """See `StoryClients`."""
+        return [self._produced(producer) for producer in self._producers]
+
+    def _produced(self, producer: ClusterProducer) -> KnownRecords:
+        consumer = self._consumers.get(producer.partition)
+        return KnownRecords(
+            producer.partition, producer.acknowledged, () if consumer is None else (consumer.read.items(),)
+        )
+
+    def formerly_produced(self) -> list[KnownRecords]:
+        """See `StoryClients`."""
+        return [KnownRecords(producer.partition, producer.acknowledged) for producer in self._former]
+
+    def delivered(self) -> int:
+        """See `StoryClients`."""
+        return sum(len(consumer.read) for consumer in self._consumers.values())
+
+    def violations(self, administrator: Administrator) -> list[str]:
+        """See `StoryClients`."""
+        return [f"{partition}: {change}" for partition, c in self._consumers.items() for change in c.changed]

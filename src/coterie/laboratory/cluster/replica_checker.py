@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from coterie.controller.assignment import ReplicaAssignment
 from coterie.laboratory.cluster.administrator import Administrator
 from coterie.laboratory.cluster.broker import ClusterBroker
-from coterie.laboratory.cluster.clients import ClusterConsumer, ClusterProducer
+from coterie.laboratory.cluster.known_records import KnownRecords
 from coterie.laboratory.cluster.report import ClusterReport
 from coterie.replication.states import TopicPartition
 from coterie.zookeeper import paths
@@ -21,20 +21,19 @@ class ReplicaChecker:
         self,
         brokers: Mapping[int, ClusterBroker],
         administrator: Administrator,
-        consumers: Mapping[TopicPartition, ClusterConsumer],
         report: ClusterReport,
         failures: list[str],
     ) -> None:
-        self._brokers, self._administrator, self._consumers = brokers, administrator, consumers
+        self._brokers, self._administrator = brokers, administrator
         self._report, self._failures = report, failures
 
-    def check_partition(self, producer: ClusterProducer, assignment: ReplicaAssignment | None) -> None:
+    def check_partition(self, produced: KnownRecords, assignment: ReplicaAssignment | None) -> None:
         """Of a topic that nobody has deleted."""
         if assignment is None:
-            self._failures.append(f"{producer.partition} is gone, and nobody has deleted it")
+            self._failures.append(f"{produced.partition} is gone, and nobody has deleted it")
         else:
-            self._check_assignment(producer.partition, assignment)
-            self._check_replicas(producer, assignment.replicas)
+            self._check_assignment(produced.partition, assignment)
+            self._check_replicas(produced, assignment.replicas)
 
     def _check_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         """A reassignment ends, with exactly its target; no other broker has a role."""
@@ -47,19 +46,19 @@ class ReplicaChecker:
         if not set(held) <= set(assignment.replicas):
             self._failures.append(f"{partition} is assigned to {assignment.replicas}, and {held} have it")
 
-    def check_deletions(self, partitions: Collection[TopicPartition], former: Iterable[ClusterProducer]) -> None:
-        """A deleted topic is gone everywhere; what it held, by ``former`` producers, does not come back in one of its name."""
+    def check_deletions(self, partitions: Collection[TopicPartition], former: Iterable[KnownRecords]) -> None:
+        """A deleted topic is gone everywhere; what it held, what is ``former``, does not come back in one of its name."""
         if deleting := self._administrator.deleting():
             self._failures.append(f"{sorted(deleting)} are not deleted")
         for number, broker in self._brokers.items():
             for partition in broker.with_role() - set(partitions):
                 self._failures.append(f"broker {number} has {partition}, which was deleted")
-        for producer in former:
-            values = set(producer.acknowledged)
+        for produced in former:
+            values = set(produced.acknowledged)
             for number, broker in self._brokers.items():
-                log = broker.logs.get(producer.partition)
-                if log is not None and producer.partition in partitions and values & {b.value for b in log.batches}:
-                    self._failures.append(f"{producer.partition} of broker {number} has records of a deleted topic")
+                log = broker.logs.get(produced.partition)
+                if log is not None and produced.partition in partitions and values & {b.value for b in log.batches}:
+                    self._failures.append(f"{produced.partition} of broker {number} has records of a deleted topic")
 
     def check_preferred_leaders(self, partitions: Mapping[TopicPartition, ReplicaAssignment]) -> None:
         """Where auto.leader.rebalance.enable moves leaders back at once."""
@@ -68,8 +67,8 @@ class ReplicaChecker:
             if self._brokers[first].leader_of(partition) is None:
                 self._failures.append(f"{partition} of {assignment.replicas} is not led by broker {first} at rest")
 
-    def _check_replicas(self, producer: ClusterProducer, replicas: tuple[int, ...]) -> None:
-        partition, failures = producer.partition, self._failures
+    def _check_replicas(self, produced: KnownRecords, replicas: tuple[int, ...]) -> None:
+        partition, failures = produced.partition, self._failures
         leaders = [leader for n in replicas if (leader := self._brokers[n].leader_of(partition)) is not None]
         if len(leaders) != 1:
             failures.append(f"{partition} has {len(leaders)} leaders at rest")
@@ -85,14 +84,14 @@ class ReplicaChecker:
         if any(log != logs[0] for log in logs):
             failures.append(f"{partition}: the replicas' logs differ")
         kept = {batch.value for batch in self._brokers[leader.broker_id].logs[partition].batches}
-        lost = set(producer.acknowledged) - kept - deletions.values.get(partition, set())
+        lost = set(produced.acknowledged) - kept - deletions.values.get(partition, set())
         if partition[0] in self._administrator.unclean:
             self._report.unclean_losses += len(lost)
         elif lost:
             failures.append(f"{partition} lost {len(lost)} acknowledged records, {min(lost)} among them")
-        consumer = self._consumers.get(partition)
-        if consumer is not None and any(consumer.read.get(batch.offset) != batch.value for batch in logs[0]):
-            failures.append(f"{partition}: the consumer has not read what the log holds")
+        for read in produced.read:
+            if any((batch.offset, batch.value) not in read for batch in logs[0]):
+                failures.append(f"{partition}: the consumer has not read what the log holds")
 
 
 def state_versions(administrator: Administrator) -> dict[TopicPartition, int]:

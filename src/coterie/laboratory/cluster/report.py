@@ -17,7 +17,7 @@ class ClusterReport:
     partition of `__consumer_offsets`, ``group_generations`` in which members were assigned something, and
     ``group_commits``: offsets; with one of the consumer protocol ``consumer_epochs`` of members in which they were assigned
     something; ``producer_ids`` that brokers gave; ``clock_jumps`` of machines;
-    ``failed_directories`` of brokers that lived."""
+    ``failed_directories`` of brokers that lived; of one with whole clients the ``validations`` of consumers' positions."""
 
     seed: int
     events: int = 0
@@ -50,3 +50,4 @@ class ClusterReport:
     producer_ids: int = 0
     clock_jumps: int = 0
     failed_directories: int = 0
+    validations: int = 0

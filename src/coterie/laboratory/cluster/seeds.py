@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coterie.laboratory.cluster.client_story import run_client_cluster_seed
 from coterie.laboratory.cluster.consumer_group_story import run_consumer_group_cluster_seed
 from coterie.laboratory.cluster.group_story import run_group_cluster_seed
 from coterie.laboratory.cluster.report import ClusterReport
@@ -11,6 +12,7 @@ from coterie.laboratory.cluster.transaction_story import run_transaction_cluster
 WITH_TRANSACTIONS_FROM = 100  # every fourth seed
 WITH_GROUPS_FROM = 120_000  # every second seed
 WITH_CONSUMER_GROUPS_FROM = 150_000  # one of the two groups
+WITH_WHOLE_CLIENTS_FROM = 190_000
 
 
 def run_seed_of_clusters(seed: int, minutes: float = 5.0) -> ClusterReport:
@@ -19,5 +21,7 @@ def run_seed_of_clusters(seed: int, minutes: float = 5.0) -> ClusterReport:
         return run_transaction_cluster_seed(seed, minutes)
     if seed >= WITH_CONSUMER_GROUPS_FROM and seed % 4 < 2:
         return run_consumer_group_cluster_seed(seed, minutes)
+    if seed >= WITH_WHOLE_CLIENTS_FROM and seed % 4 == 3:
+        return run_client_cluster_seed(seed, minutes)
     has_groups = seed >= WITH_GROUPS_FROM and seed % 4 < 2
     return (run_group_cluster_seed if has_groups else run_cluster_seed)(seed, minutes)

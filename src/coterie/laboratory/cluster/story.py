@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from coterie.controller import nodes
-from coterie.laboratory.cluster.administrator import Administrator
+from coterie.laboratory.cluster.administrator import ORDERS, Administrator
 from coterie.laboratory.cluster.broker import ClusterBroker
-from coterie.laboratory.cluster.clients import ClusterConsumer, ClusterProducer
+from coterie.laboratory.cluster.clients import HandMadeClients, StoryClients
 from coterie.laboratory.cluster.configured_broker import TopicConfiguredBroker
 from coterie.laboratory.cluster.directory_broker import DirectoryBroker
 from coterie.laboratory.cluster.directory_faults import DirectoryFaults
@@ -31,7 +31,6 @@ SESSION_TIMEOUT_MS = 6_000
 LAG_MS = 4_000
 MIN_INSYNC_REPLICAS = 2
 LENGTHS_MS = (500, 3_000, 9_000, 18_000)  # of faults
-ORDERS = "orders"  # the topic that stays
 PARTITIONS = 3
 ALL_FAULTS_FROM = 50_000  # tests keep seeds before it, with the stories that they had
 PRODUCER_IDS_FROM, TAKEN_EVERY_MS = 130_000, 1_500
@@ -70,11 +69,9 @@ class ClusterStory:
             broker.reserves_ids, broker.id_given = self.reserves_ids, self.producer_ids.given
             broker.reads_settings, broker.retain = self._has_later_faults, self._retain
         self._clocks = MachineClocks(world, self.brokers, self.report)
-        self.producers: list[ClusterProducer] = []
-        self.former_producers: list[ClusterProducer] = []  # of topics that were deleted
-        self.consumers: dict[TopicPartition, ClusterConsumer] = {}
         self.administrator = Administrator(self.network, self.brokers, self.server)
-        self.administrator.made, self.administrator.deleted = self._made, self._deleted
+        self.clients = self._new_clients()
+        self.administrator.made, self.administrator.deleted = self._made, self.clients.deleted
         self._directories = DirectoryFaults(
             self.administrator, self.brokers, self.report, self.failures, self._fail_fsync
         )
@@ -84,23 +81,14 @@ class ClusterStory:
     def _new_broker(self, number: int, config: ReplicationConfig) -> TopicConfiguredBroker:
         return TopicConfiguredBroker(self.network, number, self.server, config, SESSION_TIMEOUT_MS)
 
+    def _new_clients(self) -> StoryClients:
+        return HandMadeClients(self.network, self.brokers)
+
     def _made(self, partition: TopicPartition) -> None:
-        """A new partition gets a producer, and one of a topic that stays a consumer."""
+        """A new partition gets its clients."""
         self.administrator.record_deletions.forget(partition)
         self._leaders = {key: leaders for key, leaders in self._leaders.items() if key[0] != partition}
-        number = len(self.producers) + len(self.former_producers)
-        producer = ClusterProducer(self.network, f"p{number}", self.brokers, partition)
-        self.producers.append(producer)
-        producer.start()
-        if partition[0] == ORDERS:
-            self.consumers[partition] = ClusterConsumer(self.network, f"c{number}", self.brokers, partition)
-            self.consumers[partition].start()
-
-    def _deleted(self, topic: str) -> None:
-        for producer in [p for p in self.producers if p.partition[0] == topic]:
-            producer.stopped = True
-            self.producers.remove(producer)
-            self.former_producers.append(producer)
+        self.clients.made(partition)
 
     def _retain(self, partition: TopicPartition, log: DiskReplicaLog) -> None:
         self.administrator.record_deletions.retain(self.world.now_ms, partition, log)
@@ -125,10 +113,7 @@ class ClusterStory:
         if self._directories.are_due:
             self._directories.fail_at_rest()
             world.run_until(world.now_ms + AT_REST_MS)
-        for producer in self.producers:
-            producer.stopped = True
-        for consumer in self.consumers.values():
-            consumer.rereads = False
+        self.clients.finish()
         versions = state_versions(self.administrator)
         world.run_until(world.now_ms + ALL_READ_MS)
         if self.report.seed >= QUIET_AT_REST_FROM and state_versions(self.administrator) != versions:
@@ -302,7 +287,7 @@ class ClusterStory:
 
     def _cut(self) -> None:
         """Two brokers, or a broker and all others, or a client and a broker."""
-        names = [b.name for b in self.brokers.values()] + [c.name for c in (*self.producers, *self.consumers.values())]
+        names = [b.name for b in self.brokers.values()] + self.clients.names()
         one = self.world.random.choice(list(self.brokers.values())).name
         others = [n for n in names if n != one] if self.world.chance(0.4) else [self.world.random.choice(names)]
         pairs = {frozenset((one, other)) for other in others if other != one}
@@ -360,25 +345,24 @@ class ClusterStory:
             if len(leaders) > 1:
                 failures.append(f"{partition} had leaders {sorted(leaders)} in epoch {epoch}")
         partitions = self.administrator.partitions()
-        replicas = ReplicaChecker(self.brokers, self.administrator, self.consumers, self.report, failures)
-        for producer in self.producers:
-            replicas.check_partition(producer, partitions.get(producer.partition))
-        replicas.check_deletions(partitions, self.former_producers)
+        replicas = ReplicaChecker(self.brokers, self.administrator, self.report, failures)
+        for produced in self.clients.produced():
+            replicas.check_partition(produced, partitions.get(produced.partition))
+        replicas.check_deletions(partitions, self.clients.formerly_produced())
         if self._rebalances_leaders:
             replicas.check_preferred_leaders(partitions)
         for broker in self.brokers.values():
             failures += unapplied_settings(self.administrator, broker)
         if self.reserves_ids:
             self.producer_ids.check(self.brokers.values())
-        for partition, consumer in self.consumers.items():
-            failures += [f"{partition}: {change}" for change in consumer.changed]
+        failures += self.clients.violations(self.administrator)
         assert not failures, "; ".join(failures)
 
     def _summed_up(self) -> ClusterReport:
         report = self.report
         report.events, report.producer_ids = self.world.events, self.producer_ids.count
-        report.acknowledged = sum(len(p.acknowledged) for p in self.producers)
-        report.delivered = sum(len(c.read) for c in self.consumers.values())
+        report.acknowledged = sum(len(produced.acknowledged) for produced in self.clients.produced())
+        report.delivered = self.clients.delivered()
         administrator = self.administrator
         report.topics, report.deletions = administrator.topics, administrator.deletions
         report.reassignments = administrator.reassignments

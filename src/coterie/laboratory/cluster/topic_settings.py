@@ -16,11 +16,12 @@ SEGMENT_BYTES, RETENTION_BYTES = "segment.bytes", "retention.bytes"
 
 class TopicSettings:
     """Of one life of a broker, in the manner of `broker/cluster/applied_settings`. ``configured`` is called after a topic has
-    other settings."""
+    other settings; ``known``: what was read of each topic."""
 
     def __init__(self, now_ms: int, config: ReplicationConfig, configured: Callable[[str], None]) -> None:
         self.machine = ConfigChanges(now_ms)
         self.of: dict[str, Mapping[str, str]] = {}
+        self.known: dict[str, SettingsChanged] = {}
         self._config, self._configured = config, configured
         self._waiting: list[tuple[set[str], Callable[[], None]]] = []
 
@@ -37,7 +38,7 @@ class TopicSettings:
     def effect(self, change: SettingsChanged) -> None:
         """As ZooKeeper has them now."""
         is_other = self.of.get(change.name) != change.settings
-        self.of[change.name] = change.settings
+        self.of[change.name], self.known[change.name] = change.settings, change
         if is_other:
             self._configured(change.name)
         waiting, self._waiting = self._waiting, []
@@ -51,6 +52,7 @@ class TopicSettings:
     def forget(self, topic: str) -> None:
         """A topic of that name that is created later has settings of its own."""
         self.of.pop(topic, None)
+        self.known.pop(topic, None)
 
     def replication(self, topic: str) -> ReplicationConfig:
         """What the replicas use."""
