@@ -14,7 +14,7 @@ from coterie.records.batch import stamp
 from coterie.records.encoding import encode_batch
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
-from coterie.replication.states import EpochLookup, PartitionState, ReplicaRefusal, ReplicationConfig
+from coterie.replication.states import EpochLookup, PartitionState, ReplicaFetch, ReplicaRefusal, ReplicationConfig
 from coterie.replication.stored_log import StoredReplicaLog
 from coterie.wire.errors import ErrorCode, Refusal
 
@@ -74,5 +74,25 @@ def test_a_new_follower_of_a_log_that_starts_within_a_batch() -> None:
             follower.fetched(request, result)
         except ReplicaRefusal:
             follower.out_of_range(request, leaders.start_offset, leaders.end_offset)
+    assert (log.start_offset, log.end_offset, follower.high_watermark) == (5, 7, 7)
+    assert log.read(5, 7) == leaders.read(5, 7)
+
+
+def test_a_follower_with_other_records_of_which_the_leader_has_deleted_its_own() -> None:
+    """An unclean election left it with a batch that ends where the leader's log starts, within one of the leader's. It fetched
+    that batch again and again, and never came back into the ISR (as in Kafka, which stops the replica's fetcher)."""
+    state, config = PartitionState(1, 6, (1,), 6, 0, (1, 2)), ReplicationConfig()
+    leaders = StoredReplicaLog(opened(), 0, lambda: NOW)
+    log = StoredReplicaLog(opened(), 0, lambda: NOW)
+    append_as_follower(leaders.log, batch(0, 4) + batch(4, 3), NOW)
+    append_as_follower(log.log, batch(0, 3) + batch(3, 2), NOW)
+    leader = Leader(1, ("t", 0), leaders, config, state, 0, NOW)
+    leader.begin(NOW)
+    advance_start_offset(leaders.log, 5)
+    follower = Follower(2, log, config, state, 0)
+    follower.truncates = False  # the leader has no epoch before its start any more
+    request = follower.next_request(NOW)
+    assert isinstance(request, ReplicaFetch)
+    follower.fetched(request, leader.fetch(request, NOW)[0])
     assert (log.start_offset, log.end_offset, follower.high_watermark) == (5, 7, 7)
     assert log.read(5, 7) == leaders.read(5, 7)

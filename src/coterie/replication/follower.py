@@ -118,6 +118,8 @@ class Follower:
             return
         log = self.log
         if result.batches:
+            if log.start_offset < log.end_offset <= result.start_offset:
+                self._give_up_deleted()
             log.append_as_follower(result.batches)
         start_offset = log.start_offset
         high_watermark = max(min(result.high_watermark, log.end_offset), start_offset)
@@ -125,6 +127,12 @@ class Follower:
             log.high_watermark = high_watermark
         if result.start_offset > start_offset:
             log.advance_start(min(result.start_offset, high_watermark))
+
+    def _give_up_deleted(self) -> None:
+        """The leader has deleted all that this log holds, and had perhaps other records there: then its first batch may begin
+        before this log's end, which an empty log takes."""
+        self.log.high_watermark = self.log.end_offset
+        self.log.advance_start(self.log.end_offset)
 
     def out_of_range(self, request: ReplicaFetch, leader_start_offset: int, leader_end_offset: int) -> None:
         """OFFSET_OUT_OF_RANGE: the leader's log ends before this one does, which an unclean election brings about, or begins

@@ -8,7 +8,7 @@ from functools import partial
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.laboratory.cluster.administrator import ORDERS, Administrator
 from coterie.laboratory.cluster.known_records import KnownRecords
-from coterie.laboratory.cluster.machine_consumer import MachineConsumer
+from coterie.laboratory.cluster.machine_consumer import DeliveredRecords, MachineConsumer
 from coterie.laboratory.cluster.machine_producer import MachineProducer
 from coterie.laboratory.cluster.process import Network
 from coterie.laboratory.cluster.serving_broker import ServingBroker
@@ -130,9 +130,20 @@ class MachineClients:
                 seen += self._violations_of(producer, partition, administrator)
         for consumer in self._consumers:
             for tp, delivered in consumer.delivered.items():
-                cuts = [] if tp.topic in administrator.unclean else delivered.cuts
-                seen += [f"{consumer.name} of {tp.topic}-{tp.partition}: {what}" for what in delivered.changed + cuts]
+                what = delivered.changed + self._unexpected_moves(tp, delivered, administrator)
+                seen += [f"{consumer.name} of {tp.topic}-{tp.partition}: {one}" for one in what]
         return seen
+
+    def _unexpected_moves(
+        self, tp: TopicPartition, delivered: DeliveredRecords, administrator: Administrator
+    ) -> list[str]:
+        """A position goes back where the log was cut, after an unclean election: its validation notices it. It is out of range
+        where records before it were deleted, perhaps at one leader alone."""
+        floor = administrator.record_deletions.floors.get(tp, 0)
+        resets = [
+            f"position {at} was out of range of a log that began before it" for at in delivered.resets if at >= floor
+        ]
+        return resets + ([] if tp[0] in administrator.unclean else delivered.cuts)
 
     def _violations_of(
         self, producer: MachineProducer, partition: TopicPartition, administrator: Administrator

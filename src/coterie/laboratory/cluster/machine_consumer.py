@@ -22,13 +22,15 @@ REQUEST_TIMEOUT_MS = 8_000
 
 class DeliveredRecords:
     """What was delivered of one partition: ``records``, with their offsets, and ``read`` by offset, without what was cut since;
-    ``changed``: what should not have happened; ``cuts``: what may happen after an unclean election alone."""
+    ``changed``: what should not have happened; ``cuts``: what may happen after an unclean election alone; ``resets``: positions
+    that went back because they were out of range."""
 
     def __init__(self) -> None:
         self.records: set[tuple[int, str]] = set()
         self.read: dict[int, str] = {}
         self.changed: list[str] = []
         self.cuts: list[str] = []
+        self.resets: list[int] = []
         self.position = -1  # after the last record
 
     def take(self, offset: int, value: str) -> None:
@@ -42,10 +44,9 @@ class DeliveredRecords:
         self.position = offset + 1
 
     def reset(self, offset: int) -> None:
-        """The log did not have the position; it begins at the offset. That it ended before the position is noticed by the
-        position's validation."""
+        """The log did not have the position; it begins at the offset."""
         if 0 <= offset < self.position:
-            self.changed.append(f"position {self.position} was out of range, of a log that begins at {offset}")
+            self.resets.append(self.position)
 
     def forget(self) -> None:
         """What comes from now on need not be the same."""
