@@ -9,7 +9,7 @@ the committed offsets.
 import asyncio
 import sys
 
-from coterie.client import Consumer, Producer
+from coterie.client import Consumer, OffsetAndMetadata, Producer
 
 ADDRESS = {"bootstrap.servers": sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9092"}
 READ = {"auto.offset.reset": "earliest", "isolation.level": "read_committed"}
@@ -35,8 +35,9 @@ async def move(count: int) -> None:
                 for records in polled.values():
                     for record in records:
                         await producer.send("receipts", b"receipt " + (record.value or b""), key=record.key)
-                next_offsets = {partition: records[-1].offset + 1 for partition, records in polled.items()}
-                await producer.send_offsets_to_transaction(next_offsets, consumer.group_metadata())
+                last = {partition: records[-1] for partition, records in polled.items()}
+                offsets = {p: OffsetAndMetadata(record.offset + 1, record.leader_epoch) for p, record in last.items()}
+                await producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
             moved += sum(len(records) for records in polled.values())
 
 

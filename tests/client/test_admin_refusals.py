@@ -75,6 +75,7 @@ OF_ADMIN: dict[str, Call] = {
     "delete_group": lambda admin, topic, group: admin.delete_group(group),
     "remove_members": lambda admin, topic, group: admin.remove_members(group, ["m"]),
     "group_offsets": lambda admin, topic, group: admin.group_offsets(group),
+    "group_offsets_metadata": lambda admin, topic, group: admin.group_offsets_metadata(group),
     "commit_group_offsets": lambda admin, topic, group: admin.commit_group_offsets(group, {(topic, 0): 1}),
     "delete_group_offsets": lambda admin, topic, group: admin.delete_group_offsets(group, [(topic, 0)]),
     "lag": lambda admin, topic, group: admin.lag(group),

@@ -135,6 +135,7 @@ METHODS: dict[str, Callable[[Settings], Awaitable[None]]] = {
     "delete_group": with_admin(lambda a: a.delete_group("g")),
     "remove_members": with_admin(lambda a: a.remove_members("g", ["m"])),
     "group_offsets": with_admin(lambda a: a.group_offsets("g")),
+    "group_offsets_metadata": with_admin(lambda a: a.group_offsets_metadata("g")),
     "commit_group_offsets": with_admin(lambda a: a.commit_group_offsets("g", {T0: 1})),
     "delete_group_offsets": with_admin(lambda a: a.delete_group_offsets("g", [T0])),
     "lag": with_admin(lambda a: a.lag("g")),

@@ -310,9 +310,16 @@ class Admin:
         >>> await admin.group_offsets("billing")
         {TopicPartition(topic='orders', partition=0): 2}
         """
+        return {tp: at.offset for tp, at in (await self.group_offsets_metadata(group_id)).items()}
+
+    async def group_offsets_metadata(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        """As `group_offsets`, with leader epoch and text.
+
+        >>> (await admin.group_offsets_metadata("billing"))[TopicPartition("orders", 0)]
+        OffsetAndMetadata(offset=2, leader_epoch=-1, metadata='')
+        """
         coordinator = Coordinator(self._cluster, arguments.text(group_id, "group_id"))
-        committed = await committed_offsets(coordinator, None)
-        return {tp: position.offset for tp, position in committed.items()}
+        return await committed_offsets(coordinator, None)
 
     @repeated
     async def commit_group_offsets(self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]) -> None:

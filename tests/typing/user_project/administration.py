@@ -104,6 +104,7 @@ async def offsets(admin: Admin) -> int:
     await admin.commit_group_offsets("billing", {("orders", 0): OffsetAndMetadata(7, -1, "mine")})
     await admin.commit_group_offsets("billing", {("orders", 0): 5})
     assert_type(await admin.group_offsets("billing"), dict[TopicPartition, int])
+    assert_type(await admin.group_offsets_metadata("billing"), dict[TopicPartition, OffsetAndMetadata])
     assert_type(await admin.delete_group_offsets("billing", [("orders", 0)]), None)
     lags = await admin.lag("billing")
     assert_type(lags, dict[TopicPartition, PartitionLag])

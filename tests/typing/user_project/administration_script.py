@@ -103,6 +103,7 @@ def offsets(admin: BlockingAdmin) -> int:
     admin.commit_group_offsets("billing", {("orders", 0): OffsetAndMetadata(7, -1, "mine")})
     assert_type(admin.commit_group_offsets("billing", {("orders", 0): 5}), None)
     assert_type(admin.group_offsets("billing"), dict[TopicPartition, int])
+    assert_type(admin.group_offsets_metadata("billing"), dict[TopicPartition, OffsetAndMetadata])
     assert_type(admin.delete_group_offsets("billing", [("orders", 0)]), None)
     lags = admin.lag("billing")
     assert_type(lags, dict[TopicPartition, PartitionLag])

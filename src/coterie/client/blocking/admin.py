@@ -159,6 +159,10 @@ class BlockingAdmin(BlockingClient[Admin]):
         """All committed offsets of a group; of a group that does not exist none."""
         return self._await(self._client.group_offsets, group_id)
 
+    def group_offsets_metadata(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        """As `group_offsets`, with leader epoch and text."""
+        return self._await(self._client.group_offsets_metadata, group_id)
+
     def commit_group_offsets(self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]) -> None:
         """Commits offsets for a group without members; the group is created where there is none. Raises KafkaError
         UNKNOWN_MEMBER_ID where it has members, UNKNOWN_TOPIC_OR_PARTITION."""
