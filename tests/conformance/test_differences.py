@@ -471,6 +471,31 @@ CASES: dict[str, tuple[Any, ...]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("asked", "ours", "theirs", "row"),
+    [
+        ({"@": "now", "ms": -4500}, (2, "start-4000 ms"), (-1, -1), "time in a segment"),
+        ({"@": "now", "ms": -4500}, (2, "start-5000 ms"), (-1, -1), ""),
+        ({"@": "now", "ms": -4500}, (2, "start-4000 ms"), (1, "start-3000 ms"), ""),
+        ({"@": "now", "ms": -4500}, (-1, -1), (2, "start-4000 ms"), ""),
+        (-3, (2, "start-4000 ms"), (-1, -1), ""),
+    ],
+)
+@pytest.mark.parametrize("version", [(2, 6, 3), (4, 3, 0)])
+def test_a_time_of_which_kafka_finds_no_record(
+    asked: Any, ours: Any, theirs: Any, row: str, version: tuple[int, ...]
+) -> None:
+    def answer(offset: int, timestamp: Any) -> dict[str, Any]:
+        of_partition = FINE | {"partition_index": 0, "offset": offset, "timestamp": timestamp}
+        return {"topics": [{"name": "$n", "partitions": [of_partition]}]}
+
+    body = {"topics": [{"name": "$n", "partitions": [{"partition_index": 0, "timestamp": asked}]}]}
+    question = Question("q", "ListOffsets", 4, body)
+    parts = [(part, answer(*ours), answer(*theirs)) for part in differences(answer(*ours), answer(*theirs))]
+    rows = [row_of(DifferingPart(question, *each), version) for each in parts]
+    assert {each.name if each is not None else "" for each in rows} == {row}
+
+
 @pytest.mark.parametrize("api", sorted(API_BY_NAME))
 def test_every_row_can_be_asked_about_no_answer(api: str) -> None:
     """A row looks at whole answers too, and a broker may close the connection instead."""

@@ -206,6 +206,14 @@ ROWS: tuple[KnownDifference, ...] = (
         before=FOUR,
     ),
     KnownDifference(
+        "time in a segment",
+        "Kafka's look-up by time ends in the first segment whose largest timestamp reaches the time: where its records have"
+        " none, that is when its file last changed, and a record of a later segment is not met (searchOffsetInLocalLog)",
+        "ListOffsets",
+        r"topics\[\]\.partitions\[\]\.(offset|timestamp|leader_epoch)",
+        recognisers.finds_none_of_a_time,
+    ),
+    KnownDifference(
         "aborted ahead",
         "Kafka lists what was aborted up to the next entry of its index, not to the end of what a short Fetch returns",
         "Fetch",

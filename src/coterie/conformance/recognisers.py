@@ -345,3 +345,27 @@ def settings_later(case: DifferingPart) -> bool:
     keyless = re.search(r"\[None, '\w*'", repr(case.question.body)) is not None
     refused = codes == ("INVALID_RECORD", "NONE") or refused_unacknowledged(case)
     return (keyless and refused) or codes == ("POLICY_VIOLATION", "NONE")
+
+
+_LOOKED_UP = re.compile(r"topics\[(?P<name>.*)\]\.partitions\[(?P<index>\d+)\]\.\w+")
+
+
+def finds_none_of_a_time(case: DifferingPart) -> bool:
+    """A time, of which theirs finds no record, and ours one of that time or a later one."""
+    at = _LOOKED_UP.fullmatch(case.part.path)
+    if at is None:
+        return False
+    asked, ours, theirs = (
+        {
+            (topic["name"], each.get("partition_index", 0)): each
+            for topic in body["topics"]
+            for each in topic["partitions"]
+        }
+        for body in (case.question.body, case.ours, case.theirs)
+    )
+    key = at["name"], int(at["index"])
+    if key not in asked or theirs[key]["error_code"] != "NONE" or theirs[key].get("offset") != -1:
+        return False
+    wanted, met = asked[key].get("timestamp"), re.fullmatch(r"start([+-]\d+) ms", str(ours[key].get("timestamp")))
+    is_a_time = isinstance(wanted, dict) and wanted["@"] == "now"
+    return is_a_time and met is not None and int(met[1]) >= wanted["ms"]

@@ -32,6 +32,8 @@ SHRINK_S = 120.0  # all of them together
 _DEFAULTS_OF_4 = {"log.message.timestamp.after.max.ms": "3600000"}
 # Kafka's controller fences a broker whose heartbeats are late, on a machine with too much to do: no topic is found then.
 _PATIENT_CONTROLLER = {"broker.session.timeout.ms": "600000"}
+# When its cleaner comes, each broker decides for itself: what a story reads would depend on it.
+_SELDOM_CLEANED = {"log.cleaner.backoff.ms": "3600000"}
 # Assignments with one right result, at once.
 _CONSUMER_GROUPS = {"group.consumer.assignors": "range", "group.consumer.assignment.interval.ms": "0"}
 # Where Kafka 3.9 serves the consumer protocol of groups only by a setting, neither side does.
@@ -59,7 +61,7 @@ class Wanted:
 
 def settings_for(version: str) -> tuple[dict[str, str], dict[str, str]]:
     """Our broker's settings and Kafka's."""
-    ours, theirs = dict(SETTINGS), dict(SETTINGS)
+    ours, theirs = SETTINGS | _SELDOM_CLEANED, SETTINGS | _SELDOM_CLEANED
     if version.startswith("2."):
         ours["coterie.group.sync.timeout.enable"] = "false"  # KIP-752 came later
     if version.startswith("4."):
