@@ -15,6 +15,7 @@ import pytest
 from coterie.client import Admin, Producer
 from coterie.client.blocking import BlockingConsumer
 from coterie.pipeline.admission import Limits
+from coterie.pipeline.data_loss import DataLossError
 from coterie.pipeline.fetching import read_range
 from coterie.pipeline.group_stream import NOTHING, GroupStream, ranges_of
 from coterie.pipeline.options import source_options
@@ -304,3 +305,40 @@ def test_a_query_outlives_its_broker(broker: BrokerProcess, protocol: str) -> No
             break
     assert count == len(one.sink) == 600
     one.stream.leave()
+
+
+def lose_the_end(broker: BrokerProcess, partition: int) -> None:
+    """The machine goes down, and the log's last batch is torn; afterwards as many records are appended as there were."""
+    broker.kill()
+    log = broker.data / f"t-{partition}" / "00000000000000000000.log"
+    log.write_bytes(log.read_bytes()[:-1])
+    broker.start()
+    produce(broker, 600)
+
+
+def test_a_log_that_was_cut_and_grew_again_is_data_loss(broker: BrokerProcess) -> None:
+    """KIP-320: the offsets are as they were, the records are others."""
+    query = Query(broker)
+    assert query.drain() == 600
+    lose_the_end(broker, 3)
+    query.stream.until_now()
+    for _ in range(2):
+        with pytest.raises(DataLossError, match=r"t-3 was cut at 0 by a new leader, before the group's offset 100"):
+            query.plan()
+    query.stream.leave()
+    another = Query(broker)
+    with pytest.raises(DataLossError, match="t-3 was cut at 0"):
+        another.drain()
+    another.stream.leave()
+
+
+def test_without_the_error_reading_goes_on_where_the_log_was_cut(broker: BrokerProcess) -> None:
+    query = Query(broker, failOnDataLoss="false")
+    assert query.drain() == 600
+    query.stream.leave()
+    lose_the_end(broker, 3)
+    another = Query(broker, failOnDataLoss="false")
+    assert another.drain() == 600
+    assert committed(broker) == dict.fromkeys(range(6), 200) | {3: 100}
+    assert not another.plan()
+    another.stream.leave()

@@ -50,6 +50,11 @@ class OwnedOffsets:
                 self.committed[tp] = offset
                 self.positions[tp], self.epochs[tp] = (offset, epoch) if offset >= 0 else (starting[tp], -1)
 
+    def cut(self, partition: TopicPartition, offset: int, epoch: int) -> None:
+        """The log lost what was at the offset and behind it: reading goes on there, and so may the committed offset."""
+        self.positions[partition], self.epochs[partition] = offset, epoch
+        self.committed[partition] = min(offset, self.committed[partition])
+
     def advance(self, count: Callable[[], int]) -> None:
         """As many records more were read of each partition with a position."""
         for tp in self.positions:

@@ -19,6 +19,7 @@ from coterie.client.errors import CommitFailedError, RebalanceInProgressError
 from coterie.client.group_protocols import make_membership
 from coterie.client.membership import Membership
 from coterie.client.settings import ClientSettings
+from coterie.client.types import OffsetAndMetadata
 from coterie.consuming.commit_verdicts import CommitPurpose
 from coterie.consuming.owned_offsets import OwnedOffsets
 from coterie.member.effects import Assigned, Revoke, TopicPartition
@@ -36,6 +37,7 @@ class GroupMember:
     def __init__(self, settings: ClientSettings, starting: Starting) -> None:
         self._offsets = OwnedOffsets()
         self.positions = self._offsets.positions  # what is owned, and where its next batch begins
+        self.epochs = self._offsets.epochs  # of the leaders up to those positions, -1 where it is unknown
         self._generation = -1  # the last whose assignment was taken up
         self._settings, self._starting = settings, starting
         self._poll_again_s = settings.max_poll_interval_ms / 2000  # or the member leaves while it waits
@@ -115,7 +117,8 @@ class GroupMember:
         assert self._committer is not None
         try:
             timeout_s = self._settings.default_api_timeout_ms / 1000
-            self._run(self._committer.commit(new, timeout_s, CommitPurpose.BATCH))
+            offsets = {tp: OffsetAndMetadata(offset, self.epochs[tp]) for tp, offset in new.items()}
+            self._run(self._committer.commit(offsets, timeout_s, CommitPurpose.BATCH))
         except RebalanceInProgressError:
             return False
         except CommitFailedError:
@@ -147,6 +150,10 @@ class GroupMember:
         committed = self._run(self._committer.committed(added))
         new: list[TopicPartition] = [tp for tp, at in committed.items() if at.offset < 0]
         self._offsets.looked_up(committed, self._starting(new) if new else {})
+
+    def cut(self, partition: TopicPartition, offset: int, epoch: int) -> None:
+        """The partition's log lost what was at that offset and behind it; ``epoch``: its leader's."""
+        self._offsets.cut(partition, offset, epoch)
 
     def leave(self, reason: str) -> None:
         """Leaves the group and ends the thread; waits at most some seconds."""

@@ -9,6 +9,7 @@ planned again whatever the group has become meanwhile:
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from coterie.pipeline.admission import Admission, Limits
 from coterie.pipeline.data_loss import DataLossError
@@ -35,6 +36,7 @@ class GroupStream:
         self._goal: dict[TopicPartition, int] | None = None
         self._planned: tuple[Offset, Ranges] = (NOTHING, {})  # the last batch, and what is read of it
         self._ends: dict[TopicPartition, int] = {}
+        self._epochs: dict[TopicPartition, int] = {}  # of the leaders that have these ends
 
     def _beginning(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         return self.reader.beginning(partitions)
@@ -62,12 +64,14 @@ class GroupStream:
             return start
         member_id, generation = self.member.identity
         made = {"generation": generation, "member": member_id, "ranges": _ranges_as_json(ranges)}
-        self._plan(made, ranges)
+        self._plan(made, ranges, {tp: self._epochs[tp] for tp in ranges})
         return made
 
-    def _plan(self, offset: Offset, ranges: Ranges) -> None:
+    def _plan(self, offset: Offset, ranges: Ranges, epochs: Mapping[TopicPartition, int]) -> None:
+        """``epochs``: of the leaders whose logs have the ranges."""
         self._planned = (offset, ranges)
         self.member.positions.update({tp: end for tp, (_, end) in ranges.items()})
+        self.member.epochs.update(epochs)
 
     def _settle(self, processed: Ranges, patience_s: float) -> bool:
         if not self._joined:
@@ -79,13 +83,29 @@ class GroupStream:
         """The end offset of each owned partition, bounded by the goal; a position beyond the end is reported lost and reset."""
         owned = self.member.positions
         self._ends = self.reader.offsets_of(dict.fromkeys(owned, LATEST))
+        self._epochs = {tp: self.reader.leader_epoch(tp) for tp in owned}
+        self._validate()
         for tp, position in list(owned.items()):
             if position > self._ends[tp]:
                 self.reader.lost(f"{tp[0]}-{tp[1]} ends at {self._ends[tp]}, before the group's offset {position}")
-                owned[tp] = self._ends[tp]
+                self.member.cut(tp, self._ends[tp], self._epochs[tp])
         if self._goal is None:
             return dict(self._ends)
         return {tp: min(end, self._goal.get(tp, end)) for tp, end in self._ends.items()}
+
+    def _validate(self) -> None:
+        """Of a position of a former leader: a log that was cut before it is reported lost, though it may have grown again since
+        (KIP-320)."""
+        member = self.member
+        former = {tp: epoch for tp, epoch in member.epochs.items() if 0 <= epoch < self._epochs[tp]}
+        for tp, end in self.reader.ends_of_epochs(former).items():
+            position, epoch = member.positions[tp], self._epochs[tp]
+            if end < position:
+                self.reader.lost(
+                    f"{tp[0]}-{tp[1]} was cut at {end} by a new leader, before the group's offset {position}"
+                )
+                member.cut(tp, end, epoch)
+            member.epochs[tp] = epoch
 
     def plan(self, start: Offset, end: Offset) -> list[OffsetRange]:
         """The tasks of a batch. One that this process did not make is a batch that Spark runs again after a restart: of it
@@ -93,7 +113,8 @@ class GroupStream:
         if end != self._planned[0]:
             while not self._settle({}, math.inf):
                 pass
-            self._plan(end, self._fenced(ranges_of(end)))
+            ranges = self._fenced(ranges_of(end))
+            self._plan(end, ranges, dict.fromkeys(ranges, -1))
         return self.reader.plan_ranges(self._planned[1])
 
     def _fenced(self, ranges: Ranges) -> Ranges:

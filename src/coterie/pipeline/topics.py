@@ -19,6 +19,7 @@ from coterie.consuming.commit_errors import RETRIED, Verdict, verdict_without_ma
 from coterie.consuming.commit_requests import commit_request, first_error
 from coterie.consuming.committed_lookup import SendOffsetFetch
 from coterie.consuming.offset_lookup import SendListOffsets
+from coterie.consuming.validation import VALIDATED_FROM
 from coterie.pipeline.data_loss import DataLossError
 from coterie.pipeline.offset_lookups import committed, looked_up
 from coterie.pipeline.offsets import EARLIEST, LATEST, TopicOffsets, TopicPartition, from_json
@@ -32,6 +33,11 @@ from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from coterie.wire.messages.list_offsets import ListOffsetsResponse
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from coterie.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 
 R = TypeVar("R")
 SAMPLE_BYTES = 64 * 1024
@@ -165,6 +171,27 @@ class TopicReader:
         check(response.error_code)
         self._known.metadata_received(response, time.monotonic() * 1000, version=socket.version_of(MetadataRequest))
         return response
+
+    def leader_epoch(self, where: TopicPartition) -> int:
+        """That of the partition's leader, as far as it is known; -1: unknown."""
+        return self._known.leader_epoch(*where)
+
+    def ends_of_epochs(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The offset behind the last record of each leader epoch or an earlier one, in the log of today's leader (KIP-320);
+        without the partitions whose leader cannot tell. Raises KafkaError."""
+        ends = self._retry(lambda: {tp: self._end_of_epoch(tp, epoch) for tp, epoch in epochs.items()})
+        return {tp: end for tp, end in ends.items() if end >= 0}
+
+    def _end_of_epoch(self, where: TopicPartition, epoch: int) -> int:
+        """-1: unknown."""
+        socket = self._socket(self._leader(where))
+        if socket.version_of(OffsetForLeaderEpochRequest) < VALIDATED_FROM:
+            return -1
+        asked = OffsetForLeaderPartition(where[1], self._known.leader_epoch(*where), epoch)
+        response = socket.request(OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(where[0], [asked])]))
+        result = response.topics[0].partitions[0]
+        check(result.error_code, f"{where[0]}-{where[1]}")
+        return result.end_offset if result.leader_epoch >= 0 else -1
 
     def ends(self) -> dict[TopicPartition, int]:
         """The end of every partition that there is now."""
