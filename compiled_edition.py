@@ -43,7 +43,7 @@ MODULES = (
     "log/epoch_checkpoint.py",
     "log/flushing.py",
     "log/leader_epochs.py",
-    "log/loading.py",
+    "log/segment_loader.py",
     "log/log_state.py",
     "log/partition_log.py",
     "log/producers.py",

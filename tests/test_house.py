@@ -123,7 +123,7 @@ CLIENT_PAUSES = {
     "client/partition_counts.py": 1,  # before another attempt
     "client/repeated_calls.py": 1,  # before another attempt
     "client/rocketmq/consumer.py": 2,  # before another attempt
-    "client/starting.py": 1,  # before another attempt
+    "client/starting_positions.py": 1,  # before another attempt
     "client/transactions.py": 1,  # a machine's deadline
     "pipeline/range_reader.py": 1,  # a machine's deadline
     "pipeline/topics.py": 1,  # before another attempt

@@ -13,7 +13,7 @@ import pytest
 
 from coterie.assignors.blobs import encode_subscription
 from coterie.broker.broker import Broker
-from coterie.broker.explaining import explained
+from coterie.broker.explanation import explained
 from coterie.broker.metrics import GroupMetrics
 from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.client import KafkaError

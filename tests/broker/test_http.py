@@ -16,7 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from coterie.broker.broker import Broker
-from coterie.broker.explaining import STALLED_AFTER_MS, Progress
+from coterie.broker.explanation import STALLED_AFTER_MS, Progress
 from coterie.broker.http import HttpServer, is_own_host
 from coterie.broker.settings import BrokerSettings
 from coterie.client import Admin, Consumer, KafkaError, Producer

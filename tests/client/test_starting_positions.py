@@ -14,7 +14,7 @@ import pytest
 from coterie.client.errors import AuthenticationError, KafkaError
 from coterie.client.lookup_steps import list_offsets_steps
 from coterie.client.settings import client_settings
-from coterie.client.starting import StartingPositions
+from coterie.client.starting_positions import StartingPositions
 from coterie.client.types import OffsetAndMetadata, TopicPartition
 from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.fetch_config import FetchConfig

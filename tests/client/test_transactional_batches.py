@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from coterie.client import KafkaError, Producer
-from coterie.client.batching import Delivery
+from coterie.client.delivery import Delivery
 from coterie.client.errors import TransactionAbortableError
 from coterie.client.transactions import State
 from coterie.client.types import TopicPartition

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coterie.coordinator.transactions import bumping, machine, steps
+from coterie.coordinator.transactions import epoch_bump, machine, steps
 from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.coordinator.transactions.state import Status, Transaction
@@ -112,7 +112,7 @@ def unbumped(transaction: Transaction, *rest: Any) -> Transaction:
     return replace(_PREPARE(transaction, *rest), epoch=transaction.epoch)
 
 
-_PREPARE = bumping.prepare_end_with_bump
+_PREPARE = epoch_bump.prepare_end_with_bump
 _CHECK = steps.check_producer
 _END = TransactionMachine.end
 _END_WITH_BUMP = TransactionMachine.end_with_bump

@@ -14,7 +14,7 @@ from coterie.laboratory.disk import FaultyFileSystem
 from coterie.log.config import LogConfig
 from coterie.log.epoch_cache import EndOfEpoch
 from coterie.log.findings import Finding, unreported
-from coterie.log.following import append_as_follower
+from coterie.log.follower_append import append_as_follower
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import read_visible
 from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp

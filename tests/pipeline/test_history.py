@@ -24,7 +24,7 @@ from coterie.coordinator.state import Cause, CommittedOffset
 from coterie.coordinator.stored import to_record
 from coterie.journal import JournalLine
 from coterie.pipeline import log_folders
-from coterie.pipeline.history import job, reading, server_log
+from coterie.pipeline.history import job, record_sources, server_log
 from coterie.pipeline.history.job import Sources, run_history
 from coterie.pipeline.history.state import Moment, group_from_tables
 from coterie.records.batch import TRANSACTIONAL_BIT
@@ -288,17 +288,17 @@ def test_ranges_begin_with_batches_and_cover_a_file_once(tmp_path: Path, monkeyp
     log.close()
     monkeypatch.setattr(log_folders, "RANGE_BYTES", 3000)
     monkeypatch.setattr(log_folders, "PIECE_BYTES", 700)
-    ranges = reading.log_ranges([tmp_path], {})
+    ranges = record_sources.log_ranges([tmp_path], {})
     assert len(ranges) > 5
-    read = b"".join(piece for r in ranges for piece in reading.pieces(r, None))
+    read = b"".join(piece for r in ranges for piece in record_sources.pieces(r, None))
     assert read == next(kept.glob("*.log")).read_bytes()
-    later = reading.log_ranges([tmp_path], {3: 400})
+    later = record_sources.log_ranges([tmp_path], {3: 400})
     assert sum(r.last - r.first for r in later) < len(read) / 3
 
 
 def test_no_offsets_folder_is_said_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(reading.NothingToRead, match="no folder __consumer_offsets-N"):
-        reading.log_ranges([tmp_path], {})
+    with pytest.raises(record_sources.NothingToRead, match="no folder __consumer_offsets-N"):
+        record_sources.log_ranges([tmp_path], {})
 
 
 # -- a live broker ------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from coterie.log import checked_files
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, Report, UnreadableFile
-from coterie.log.loading import ClosedLog
 from coterie.log.partition_log import PartitionLog
+from coterie.log.segment_loader import ClosedLog
 
 FILE = "log-checkpoint.json"
 START_OFFSETS = "log-start-offset-checkpoint"

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from coterie.broker.explaining import explained
+from coterie.broker.explanation import explained
 from coterie.broker.metrics import GroupMetrics, MetricSources
 from coterie.journal import TOPIC as JOURNAL_TOPIC
 from coterie.log.time_lookup import offset_near_end

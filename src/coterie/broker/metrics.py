@@ -26,7 +26,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from coterie.broker.explaining import GroupSources, partitions_of
+from coterie.broker.explanation import GroupSources, partitions_of
 from coterie.broker.fetch_sessions import FetchSessions
 from coterie.broker.telemetry import Telemetry
 from coterie.broker.unserved import UnservedRequests

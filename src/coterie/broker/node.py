@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from coterie.broker.calls import Call
 from coterie.broker.clock import Clock
 from coterie.broker.cluster_view import ClusterView
-from coterie.broker.explaining import Progress
+from coterie.broker.explanation import Progress
 from coterie.broker.features import Features
 from coterie.broker.fetch_sessions import FetchSessions
 from coterie.broker.flusher import Flusher, SyncFiles

@@ -21,7 +21,7 @@ from coterie.broker.pending import Pending
 from coterie.broker.routes import ROUTES, UNREADABLE, find_route, server_error
 from coterie.broker.services import Handler, Services
 from coterie.broker.turns import MAX_TURN_S
-from coterie.receiving import Receiver
+from coterie.receiver import Receiver
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import API_VERSIONS_KEY, Head, ResponseFrame, encode_response, read_head, skip_tags

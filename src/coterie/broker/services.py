@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from coterie.broker.calls import Call
 from coterie.broker.clock import Clock
 from coterie.broker.cluster_view import ClusterView
-from coterie.broker.explaining import GroupSources
+from coterie.broker.explanation import GroupSources
 from coterie.broker.features import Features
 from coterie.broker.fetch_sessions import FetchSessions
 from coterie.broker.flusher import Flusher

@@ -24,8 +24,8 @@ from coterie.log import checked_files
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, Report, UnreadableFile
-from coterie.log.loading import ClosedLog
 from coterie.log.partition_log import PartitionLog, SyncFailed
+from coterie.log.segment_loader import ClosedLog
 from coterie.replication.states import TopicPartition
 
 logger = logging.getLogger(__name__)

@@ -160,7 +160,7 @@ def keys(**options: Any) -> None:
 def _check_folders(ctx: click.Context, param: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
     """Raises BadParameter for folders without records of __consumer_offsets."""
     if value:
-        from coterie.pipeline.history.reading import NothingToRead, offsets_folders
+        from coterie.pipeline.history.record_sources import NothingToRead, offsets_folders
 
         try:
             offsets_folders(value)

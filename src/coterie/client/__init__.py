@@ -96,8 +96,8 @@ if TYPE_CHECKING:
         TopicPartitionInfo,
     )
     from coterie.client.advice import Advice, LintFinding
-    from coterie.client.batching import Delivery
     from coterie.client.consumer import Consumer
+    from coterie.client.delivery import Delivery
     from coterie.client.group_explanation import (
         AwaitedMember,
         GroupExplanation,
@@ -120,7 +120,7 @@ _NAMES = {
         "TopicDescription TopicPartitionInfo"
     ),
     "coterie.client.advice": "Advice LintFinding",
-    "coterie.client.batching": "Delivery",
+    "coterie.client.delivery": "Delivery",
     "coterie.client.consumer": "Consumer",
     "coterie.client.group_explanation": (
         "AwaitedMember GroupExplanation MemberExplanation NextTimeout PartitionProgress ReservedMemberId"

@@ -14,7 +14,7 @@ from coterie.client.connection import Connection
 from coterie.client.errors import AuthenticationError, KafkaError, check
 from coterie.client.handshake import answer_type
 from coterie.client.settings import ClientSettings
-from coterie.client.sharing import Shared
+from coterie.client.shared_work import Shared
 from coterie.cluster_metadata import GROUP, TOPICS_BY_ID_FROM, TRANSACTION, Address, ClusterMetadata, TopicInfo
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

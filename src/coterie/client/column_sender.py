@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate, repeat
 from typing import Any
 
-from coterie.client.batching import report_failure
+from coterie.client.delivery import report_failure
 from coterie.client.errors import KafkaError
 from coterie.client.partition_counts import CLOSED
 from coterie.client.partitioner import partition_for_key

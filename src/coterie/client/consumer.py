@@ -24,11 +24,11 @@ from coterie.client.fetcher import Fetcher
 from coterie.client.group_protocols import make_membership
 from coterie.client.listener import ConsumerInterceptor, RebalanceListener
 from coterie.client.membership import Membership
-from coterie.client.polling import PollLoop
+from coterie.client.poll_loop import PollLoop
 from coterie.client.serialization import DeserializerLike, RecordDeserializers, deserialize_function
 from coterie.client.setting_types import instantiate
 from coterie.client.settings import client_settings
-from coterie.client.starting import StartingPositions
+from coterie.client.starting_positions import StartingPositions
 from coterie.client.typed_settings import ConsumerSettings
 from coterie.client.types import (
     ConsumerGroupMetadata,

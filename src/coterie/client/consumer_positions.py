@@ -8,7 +8,7 @@ from coterie.client import arguments
 from coterie.client.cluster import Cluster
 from coterie.client.fetcher import Fetcher
 from coterie.client.offsets import list_offsets
-from coterie.client.polling import PollLoop
+from coterie.client.poll_loop import PollLoop
 from coterie.client.settings import ClientSettings
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.consuming.position import UNKNOWN

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coterie.client.cluster import GROUP, Cluster
-from coterie.client.sharing import Shared
+from coterie.client.shared_work import Shared
 
 
 class Coordinator:

@@ -20,8 +20,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import Any, Generic, TypeVar
 
 from coterie.client import arguments
-from coterie.client.batching import Delivery, DeliveryCallback
 from coterie.client.cluster import Cluster
+from coterie.client.delivery import Delivery, DeliveryCallback
 from coterie.client.errors import ConfigError, KafkaError, SerializationError
 from coterie.client.partition_counts import CLOSED, PartitionCounts, checked_partition
 from coterie.client.partitioner import partition_for_key

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from coterie.client.batching import BatchEnd, error_of_failure, failure_of
 from coterie.client.cluster import DATA, Cluster
 from coterie.client.connection import Connection
+from coterie.client.delivery import BatchEnd, error_of_failure, failure_of
 from coterie.client.errors import KafkaError, check
 from coterie.client.retrying import backoff_of
 from coterie.client.transactions import TransactionManager

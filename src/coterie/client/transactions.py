@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from coterie.client.batching import failure_of
 from coterie.client.cluster import Cluster
 from coterie.client.coordinator import Coordinator
+from coterie.client.delivery import failure_of
 from coterie.client.errors import FatalError, KafkaError, TransactionAbortableError, unexpected
 from coterie.client.handshake import answer_type
 from coterie.client.loop_clock import until_due

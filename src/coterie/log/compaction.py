@@ -18,9 +18,9 @@ from dataclasses import field
 
 from coterie.lazy_dataclass import dataclass
 from coterie.log.filesystem import FileSystem
-from coterie.log.loading import CLEANED, SWAP
 from coterie.log.partition_log import PartitionLog
 from coterie.log.segment import DELETED, Segment
+from coterie.log.segment_loader import CLEANED, SWAP
 from coterie.records.batch import HEADER_BYTES, BatchError, BatchHeader, BatchRecord, check_crc, read_header
 from coterie.records.decoding import decode_records
 from coterie.records.encoding import rebuild_batch

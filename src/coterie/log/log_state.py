@@ -14,11 +14,11 @@ from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Report
 from coterie.log.flushing import Flushing
 from coterie.log.leader_epochs import LeaderEpochs
-from coterie.log.loading import ClosedLog
 from coterie.log.producer_files import drop_aborted, load_kept
 from coterie.log.producers import Producers
 from coterie.log.recovery import recover
 from coterie.log.segment import Segment
+from coterie.log.segment_loader import ClosedLog
 from coterie.log.transactions import Aborted, PartitionTransactions
 from coterie.records.batch import BatchHeader, is_undamaged
 from coterie.records.markers import coordinator_epoch_of, marker_of

@@ -1,7 +1,7 @@
 """A partition's log: append, read, recover after a crash. `time_lookup` and `retention` are functions over it.
 
 Batches are kept opaque: an append checks them (`validation`), gives offsets, and writes the bytes; `log_state` has what is
-known of them. A replica's log is also cut (`truncation`) and takes the leader's batches (`following`).
+known of them. A replica's log is also cut (`truncation`) and takes the leader's batches (`follower_append`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from coterie.log.appended import Appended
 from coterie.log.config import NO_LIMIT, LogConfig
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, Report, unreported
-from coterie.log.loading import ClosedLog, SegmentLoader, checksum_of_aborted
 from coterie.log.log_state import LogState
 from coterie.log.producer_files import drop_aborted, write_aborted, write_snapshot
 from coterie.log.segment import Segment
+from coterie.log.segment_loader import ClosedLog, SegmentLoader, checksum_of_aborted
 from coterie.log.validation import checked_header, prepared
 from coterie.records import batch as batches_module
 from coterie.records.batch import HEADER_BYTES, BatchHeader, batch_span, read_header

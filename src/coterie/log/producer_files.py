@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, Report
-from coterie.log.loading import ClosedLog, checksum_of_aborted
 from coterie.log.producers import Producers
 from coterie.log.segment import segment_name
+from coterie.log.segment_loader import ClosedLog, checksum_of_aborted
 from coterie.log.transactions import Aborted, PartitionTransactions, decode_index
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from coterie.log.appended import Appended
 from coterie.log.epoch_cache import LeaderEpochCache
-from coterie.log.following import append_as_follower
+from coterie.log.follower_append import append_as_follower
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import before
 from coterie.log.retention import advance_start_offset

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from coterie.addresses import format_address
 from coterie.broker.broker import Broker
-from coterie.broker.explaining import state_of
+from coterie.broker.explanation import state_of
 from coterie.broker.settings import BrokerSettings
 from coterie.client import arguments
 from coterie.client.blocking_socket import BrokerSocket

@@ -20,7 +20,7 @@ from coterie.broker.cluster_view import ClusterView
 from coterie.broker.pending import Pending
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
-from coterie.log.following import append_as_follower
+from coterie.log.follower_append import append_as_follower
 from coterie.log.partition_log import PartitionLog
 from coterie.log.truncation import start_anew_at
 from coterie.records.batch import batches, read_header, stamp

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie.coordinator.transactions.bumping import fenced, prepare_end_with_bump
+from coterie.coordinator.transactions.epoch_bump import fenced, prepare_end_with_bump
 from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.coordinator.transactions.steps import (
     MAX_EPOCH,

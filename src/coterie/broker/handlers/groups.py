@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 from coterie.broker.authorized_operations import GROUP_OPERATIONS
 from coterie.broker.calls import Call
-from coterie.broker.explaining import explained
+from coterie.broker.explanation import explained
 from coterie.broker.group_coordinator import GroupCoordinator
 from coterie.broker.pending import Pending
 from coterie.broker.services import GroupServices, Handler

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic
 
-from coterie.client.batching import DeliveryCallback
 from coterie.client.blocking.thread import BlockingClient
+from coterie.client.delivery import DeliveryCallback
 from coterie.client.producer import Producer
 from coterie.client.serialization import SerializerLike
 from coterie.client.transactions import OpenTransaction

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Protocol
 
-from coterie.coordinator.transactions.bumping import fenced, is_retry, prepare_end_with_bump
+from coterie.coordinator.transactions.epoch_bump import fenced, is_retry, prepare_end_with_bump
 from coterie.coordinator.transactions.state import OPEN, PREPARED, Status, TopicPartition, Transaction
 from coterie.coordinator.transactions.steps import (
     INIT_FENCED_FROM,

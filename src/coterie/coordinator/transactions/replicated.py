@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from coterie.coordinator.transactions import steps
-from coterie.coordinator.transactions.bumping import fenced, is_retry, prepare_end_with_bump
+from coterie.coordinator.transactions.epoch_bump import fenced, is_retry, prepare_end_with_bump
 from coterie.coordinator.transactions.state import (
     PREPARED,
     Status,

@@ -13,8 +13,8 @@ from coterie.laboratory.cluster.replica_log import FETCHED_AT_MOST, Batch
 from coterie.laboratory.disk import FaultyFileSystem
 from coterie.laboratory.world import World
 from coterie.log.config import LogConfig
-from coterie.log.loading import ClosedLog
 from coterie.log.partition_log import PartitionLog
+from coterie.log.segment_loader import ClosedLog
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
 from coterie.records.encoding import encode_batch

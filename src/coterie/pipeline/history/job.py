@@ -26,8 +26,8 @@ from coterie.pipeline.history import (
     ends,
     group_metadata,
     ownership,
-    reading,
     rebalances,
+    record_sources,
     server_log,
     state,
     topic_ids,
@@ -100,9 +100,9 @@ def _add_facts(spark: SparkSession, sources: Sources, out: Path, progress: Histo
         shutil.rmtree(out / name / run, ignore_errors=True)
     ranges = _ranges(sources, progress)
     if ranges:
-        frame = reading.as_frame(spark, ranges)
+        frame = record_sources.as_frame(spark, ranges)
         client = None if sources.folders else sources.client
-        for name, table in (("commits", reading.commits), ("group_log", reading.group_log)):
+        for name, table in (("commits", record_sources.commits), ("group_log", record_sources.group_log)):
             facts = table(frame, client)
             facts.write.parquet(str(out / name / run))
             _advance(spark.read.schema(facts.schema).parquet(str(out / name / run)), progress)
@@ -122,14 +122,14 @@ def _topic_names(sources: Sources) -> dict[str, str]:
     return {} if sources.client is None else topic_ids.broker_topic_names(sources.client)
 
 
-def _ranges(sources: Sources, progress: HistoryProgress) -> list[reading.LogRange]:
+def _ranges(sources: Sources, progress: HistoryProgress) -> list[record_sources.LogRange]:
     if sources.folders:
-        return reading.log_ranges(sources.folders, progress.offsets)
+        return record_sources.log_ranges(sources.folders, progress.offsets)
     if sources.client is None:
         return []
-    options = SourceOptions(dict(sources.client), subscribe=(reading.TOPIC,))
+    options = SourceOptions(dict(sources.client), subscribe=(record_sources.TOPIC,))
     try:
-        return reading.broker_ranges(options, progress.offsets)
+        return record_sources.broker_ranges(options, progress.offsets)
     except KafkaError as error:
         if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             return []  # no group has ever been there
@@ -249,6 +249,6 @@ def _lag(spark: SparkSession, sources: Sources, counting: DataFrame, cadence: Da
     if sources.client is not None and not sources.folders:
         rows = ends.broker_ends(sources.client, partitions, grid.times_ms())
     for folder in sources.folders:
-        data = folder.parent if folder.name.startswith(reading.TOPIC) else folder
+        data = folder.parent if folder.name.startswith(record_sources.TOPIC) else folder
         rows += ends.folder_ends(data, partitions, grid.times_ms())
     return c.lag(c.committed_by_time(counting, grid), ends.as_frame(spark, rows))

@@ -1,5 +1,5 @@
 """ExplainGroup (key 30000): coterie's own, never advertised. The answer is one JSON document, the same as over HTTP, made
-by `broker.explaining`.
+by `broker.explanation`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from coterie.client.callbacks import Callbacks
 from coterie.client.errors import ConfigError, WakeupError
 from coterie.client.fetcher import Fetcher
 from coterie.client.membership import Membership
-from coterie.client.starting import StartingPositions
+from coterie.client.starting_positions import StartingPositions
 from coterie.client.types import Record, TopicPartition
 
 R = TypeVar("R")

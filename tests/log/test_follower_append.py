@@ -6,7 +6,7 @@ import pytest
 
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
-from coterie.log.following import append_as_follower
+from coterie.log.follower_append import append_as_follower
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import advance_start_offset
 from coterie.log.truncation import start_anew_at
