@@ -489,7 +489,8 @@ def test_a_time_of_which_kafka_finds_no_record(
         of_partition = FINE | {"partition_index": 0, "offset": offset, "timestamp": timestamp}
         return {"topics": [{"name": "$n", "partitions": [of_partition]}]}
 
-    body = {"topics": [{"name": "$n", "partitions": [{"partition_index": 0, "timestamp": asked}]}]}
+    damaged: list[dict[str, Any]] = [{}, {"name": {"@": "text", "of": "x", "times": 300}}]
+    body = {"topics": [*damaged, {"name": "$n", "partitions": [{"timestamp": asked}]}]}
     question = Question("q", "ListOffsets", 4, body)
     parts = [(part, answer(*ours), answer(*theirs)) for part in differences(answer(*ours), answer(*theirs))]
     rows = [row_of(DifferingPart(question, *each), version) for each in parts]

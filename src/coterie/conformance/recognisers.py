@@ -356,16 +356,18 @@ def finds_none_of_a_time(case: DifferingPart) -> bool:
     if at is None:
         return False
     asked, ours, theirs = (
-        {
-            (topic["name"], each.get("partition_index", 0)): each
-            for topic in body["topics"]
-            for each in topic["partitions"]
-        }
-        for body in (case.question.body, case.ours, case.theirs)
+        _looked_up(body, at["name"], int(at["index"])) for body in (case.question.body, case.ours, case.theirs)
     )
-    key = at["name"], int(at["index"])
-    if key not in asked or theirs[key]["error_code"] != "NONE" or theirs[key].get("offset") != -1:
+    if (theirs.get("error_code"), theirs.get("offset")) != ("NONE", -1):
         return False
-    wanted, met = asked[key].get("timestamp"), re.fullmatch(r"start([+-]\d+) ms", str(ours[key].get("timestamp")))
-    is_a_time = isinstance(wanted, dict) and wanted["@"] == "now"
-    return is_a_time and met is not None and int(met[1]) >= wanted["ms"]
+    wanted, met = asked.get("timestamp"), re.fullmatch(r"start([+-]\d+) ms", str(ours.get("timestamp")))
+    if not isinstance(wanted, dict) or wanted["@"] != "now" or met is None:
+        return False
+    return int(met[1]) >= int(wanted["ms"])
+
+
+def _looked_up(body: Any, name: str, index: int) -> dict[str, Any]:
+    """The partition of a ListOffsets request or response; empty without it."""
+    topics = [topic for topic in body.get("topics") or () if topic.get("name") == name]
+    partitions = [each for topic in topics for each in topic.get("partitions") or ()]
+    return next((each for each in partitions if each.get("partition_index", 0) == index), {})
