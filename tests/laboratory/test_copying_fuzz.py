@@ -18,7 +18,8 @@ from coterie.laboratory.client_connections import COORDINATORS
 from coterie.laboratory.node.copying_consumer import CopyingConsumer
 from coterie.laboratory.node.copying_story import CopyingStory
 from coterie.laboratory.node.seeds import COPYING_FROM, run_clients_seed
-from coterie.laboratory.node.transactional_producer import Ended, TransactionalProducer
+from coterie.laboratory.node.transactional_producer import TransactionalProducer
+from coterie.laboratory.transacting_producer import Ended
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import read_committed
 from coterie.log.transactions import Aborted

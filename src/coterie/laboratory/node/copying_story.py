@@ -19,7 +19,8 @@ from coterie.laboratory.node.copying_consumer import (
     ServerAssignedCopyingConsumer,
 )
 from coterie.laboratory.node.record_checker import TopicPartition, committed_records
-from coterie.laboratory.node.transactional_producer import TransactionalProducer, TransactionConfig
+from coterie.laboratory.node.transactional_producer import TransactionalProducer
+from coterie.laboratory.transacting_producer import TransactionConfig
 from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.producing.config import ProducingConfig
