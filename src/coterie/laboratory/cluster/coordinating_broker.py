@@ -4,6 +4,7 @@ other coordinators, records and offsets in transactions."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
@@ -43,6 +44,15 @@ STATE_PARTITIONS = 2
 UPKEEP_MS = 2_000
 MAX_TIMEOUT_MS = 60_000
 Work = Callable[[PartitionLog], Appended]
+
+
+@dataclass(frozen=True, slots=True)
+class LedShard:
+    """A partition of `__transaction_state` that a broker coordinates."""
+
+    index: int
+    shard: ReplicatedTransactions
+    is_replicated: bool
 
 
 class LedStates:
@@ -106,6 +116,14 @@ class CoordinatingBroker(RecordsBroker):
             self.offsets = None
         elif self.offsets is None:
             self.offsets = LedOffsets(self.record_log((OFFSETS, 0)))
+
+    def led_states(self) -> list[LedShard]:
+        """The partitions of `__transaction_state` that this broker coordinates."""
+        return [LedShard(led.index, led.shard, led.is_replicated) for led in self.states.values()]
+
+    def led_groups(self) -> list[Shard]:
+        """That of `__consumer_offsets`, if this broker leads it."""
+        return [] if self.offsets is None else [self.offsets.shard]
 
     def _loaded(self, index: int) -> LedStates:
         log = self.record_log((STATES, index))

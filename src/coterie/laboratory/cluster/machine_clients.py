@@ -137,13 +137,15 @@ class MachineClients:
     def _unexpected_moves(
         self, tp: TopicPartition, delivered: DeliveredRecords, administrator: Administrator
     ) -> list[str]:
-        """A position goes back where the log was cut, after an unclean election: its validation notices it. It is out of range
-        where records before it were deleted, perhaps at one leader alone."""
-        floor = administrator.record_deletions.floors.get(tp, 0)
+        """A position goes back where the log was cut, after an unclean election: its validation notices it, unless it follows
+        no record. It is out of range where records before it were deleted, perhaps at one leader alone."""
+        floor, is_unclean = administrator.record_deletions.floors.get(tp, 0), tp[0] in administrator.unclean
         resets = [
-            f"position {at} was out of range of a log that began before it" for at in delivered.resets if at >= floor
+            f"position {at} was out of range of a log that began before it"
+            for at, follows_record in delivered.resets
+            if at >= floor and (follows_record or not is_unclean)
         ]
-        return resets + ([] if tp[0] in administrator.unclean else delivered.cuts)
+        return resets + ([] if is_unclean else delivered.cuts)
 
     def _violations_of(
         self, producer: MachineProducer, partition: TopicPartition, administrator: Administrator

@@ -23,15 +23,16 @@ REQUEST_TIMEOUT_MS = 8_000
 class DeliveredRecords:
     """What was delivered of one partition: ``records``, with their offsets, and ``read`` by offset, without what was cut since;
     ``changed``: what should not have happened; ``cuts``: what may happen after an unclean election alone; ``resets``: positions
-    that went back because they were out of range."""
+    that went back because they were out of range, and whether each followed a record."""
 
     def __init__(self) -> None:
         self.records: set[tuple[int, str]] = set()
         self.read: dict[int, str] = {}
         self.changed: list[str] = []
         self.cuts: list[str] = []
-        self.resets: list[int] = []
+        self.resets: list[tuple[int, bool]] = []
         self.position = -1  # after the last record
+        self.follows_record = False  # else a new leader cannot be asked whether it has the position (KIP-320)
 
     def take(self, offset: int, value: str) -> None:
         """A record is delivered."""
@@ -41,12 +42,18 @@ class DeliveredRecords:
         if before != value:
             self.changed.append(f"offset {offset} was {before} and is {value}")
         self.records.add((offset, value))
-        self.position = offset + 1
+        self.position, self.follows_record = offset + 1, True
 
     def reset(self, offset: int) -> None:
         """The log did not have the position; it begins at the offset."""
         if 0 <= offset < self.position:
-            self.resets.append(self.position)
+            self.resets.append((self.position, self.follows_record))
+            if not self.follows_record:
+                self._drop_from(offset)
+
+    def sought(self, offset: int) -> None:
+        """What is delivered next begins there."""
+        self.position, self.follows_record = offset, False
 
     def forget(self) -> None:
         """What comes from now on need not be the same."""
@@ -56,14 +63,16 @@ class DeliveredRecords:
     def cut(self, offset: int, what: str) -> None:
         """The log may have other records from that offset on."""
         self.cuts.append(what)
-        self.read = {at: value for at, value in self.read.items() if at < offset}
+        self._drop_from(offset)
         self.position = offset
+
+    def _drop_from(self, offset: int) -> None:
+        self.read = {at: value for at, value in self.read.items() if at < offset}
 
 
 class MachineConsumer(FetchingActor):
-    """Polls from the logs' starts on; Until `finish` it reads the topic that stays again now and then, perhaps from
-    another leader.
-    ``truncations``: partitions that were cut before a position."""
+    """Polls from the logs' starts on; until `finish` it reads the topic that stays again now and then, perhaps from another
+    leader."""
 
     def __init__(self, network: Network, name: str, brokers: Mapping[int, HandlingBroker], config: FetchConfig) -> None:
         super().__init__(network.world, name, config)
@@ -71,7 +80,6 @@ class MachineConsumer(FetchingActor):
         self.delivered: dict[TopicPartition, DeliveredRecords] = {}
         self.alive = False
         self._rereads, self._polled_at_most = True, POLLED_AT_MOST
-        self.truncations = 0
 
     def add(self, partition: tuple[str, int]) -> None:
         """It is read from now on."""
@@ -134,10 +142,9 @@ class MachineConsumer(FetchingActor):
         if tp in self._resets:
             self._resets.discard(tp)
             self.delivered[tp].reset(offset)
-        self.delivered[tp].position = offset
+        self.delivered[tp].sought(offset)
 
     def _truncated(self, effect: LogTruncated) -> None:
-        self.truncations += 1
         where = max(effect.divergent_offset, 0)
         self.delivered[effect.partition].cut(where, f"the log was cut at {where} before position {effect.offset}")
 

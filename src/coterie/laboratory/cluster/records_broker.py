@@ -11,16 +11,18 @@ from coterie.replication.states import ReplicaLog, TopicPartition
 
 
 class RecordsBroker(TopicConfiguredBroker):
-    """``record_topics``: their logs are on a disk in memory, of that ``log_type``."""
+    """``record_topics``: their logs are on a disk in memory."""
 
     record_topics: frozenset[str]
-    log_type: type[TransactionalReplicaLog] = TransactionalReplicaLog
 
     def _open_log(self, partition: TopicPartition) -> tuple[ReplicaLog, int]:
         if partition[0] in self.record_topics and partition not in self.logs:
             self.check_directory(partition)
-            self.logs[partition] = self.log_type(self.world, self.disk)
+            self.logs[partition] = self._new_log(partition)
         return super()._open_log(partition)
+
+    def _new_log(self, partition: TopicPartition) -> TransactionalReplicaLog:
+        return TransactionalReplicaLog(self.world, self.disk)
 
     def record_log(self, partition: TopicPartition) -> PartitionLog:
         """The log of this life of the broker."""

@@ -7,6 +7,7 @@ from coterie.laboratory.cluster.consumer_group_story import run_consumer_group_c
 from coterie.laboratory.cluster.group_story import run_group_cluster_seed
 from coterie.laboratory.cluster.report import ClusterReport
 from coterie.laboratory.cluster.story import run_cluster_seed
+from coterie.laboratory.cluster.transaction_client_story import run_transaction_client_seed
 from coterie.laboratory.cluster.transaction_story import run_transaction_cluster_seed
 
 WITH_TRANSACTIONS_FROM = 100  # every fourth seed
@@ -18,7 +19,8 @@ WITH_WHOLE_CLIENTS_FROM = 190_000
 def run_seed_of_clusters(seed: int, minutes: float = 5.0) -> ClusterReport:
     """The same seed gives the same story. Raises FuzzFailure."""
     if seed >= WITH_TRANSACTIONS_FROM and seed % 4 == 2:
-        return run_transaction_cluster_seed(seed, minutes)
+        has_machines = seed >= WITH_WHOLE_CLIENTS_FROM
+        return (run_transaction_client_seed if has_machines else run_transaction_cluster_seed)(seed, minutes)
     if seed >= WITH_CONSUMER_GROUPS_FROM and seed % 4 < 2:
         return run_consumer_group_cluster_seed(seed, minutes)
     if seed >= WITH_WHOLE_CLIENTS_FROM and seed % 4 == 3:

@@ -4,13 +4,14 @@ broker's own handlers, over replicated logs."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from typing import Any, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, cast
 
 from coterie.broker.calls import Call
 from coterie.broker.cluster.hosted_topics import HostedTopics
 from coterie.broker.cluster.transaction_coordinator import ClusterTransactions
 from coterie.broker.cluster.transaction_requests import TransactionRequests
+from coterie.broker.cluster.verified_requests import VerifiedRequests
 from coterie.broker.cluster_view import ClusterView, LiveBroker
 from coterie.broker.features import Features
 from coterie.broker.fetch_sessions import FetchSessions
@@ -24,6 +25,7 @@ from coterie.broker.log_lines import LogLines
 from coterie.broker.memory import NO_LIMIT, AnswerMemory
 from coterie.broker.replica_effects import ReplicaEffects
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.topic import Partition
 from coterie.broker.topics import Topics
 from coterie.broker.turns import Turns
 from coterie.broker.unserved import UnservedRequests
@@ -33,10 +35,12 @@ from coterie.laboratory.cluster.administrator import EXTRA_TOPICS, ORDERS
 from coterie.laboratory.cluster.handling_broker import HandlingBroker
 from coterie.laboratory.cluster.process_scheduler import ProcessScheduler
 from coterie.laboratory.cluster.produced_log import ProducedReplicaLog
+from coterie.laboratory.cluster.transactional_log import TransactionalReplicaLog
 from coterie.laboratory.node.scheduler import VirtualClock
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.replication.states import LEADER_DURING_DELETE, TopicPartition
 
+PRODUCED = frozenset({ORDERS, *EXTRA_TOPICS})
 SESSIONS = 2  # fewer than the consumers have, so that some are evicted
 logger = logging.getLogger("coterie.broker")
 
@@ -51,11 +55,13 @@ class _ProducerIds:
 class ServedRecords:
     """What the handlers use of one life of a broker. A partition's log is the replica's own."""
 
-    member = topic_changes = verified_requests = None
+    member = topic_changes = None
+    verified_requests: VerifiedRequests | None = None
+    settings_table: ClassVar[Mapping[str, str]] = {"auto.create.topics.enable": "false"}
 
     def __init__(self, broker: ServingBroker, effects: ReplicaEffects) -> None:
         self._broker, self.node_id, self.cluster_id = broker, broker.number, "laboratory"
-        self.settings = BrokerSettings({"node.id": str(broker.number), "auto.create.topics.enable": "false"})
+        self.settings = BrokerSettings({**self.settings_table, "node.id": str(broker.number)})
         self.scheduler, self.clock = ProcessScheduler(broker), VirtualClock(broker)
         self.turns, self.log_lines = Turns(self.scheduler), LogLines(logger, self.scheduler)
         self.unserved, self.replica_effects = UnservedRequests(), effects
@@ -67,9 +73,7 @@ class ServedRecords:
         self.fetch_sessions = FetchSessions(SESSIONS, lambda: broker.world.random.randrange(1, 2**31))
         self.answer_memory = AnswerMemory(NO_LIMIT)
         self.max_fetch_bytes, self.max_idle_ms = 2_000, 600_000
-        ids = cast(ClusterTransactions, _ProducerIds(broker))
-        groups = cast(GroupCoordinator, None)  # of transactions with offsets alone
-        self.transaction_requests = TransactionRequests(ids, self.topics, groups, effects, self.clock)
+        self.transaction_requests = self._new_transaction_requests()
         self.hosted = HostedTopics(
             self.topics,
             self.settings,
@@ -81,6 +85,11 @@ class ServedRecords:
         )
         self.cluster.on_update, self.cluster.on_forget = self._updated, self.hosted.forgotten
 
+    def _new_transaction_requests(self) -> TransactionRequests:
+        ids = cast(ClusterTransactions, _ProducerIds(self._broker))
+        groups = cast(GroupCoordinator, None)  # of transactions with offsets alone
+        return TransactionRequests(ids, self.topics, groups, self.replica_effects, self.clock)
+
     def _known_of(self, topic: str) -> SettingsChanged | None:
         return self._broker.settings.known.get(topic)
 
@@ -91,8 +100,12 @@ class ServedRecords:
         def announce() -> None:
             self.hosted.announced([partition for partition in updates if partition in self.cluster.states])
             self._broker.follow_roles()
+            self.view_changed()
 
         self._broker.settings.with_settings({topic for topic, _ in updates}, announce)
+
+    def view_changed(self) -> None:
+        """Leaders have moved."""
 
     def address(self, call: Call) -> tuple[str, int]:
         """See `LeaderServices`."""
@@ -106,16 +119,22 @@ class ServedRecords:
 class ServingBroker(HandlingBroker):
     """It ``reads_settings``, which have the topics' ids, and ``reserves_ids``."""
 
-    record_topics = frozenset({ORDERS, *EXTRA_TOPICS})
-    log_type = ProducedReplicaLog
+    record_topics = PRODUCED
     handlers = (
         cluster_handlers.HANDLERS | fetch_handlers.HANDLERS | record_handlers.HANDLERS | transaction_handlers.HANDLERS
     )
     services: ServedRecords
 
     def start(self) -> None:
-        self.services = ServedRecords(self, self._effects())
+        self.services = self._new_services()
         super().start()
+
+    def _new_log(self, partition: TopicPartition) -> TransactionalReplicaLog:
+        is_produced = partition[0] in PRODUCED
+        return ProducedReplicaLog(self.world, self.disk) if is_produced else super()._new_log(partition)
+
+    def _new_services(self) -> ServedRecords:
+        return ServedRecords(self, self._effects())
 
     @property
     def up(self) -> bool:
@@ -151,4 +170,8 @@ class ServingBroker(HandlingBroker):
         for topic in self.services.topics.by_name.values():
             for partition in topic.partitions:
                 self._follow_role(partition)
+                self._role_followed(partition)
                 partition.appended()
+
+    def _role_followed(self, partition: Partition) -> None:
+        """The partition has its replica, perhaps in another role."""

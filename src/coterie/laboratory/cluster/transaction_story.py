@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count
+from typing import ClassVar
 
 from coterie.laboratory.cluster.coordinating_broker import (
     GROUP,
@@ -10,9 +12,9 @@ from coterie.laboratory.cluster.coordinating_broker import (
     OFFSETS,
     STATE_PARTITIONS,
     STATES,
-    TRANSACTIONAL,
 )
 from coterie.laboratory.cluster.ledger_broker import LedgerBroker, visible_values
+from coterie.laboratory.cluster.ledger_clients import LedgerMachineReader, LedgerWriter
 from coterie.laboratory.cluster.report import ClusterReport
 from coterie.laboratory.cluster.story import SESSION_TIMEOUT_MS, ClusterStory
 from coterie.laboratory.cluster.transactional_clients import LedgerProducer, LedgerReader, SentToLedger
@@ -29,6 +31,7 @@ class TransactionClusterStory(ClusterStory):
     """``transaction_version``: of the cluster and its producers, None where the seed chooses."""
 
     brokers: dict[int, LedgerBroker]  # type: ignore[assignment]
+    own_topics: ClassVar[Mapping[str, int]] = {LEDGER: LEDGER_PARTITIONS, OFFSETS: 1, STATES: STATE_PARTITIONS}
 
     def __init__(self, seed: int, transaction_version: int | None = None) -> None:
         super().__init__(seed)
@@ -36,29 +39,30 @@ class TransactionClusterStory(ClusterStory):
         version = random.choice((0, 2, 2)) if transaction_version is None else transaction_version
         ids = count(1_000)
         for broker in self.brokers.values():
-            broker.transaction_version = version
-            broker.new_producer_id = broker.take_producer_id if self.reserves_ids else ids.__next__
+            if isinstance(broker, LedgerBroker):
+                broker.transaction_version = version
+                broker.new_producer_id = broker.take_producer_id if self.reserves_ids else ids.__next__
         self.version = version
-        self.administrator.of_fixed_size = TRANSACTIONAL
-        network, brokers = self.network, self.brokers
-        self.ledger_producers = [
-            LedgerProducer(network, f"t{number}", brokers, LEDGER_PARTITIONS, name, number)
-            for number, name in enumerate(IDS)
-        ]
-        self.readers = [
-            LedgerReader(network, f"r{number}", brokers, (LEDGER, number)) for number in range(LEDGER_PARTITIONS)
-        ]
+        self.administrator.of_fixed_size = self.own_topics.keys()
+        self.ledger_producers = [self._new_producer(number, name) for number, name in enumerate(IDS)]
+        self.readers = [self._new_reader(number) for number in range(LEDGER_PARTITIONS)]
+
+    def _new_producer(self, number: int, transactional_id: str) -> LedgerProducer | LedgerWriter:
+        return LedgerProducer(self.network, f"t{number}", self.brokers, LEDGER_PARTITIONS, transactional_id, number)
+
+    def _new_reader(self, number: int) -> LedgerReader | LedgerMachineReader:
+        return LedgerReader(self.network, f"r{number}", self.brokers, (LEDGER, number))
 
     def _new_broker(self, number: int, config: ReplicationConfig) -> LedgerBroker:
         return LedgerBroker(self.network, number, self.server, config, SESSION_TIMEOUT_MS)
 
     def _made(self, partition: TopicPartition) -> None:
-        if partition[0] not in TRANSACTIONAL:
+        if partition[0] not in self.own_topics:
             super()._made(partition)
 
     def _create_topic(self) -> None:
         super()._create_topic()
-        for topic, partitions in ((LEDGER, LEDGER_PARTITIONS), (OFFSETS, 1), (STATES, STATE_PARTITIONS)):
+        for topic, partitions in self.own_topics.items():
             self.administrator.create(topic, {p: self.administrator.some(3) for p in range(partitions)})
         for client in (*self.ledger_producers, *self.readers):
             client.start()
@@ -109,7 +113,7 @@ class TransactionClusterStory(ClusterStory):
         return values
 
     def _check_coordinators(self) -> None:
-        led = [shard for broker in self.brokers.values() for shard in broker.states.values()]
+        led = [shard for broker in self.brokers.values() for shard in broker.led_states()]
         if sorted(one.index for one in led) != list(range(STATE_PARTITIONS)):
             self.failures.append(f"the partitions {sorted(one.index for one in led)} of {STATES} are coordinated")
         for one in led:
@@ -118,7 +122,7 @@ class TransactionClusterStory(ClusterStory):
                 self.failures.append(f"{STATES}-{one.index} has open transactions at rest: {still}")
 
     def _check_whole(
-        self, producer: LedgerProducer, sent: SentToLedger, visible: dict[TopicPartition, list[str]]
+        self, producer: LedgerProducer | LedgerWriter, sent: SentToLedger, visible: dict[TopicPartition, list[str]]
     ) -> None:
         report = self.report
         there = [value in visible[p] for p, values in sent.values.items() for value in values]
@@ -139,11 +143,11 @@ class TransactionClusterStory(ClusterStory):
             self.failures.append(f"a transaction of {producer.name} {text}: {sent}")
 
     def _check_offsets(self) -> None:
-        led = [broker.offsets for broker in self.brokers.values() if broker.offsets is not None]
+        led = [shard for broker in self.brokers.values() for shard in broker.led_groups()]
         if len(led) != 1:
             self.failures.append(f"{len(led)} brokers coordinate the group at rest")
             return
-        shard = led[0].shard
+        shard = led[0]
         if shard.pending_producers():
             self.failures.append(f"offsets of {shard.pending_producers()} are pending at rest")
         group = shard.group(GROUP)
