@@ -11,6 +11,7 @@ from reference_pages import (
     command_line,
     history,
     json_output,
+    modules,
     protocol,
     python_api,
     root_documents,
@@ -45,6 +46,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "group_states": state_diagrams.group_states,
     "member_stages": state_diagrams.member_stages,
     "consumer_member_stages": state_diagrams.consumer_member_stages,
+    "modules": modules.modules,
 }
 _MARKER = re.compile(r"^<!-- generated: (\w+) -->$", re.M)
 _DOCUMENT = re.compile(r"^<!-- document: ([\w.]+) -->$", re.M)

@@ -14,6 +14,7 @@ from reference_pages import (
     history,
     json_output,
     markdown,
+    modules,
     protocol,
     public_api,
     root_documents,
@@ -169,3 +170,19 @@ def test_cells_are_escaped() -> None:
     assert markdown.text("__a* of `x_y`\n| <b>") == r"\_\_a\* of `x_y` \| \<b\>"
     assert markdown.code("a|b") == r"`a\|b`"
     assert markdown.code(None) == ""
+
+
+def test_every_file_of_the_package_is_on_the_page_of_modules() -> None:
+    page = modules.modules()
+    for path in modules.PACKAGE.rglob("*.py"):
+        folder = path.parent.relative_to(modules.PACKAGE).as_posix()
+        section = page.partition(f"## `{'coterie' if folder == '.' else folder}/`")[2].partition("\n## ")[0]
+        row = "" if path.stem == "__init__" else f"| `{path.stem}` | "
+        assert section, path
+        assert row in section, path
+
+
+def test_the_first_sentence_of_a_docstring_is_shown() -> None:
+    docstring = "Kafka 2.6's nodes\nof ``a.b``: two parts. `x` has more.\n\nOther."
+    assert modules.first_sentence(docstring) == "Kafka 2.6's nodes of `a.b`: two parts"
+    assert modules.first_sentence("Two parts: " + "word " * modules.LONG) == "Two parts"
