@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -15,9 +16,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from coterie.cli import main
-from coterie.cli.cluster_processes import LocalCluster, command_of, free_ports, read_state
+from coterie.cli.cluster_description import existing_topics, knows_all, until_known
+from coterie.cli.cluster_processes import ClusterState, LocalCluster, command_of, free_ports, read_state
 from coterie.pipeline.session import JavaMissing, java_runtime
-from coterie.testing import local_zookeeper
+from coterie.testing import LocalBroker, local_zookeeper
 from tests.awaiting import until_in_thread
 from tests.broker_process import free_port
 from tests.cli.json_shapes import documented
@@ -100,10 +102,30 @@ def test_a_cluster_from_its_start_to_its_end(folder: Path) -> None:
     assert [stopped.zookeeper_pid(), *map(stopped.pid, stopped.state.brokers)] == [None] * 3
 
     assert coterie("cluster", "start", *data, "--detach").output == f"bootstrap.servers={servers}\n"
+    assert existing_topics(stopped.zookeeper) == {"orders"}
     assert coterie("consume", "orders", "--from-beginning", "-n", "2", "-b", servers).output == "one\ntwo\n"
     kill_zookeeper(folder)  # no controlled shutdown is waited for then
     assert coterie("cluster", "stop", *data).output == f"stopped the cluster in {folder}\n"
     assert coterie("cluster", "stop", *data).output == f"Error: nothing of the cluster in {folder} is running\n"
+
+
+def test_a_start_waits_until_each_broker_knows_the_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new controller sends the brokers first, and the topics with its second UpdateMetadata."""
+    looks: list[bool] = []
+
+    async def look(local: LocalCluster, broker: int, topics: set[str]) -> bool:
+        knows = await knows_all(local, broker, topics)
+        looks.append(knows)
+        if len(looks) == 3:
+            one.create_topic("orders")
+        return knows
+
+    with LocalBroker() as one:
+        state = ClusterState(zookeeper_port=0, brokers={1: int(one.bootstrap_servers.rpartition(":")[2])})
+        monkeypatch.setattr("coterie.cli.cluster_description.existing_topics", lambda zookeeper: {"orders"})
+        monkeypatch.setattr("coterie.cli.cluster_description.knows_all", look)
+        asyncio.run(until_known(LocalCluster(Path("unused"), state), asyncio.Event()))
+    assert looks == [False] * 3 + [True]
 
 
 def test_a_start_that_fails_leaves_nothing_behind(folder: Path) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from coterie.addresses import format_address
 from coterie.cli.json_figures import ClusterBrokerRow, ClusterFigures
 
 KNOWN_S, LOOK_S = 30.0, 0.05
+SESSION_MS = 10_000
 
 if TYPE_CHECKING:
     from coterie.cli.cluster_processes import LocalCluster
@@ -60,23 +61,46 @@ async def describe_cluster(client: dict[str, str], local: LocalCluster | None) -
 
 
 async def until_known(local: LocalCluster, stop: asyncio.Event) -> None:
-    """Until each broker knows all of them and a controller, so that a topic can have its replicas on any; or `KNOWN_S`, or
-    ``stop``."""
+    """Until each broker knows all of them and a controller, so that a topic can have its replicas on any, and every topic of
+    the cluster: a new controller sends the brokers first (KafkaController.onControllerFailover), and until its second
+    UpdateMetadata a broker answers that a topic does not exist. Or for `KNOWN_S`, or until ``stop``."""
     end_s = time.monotonic() + KNOWN_S
+    topics = await asyncio.to_thread(existing_topics, local.zookeeper)
     for broker in sorted(local.state.brokers):
-        while not stop.is_set() and time.monotonic() < end_s and not await _knows_all(local, broker):
+        while not stop.is_set() and time.monotonic() < end_s and not await knows_all(local, broker, topics):
             await asyncio.sleep(LOOK_S)
 
 
-async def _knows_all(local: LocalCluster, broker: int) -> bool:
+def existing_topics(zookeeper: str) -> set[str]:
+    """The topics of a cluster by its ZooKeeper, at HOST:PORT, without those in deletion; none where it does not answer."""
+    from coterie.controller.nodes import DELETED_TOPICS
+    from coterie.zookeeper.operations import List, ZooKeeperError
+    from coterie.zookeeper.paths import TOPICS
+    from coterie.zookeeper_session import ZooKeeperSession, connect
+
+    try:
+        session = ZooKeeperSession(connect(zookeeper, SESSION_MS, SESSION_MS), lambda _: None, lambda _: None)
+        try:
+            topics, deleted = (cast("list[str]", session.apply(List(path))) for path in (TOPICS, DELETED_TOPICS))
+        finally:
+            session.close()
+    except ZooKeeperError:
+        return set()
+    return set(topics) - set(deleted)
+
+
+async def knows_all(local: LocalCluster, broker: int, topics: set[str]) -> bool:
+    """Whether a broker knows the cluster's brokers, a controller and these topics."""
     from coterie.client import Admin, KafkaError
 
     try:
         async with Admin({"bootstrap.servers": local.address(broker)}) as admin:
             described = await admin.describe_cluster()
+            known = (await admin.topics()).keys()
     except KafkaError:
         return False
-    return described.controller is not None and {node.id for node in described.nodes} >= local.state.brokers.keys()
+    nodes = {node.id for node in described.nodes}
+    return described.controller is not None and nodes >= local.state.brokers.keys() and known >= topics
 
 
 def _address(node: Node | None, broker: int, local: LocalCluster | None) -> str | None:
