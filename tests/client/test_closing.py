@@ -105,6 +105,37 @@ def test_a_close_does_not_wait_for_a_listener_without_end(broker: LocalBroker) -
     asyncio.run(story())
 
 
+def test_the_last_callback_of_a_close_may_commit(broker: LocalBroker) -> None:
+    """As Kafka's, which is closed once the callback has returned; what begins anew is refused."""
+    refused: list[str] = []
+
+    async def story() -> None:
+        class Committing(RebalanceListener):
+            async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+                consumer.pause(partitions)
+                for offset in (await consumer.committed(partitions)).values():
+                    assert offset == -1
+                await consumer.commit()
+                assert consumer.group_metadata().member_id
+                for begun in (consumer.poll(0), consumer.unsubscribe(), consumer.assign([("t", 0)])):
+                    try:
+                        await begun
+                    except RuntimeError as error:
+                        refused.append(str(error))
+
+        consumer = member(broker, **QUICK | {"enable.auto.commit": False})
+        consumer.subscribe(["t"], Committing())
+        while not await consumer.poll(50):
+            pass
+        await consumer.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            await consumer.commit()
+
+    asyncio.run(story())
+    assert refused == ["this consumer is closed; make a new one"] * 3
+    assert broker.committed("g")["t", 0] == 1
+
+
 def test_a_close_that_is_cancelled_leaves_nothing_behind(broker: LocalBroker) -> None:
     """testCloseInterrupt"""
 

@@ -23,6 +23,7 @@ class Callbacks:
 
     def __init__(self, fetcher: Fetcher, auto_commit: AutoCommit, revoke_timeout_s: float) -> None:
         self.listener = RebalanceListener()
+        self.is_last = False  # the callback before the membership ends is under way
         self.rebalanced_s: float | None = None  # when the last assignment arrived, by the monotonic clock
         self._fetcher, self._auto_commit, self._revoke_timeout_s = fetcher, auto_commit, revoke_timeout_s
 
@@ -77,12 +78,14 @@ class Callbacks:
         try:
             if is_member:
                 await self._auto_commit.now(timeout_s)
+            self.is_last = True
             if partitions:
                 await self.notify(partitions, lost=not is_member)
         except asyncio.CancelledError:
             deadline_s = 0
             raise
         finally:
+            self.is_last = False
             await membership.leave(reason, max(deadline_s - time.monotonic(), LAST_S), operation)
 
     async def _assigned(self, effect: Assigned, membership: Membership) -> None:

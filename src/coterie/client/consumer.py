@@ -192,7 +192,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
     def group_metadata(self) -> ConsumerGroupMetadata:
         """For `Producer.send_offsets_to_transaction`; after the membership is lost still that of the member, whose offsets are
         then refused. Raises ConfigError without a group.id; RuntimeError after `close`."""
-        self._loop.require_open()
+        self._loop.require_usable()
         if self._membership is None:
             group_id, instance_id = self._committer.group_id(), self.settings.group_instance_id
             return ConsumerGroupMetadata(group_id, group_instance_id=instance_id)
@@ -272,7 +272,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
 
     async def committed_metadata(self, partitions: Iterable[PartitionLike]) -> dict[TopicPartition, OffsetAndMetadata]:
         """As `committed`, with leader epoch and text."""
-        self._loop.require_open()
+        self._loop.require_usable()
         return await self._committer.committed(arguments.partitions(partitions))
 
     async def commit(self, offsets: Offsets | None = None, timeout_ms: float | None = None) -> None:
@@ -285,7 +285,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         >>> broker.committed("billing")
         {('orders', 0): 3}
         """
-        self._loop.require_open()
+        self._loop.require_usable()
         wanted = self._to_commit(offsets)
         default_ms = self.settings.default_api_timeout_ms
         limit_ms = default_ms if timeout_ms is None else arguments.milliseconds(timeout_ms)
@@ -296,7 +296,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
 
     def commit_async(self, offsets: Offsets | None = None, callback: Callback | None = None) -> asyncio.Task[None]:
         """Sends a commit, without a wait or retry; the result goes to ``callback(offsets, error or None)``, or to the task."""
-        self._loop.require_open()
+        self._loop.require_usable()
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be a function of (offsets, error), not {callback!r}")
         return self._committer.commit_async(self._to_commit(offsets), callback)

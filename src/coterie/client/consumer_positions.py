@@ -44,7 +44,7 @@ class ConsumerPositions:
         >>> [record.value for records in (await consumer.poll(5_000)).values() for record in records]
         [b'2', b'3']
         """
-        self._loop.require_open()
+        self._loop.require_usable()
         start = arguments.offset_and_metadata(offset)
         self._fetcher.seek(self._owned([partition])[0], start.offset, start.leader_epoch)
 
@@ -87,13 +87,13 @@ class ConsumerPositions:
         >>> consumer.paused()
         {TopicPartition(topic='orders', partition=0)}
         """
-        self._loop.require_open()
+        self._loop.require_usable()
         for partition in self._owned(partitions):
             self._fetcher.positions[partition].paused = True
 
     def resume(self, partitions: Iterable[PartitionLike]) -> None:
         """Ends what `pause` began. Raises ValueError for a partition that is not assigned."""
-        self._loop.require_open()
+        self._loop.require_usable()
         for partition in self._owned(partitions):
             self._fetcher.positions[partition].paused = False
         self._fetcher.wake()
@@ -103,7 +103,7 @@ class ConsumerPositions:
         return {tp for tp, p in self._fetcher.positions.items() if p.paused}
 
     async def _offsets(self, timestamps: ByPartition[int]) -> dict[TopicPartition, int]:
-        self._loop.require_open()
+        self._loop.require_usable()
         wanted = arguments.timestamps(timestamps)
         return await list_offsets(self._cluster, wanted, committed=self.settings.committed_only)
 

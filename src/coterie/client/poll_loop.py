@@ -36,6 +36,11 @@ class PollLoop:
         if self.closed:
             raise RuntimeError("this consumer is closed; make a new one")
 
+    def require_usable(self) -> None:
+        """As `require_open`, for what the listener may do while `close` calls it for the last time: commits and positions."""
+        if not self._callbacks.is_last:
+            self.require_open()
+
     async def run(self, timeout_ms: float, take: Callable[[], R]) -> R:
         """What ``take()`` returns once that is not empty, or at the end of the time. Raises what is due to the caller of
         `Consumer.poll`."""
