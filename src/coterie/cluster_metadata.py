@@ -81,7 +81,7 @@ class ClusterMetadata:
 
     @staticmethod
     def metadata_request(names: Iterable[str] | None, *, create: bool = False) -> MetadataRequest:
-        """None for all topics."""
+        """Metadata of these topics; ``names`` None for all."""
         return MetadataRequest(None if names is None else [MetadataRequestTopic(name=n) for n in names], create)
 
     @staticmethod

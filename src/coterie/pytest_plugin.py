@@ -46,6 +46,7 @@ def _started(request: pytest.FixtureRequest, brokers: int) -> Iterator[LocalBrok
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:
+    """Adds the journal of the test's broker to the report of a failure."""
     report = yield
     broker = item.stash.get(_BROKER, None)
     if report.when == "call" and report.failed and broker is not None:

@@ -26,7 +26,7 @@ class Wait:
 
 
 class ScriptMachine:
-    """Drives one course of steps."""
+    """A machine whose course is one generator of steps: it yields effects, and is sent what they came to."""
 
     def __init__(self, steps: Steps[None], now_ms: int) -> None:
         self.now_ms = now_ms

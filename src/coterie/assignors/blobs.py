@@ -40,7 +40,15 @@ def decode_subscription(data: bytes, member_id: str = "", group_instance_id: str
     """Raises WireError for bytes that are no subscription."""
     s = ConsumerProtocolSubscription.decode(data, _version(data, SUBSCRIPTION_VERSION), 2)
     owned = {tp.topic: tuple(tp.partitions) for tp in s.owned_partitions}
-    return Subscriber(member_id, frozenset(s.topics), group_instance_id, owned, s.generation_id, s.rack_id, s.user_data)
+    return Subscriber(
+        member_id,
+        frozenset(s.topics),
+        group_instance_id,
+        owned,
+        generation=s.generation_id,
+        rack=s.rack_id,
+        user_data=s.user_data,
+    )
 
 
 def decode_subscribed_topics(data: bytes) -> frozenset[str]:

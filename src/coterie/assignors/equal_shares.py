@@ -34,7 +34,7 @@ def share_equally(topics: AssignableTopics, members: Sequence[Subscriber], claim
             counts[index] = most
     free = claims.free()
     if by_rack:
-        extra = _deal_close(topics, members, shares, counts, free, each, extra)
+        extra = _deal_close(topics, members, shares, counts, free=free, each=each, extra=extra)
     _deal(shares, free, _takers(counts, each, extra))
     return shares
 

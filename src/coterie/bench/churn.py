@@ -56,6 +56,7 @@ class Levels:
 
     @staticmethod
     def of(folder: Path) -> Levels:
+        """Those of this process now; ``folder`` is the broker's data folder."""
         gc.collect()
         open_files = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
         log_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

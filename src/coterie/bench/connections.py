@@ -43,6 +43,7 @@ class RawConnections:
         self._selector.close()
 
     def send(self, number: int, request: Message, version: int) -> None:
+        """Sends a request on the connection ``number``, and counts it and its bytes."""
         frame = encode_request(number, "bench", request, version)
         self._sockets[number].sendall(frame)
         self.requests += 1

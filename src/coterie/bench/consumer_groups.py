@@ -94,6 +94,7 @@ class ConsumerCrew:
         return set(range(first, first + count))
 
     def heartbeat(self, number: int) -> None:
+        """Sends a member's heartbeat, which names its partitions once after each new assignment."""
         member = self.members[number]
         request = ConsumerGroupHeartbeatRequest(self.group, member.member_id, member.epoch)
         if member.acknowledges:

@@ -88,7 +88,13 @@ def groups_of_one(address: tuple[str, int], count: int, prefix: str = "g") -> li
     broker, members = BrokerSocket(*address), []
     for n in range(count):
         join = JoinGroupRequest(
-            f"{prefix}{n}", 300_000, 300_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")]
+            f"{prefix}{n}",
+            300_000,
+            rebalance_timeout_ms=300_000,
+            member_id="",
+            group_instance_id=None,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol("range", b"")],
         )
         joined = broker.request(join, highest=JOIN_VERSION)
         check(joined.error_code)
@@ -138,7 +144,18 @@ def joins(address: tuple[str, int], groups: int, seconds: float, prefix: str = "
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         protocols = [JoinGroupRequestProtocol("range", b"")]
         group = f"{prefix}{n}"
-        join = _frame(JoinGroupRequest(group, 300_000, 300_000, "", None, "consumer", protocols), JOIN_VERSION)
+        join = _frame(
+            JoinGroupRequest(
+                group,
+                300_000,
+                rebalance_timeout_ms=300_000,
+                member_id="",
+                group_instance_id=None,
+                protocol_type="consumer",
+                protocols=protocols,
+            ),
+            JOIN_VERSION,
+        )
         selector.register(s, selectors.EVENT_READ, (s, group, join))
         s.sendall(join)
     inside: dict[socket.socket, bool] = {}

@@ -42,8 +42,17 @@ class RawMembers:
         self.connections.close()
 
     def join(self, number: int) -> None:
+        """Sends a member's JoinGroup."""
         protocols = [JoinGroupRequestProtocol("range", b"")]
-        request = JoinGroupRequest(self.group, SESSION_MS, SESSION_MS, self.ids[number], None, "consumer", protocols)
+        request = JoinGroupRequest(
+            self.group,
+            SESSION_MS,
+            rebalance_timeout_ms=SESSION_MS,
+            member_id=self.ids[number],
+            group_instance_id=None,
+            protocol_type="consumer",
+            protocols=protocols,
+        )
         self.connections.send(number, request, JOIN)
 
     def round(self, numbers: list[int]) -> None:

@@ -86,6 +86,7 @@ class Soak:
         return [sys.executable, "-m", "coterie", *table, *member, "--out", str(self.folder / name), "-b", self.address]
 
     def start(self, name: str) -> None:
+        """Starts the named process, whose output goes to a log of its own."""
         self._started_s[name] = time.monotonic()
         self._ended.discard(name)
         with (self.folder / f"{name}.log").open("ab") as log:
@@ -104,6 +105,7 @@ class Soak:
         self.start(name)
 
     def stop(self, name: str, patience_s: float = 60.0) -> None:
+        """Ends the named process by SIGTERM, after ``patience_s`` by SIGKILL; reports one that had ended by itself."""
         process = self._processes.pop(name, None)
         if process is None:
             return

@@ -106,7 +106,15 @@ class StudyPoint:
 def _grows(setting: StudySetting, note: str) -> StudyPoint:
     """At the size of the published comparison of KIP-848."""
     first = GROWN_PARTITIONS - COMPARED_PARTITIONS
-    return StudyPoint(setting, "grow", "longest_unowned_s", note, COMPARED_MEMBERS, first, GROWN_PARTITIONS)
+    return StudyPoint(
+        setting,
+        "grow",
+        measure="longest_unowned_s",
+        note=note,
+        members=COMPARED_MEMBERS,
+        partitions=first,
+        grown=GROWN_PARTITIONS,
+    )
 
 
 _EVENTS = {"join": "one joins", "kill": "one is killed", "restart": "one is killed, and is back after 2 s"}
@@ -146,6 +154,7 @@ class ProcessMembers:
         self._lock = threading.Lock()
 
     def add(self, name: str) -> None:
+        """Starts a member in a process of its own, and listens to what it owns."""
         command = [sys.executable, "-m", "coterie.bench.study_worker", *self._launch.arguments(self._group, name)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self._owned[name], self._processes[name] = set(), process

@@ -124,7 +124,7 @@ class GroupCoordinator:
         return self._loading.seconds
 
     def _shard_loaded(self, hosted: HostedShard) -> None:
-        """Starts its members' sessions."""
+        """Starts the sessions of the shard's members, and does what waited for its load."""
         hosted.assignments.written()
         if hosted.election is not None:
             self.journal.add(moved_lines(hosted.shard, hosted.election, self._clock.now_ms()))
@@ -366,7 +366,7 @@ class GroupCoordinator:
     # -- upkeep -----------------------------------------------------------------------------------------------------
 
     def expire_offsets(self) -> None:
-        """Every offsets.retention.check.interval.ms."""
+        """Removes offsets that are past their retention; every offsets.retention.check.interval.ms."""
         for hosted in [h for h in self._hosted if h.loaded]:  # during a load the newest commit may still be unread
             self._for_groups(hosted, [g.group_id for g in hosted.shard.every_group()], ExpireOffsets)
 

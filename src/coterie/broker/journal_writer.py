@@ -83,7 +83,7 @@ class JournalWriter:
             self._scheduler.call_soon(self.write)
 
     def _make_lines(self) -> None:
-        """Of the steps that wait."""
+        """Makes the lines of the steps that wait."""
         waiting, self._steps = self._steps, []
         make, records = self._lines.classic_json, self._unwritten
         is_enabled, is_heard = self._enabled, bool(self.listeners)

@@ -113,15 +113,21 @@ class BrokerNode:
             self.topics,
             self.clock,
             scheduler,
-            self.flusher,
-            self.replica_effects,
-            self._member_id,
+            flusher=self.flusher,
+            effects=self.replica_effects,
+            new_member_id=self._member_id,
         )
         self.topics.on_deleted = self.groups.topic_deleted
         self._configure_groups()
         self.groups.start()
         self.transactions = TransactionCoordinator(
-            self.settings, self.topics, self.groups, self.clock, self._producer_ids, self.features, self.replica_effects
+            self.settings,
+            self.topics,
+            self.groups,
+            self.clock,
+            producer_ids=self._producer_ids,
+            features=self.features,
+            effects=self.replica_effects,
         )
 
     def _open_folder(self, fs: FileSystem, boot_id: str | None) -> None:

@@ -140,7 +140,7 @@ class ClusterServices(TopicServices, LeaderServices, Protocol):
 
 
 class ReplicaServices(TopicServices, ControlServices, Protocol):
-    """For elections and reassignments."""
+    """What handlers of elections and reassignments use."""
 
 
 class ConfigServices(Protocol):
@@ -186,7 +186,7 @@ class Services(
     ClientServices,
     Protocol,
 ):
-    """For every handler."""
+    """What all handlers together use."""
 
 
 Handler = Callable[[Services, Any, Call], Message | Pending | None]

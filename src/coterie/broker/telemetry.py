@@ -96,7 +96,7 @@ class Telemetry:
 
     def _check(self, instance: Instance, push: Push, now_ms: int) -> None:
         if instance.terminating:
-            raise Refusal(ErrorCode.INVALID_REQUEST, "the client has sent its last push before")
+            raise Refusal(ErrorCode.INVALID_REQUEST, "the client has already sent its terminating push")
         # The first push after a subscription may come early: clients spread their pushes.
         if instance.owes_first_push or not instance.is_early(instance.last_push_ms, now_ms):
             instance.last_push_ms, instance.owes_first_push = now_ms, False

@@ -36,7 +36,7 @@ class Turns:
         self._schedule()
 
     def add(self, work: Callable[[], None]) -> None:
-        """Calls ``work`` in its turn."""
+        """Calls ``work`` when its turn comes."""
         self._line.append(work)
         self._schedule()
 

@@ -70,7 +70,7 @@ class UnreplicatedAssignments:
         self._answer([_refused(self._next(), ErrorCode.COORDINATOR_NOT_AVAILABLE)])
 
     def resign(self) -> None:
-        """Another broker coordinates the groups."""
+        """Another broker coordinates the groups: responses that wait become NOT_COORDINATOR."""
         self._answer([_refused(self._next(), ErrorCode.NOT_COORDINATOR) for _ in range(len(self._waiting))])
 
     def _next(self) -> Reply:

@@ -111,7 +111,7 @@ def what_if(
 
     def work(spark: Any) -> Any:
         slices = max(1, min(len(settings) * seeds, 4 * _cores(spark)))
-        return run_what_if(spark, changes, load, settings, range(seeds), out, slices)
+        return run_what_if(spark, changes, load, settings, seeds=range(seeds), out=out, slices=slices)
 
     runs, rows = run_on_spark(master, work)
     _write_page(

@@ -45,7 +45,7 @@ def cluster_description(response: DescribeClusterResponse) -> ClusterDescription
 
 
 def topic_descriptions(response: MetadataResponse) -> dict[str, TopicDescription]:
-    """By name."""
+    """The topics of a response, by name."""
     nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
 
     def named(ids: Iterable[int]) -> tuple[Node, ...]:
@@ -76,7 +76,7 @@ def topic_descriptions(response: MetadataResponse) -> dict[str, TopicDescription
 def partition_reassignments(
     response: ListPartitionReassignmentsResponse,
 ) -> dict[TopicPartition, PartitionReassignment]:
-    """By partition, sorted."""
+    """The reassignments of a response, by partition."""
     listed = {
         TopicPartition(topic.name, p.partition_index): PartitionReassignment(
             tuple(p.replicas), tuple(p.adding_replicas), tuple(p.removing_replicas)
@@ -127,13 +127,13 @@ def consumer_group_description(
     return ConsumerGroupDescription(
         group.group_id,
         GroupState(group.group_state),
-        CONSUMER,
-        group.assignor_name,
-        tuple(_member_of_consumers(m) for m in group.members),
-        coordinator,
-        GroupType.CONSUMER,
-        group.group_epoch,
-        group.assignment_epoch,
+        protocol_type=CONSUMER,
+        partition_assignor=group.assignor_name,
+        members=tuple(_member_of_consumers(m) for m in group.members),
+        coordinator=coordinator,
+        type=GroupType.CONSUMER,
+        group_epoch=group.group_epoch,
+        target_assignment_epoch=group.assignment_epoch,
     )
 
 
@@ -166,10 +166,10 @@ def _member(member: DescribedGroupMember, *, is_consumer: bool) -> MemberDescrip
         member.group_instance_id,
         member.client_id,
         member.client_host,
-        _assignment(member.member_assignment) if is_consumer else MemberAssignment(),
-        _subscription(member.member_metadata) if is_consumer else None,
-        member.member_metadata,
-        member.member_assignment,
+        assignment=_assignment(member.member_assignment) if is_consumer else MemberAssignment(),
+        subscription=_subscription(member.member_metadata) if is_consumer else None,
+        member_metadata=member.member_metadata,
+        member_assignment=member.member_assignment,
     )
 
 

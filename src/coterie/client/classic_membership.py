@@ -51,12 +51,12 @@ def member_config(settings: ClientSettings, group_id: str) -> MemberConfig:
         settings.group_instance_id,
         settings.session_timeout_ms,
         settings.heartbeat_interval_ms,
-        settings.max_poll_interval_ms,
-        settings.retry_backoff_ms,
-        tuple(assignor if isinstance(assignor, str) else assignor.name for assignor in listed),
-        settings.client_rack,
-        settings.retry_backoff_max_ms,
-        specs,
+        max_poll_interval_ms=settings.max_poll_interval_ms,
+        retry_backoff_ms=settings.retry_backoff_ms,
+        assignors=tuple(assignor if isinstance(assignor, str) else assignor.name for assignor in listed),
+        rack=settings.client_rack,
+        retry_backoff_max_ms=settings.retry_backoff_max_ms,
+        assignor_specs=specs,
     )
     try:
         _ = config.protocol

@@ -36,10 +36,10 @@ def consumer_member_config(settings: ClientSettings, group_id: str) -> ConsumerM
         str(uuid.uuid4()),
         settings.group_instance_id,
         settings.max_poll_interval_ms,
-        settings.group_remote_assignor,
-        settings.client_rack,
-        settings.retry_backoff_ms,
-        settings.retry_backoff_max_ms,
+        remote_assignor=settings.group_remote_assignor,
+        rack=settings.client_rack,
+        retry_backoff_ms=settings.retry_backoff_ms,
+        retry_backoff_max_ms=settings.retry_backoff_max_ms,
     )
 
 

@@ -14,7 +14,7 @@ class Coordinator:
         self._lookup: Shared[int] = Shared()
 
     async def node(self) -> int:
-        """Its node id. Raises KafkaError."""
+        """The coordinator's node id, looked up where it is unknown. Raises KafkaError."""
         node = self.cluster.known.coordinator(self.key, self._kind)
         if node is None:
             node = await self._lookup.result(None, lambda: self.cluster.find_coordinator(self.key, self._kind))

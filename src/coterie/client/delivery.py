@@ -91,7 +91,7 @@ class Delivery:
         return RecordMetadata(topic, partition, offset, timestamp_ms)
 
     def to_future(self) -> Future[RecordMetadata]:
-        """For another thread."""
+        """The result as a future that another thread may wait for."""
         future: Future[RecordMetadata] = Future()
 
         def settle() -> None:

@@ -62,7 +62,7 @@ class HeartbeatThread:
         self._thread = threading.Thread(target=self._run, name="coterie-heartbeat", daemon=True)
 
     def start(self) -> None:
-        """It sends nothing before `expect`."""
+        """Starts the thread, which sends nothing before `expect`."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -32,7 +32,7 @@ class ConsumerInterceptor:
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """These offsets are committed."""
+        """Called with the offsets that were committed."""
 
 
 async def call(result: Any) -> None:

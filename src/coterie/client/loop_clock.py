@@ -10,7 +10,7 @@ from coterie.client.clock import now_ms
 
 
 async def pause(seconds: float) -> None:
-    """Before another attempt."""
+    """Sleeps before another attempt."""
     await asyncio.sleep(seconds)
 
 

@@ -312,10 +312,10 @@ class ClientSettings:
             self.ssl_truststore_location,
             self.ssl_keystore_location,
             self.ssl_key_password,
-            self.ssl_endpoint_identification_algorithm.lower() == "https",
-            self.sasl_mechanism,
-            username,
-            password,
+            check_host=self.ssl_endpoint_identification_algorithm.lower() == "https",
+            mechanism=self.sasl_mechanism,
+            username=username,
+            password=password,
         )
 
     def bootstrap(self) -> list[tuple[str, int]]:

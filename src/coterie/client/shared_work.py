@@ -36,6 +36,6 @@ class Shared(Generic[R]):
             task.exception()  # its callers may all have been cancelled
 
     def cancel(self) -> None:
-        """Ends all of it."""
+        """Ends all work under way."""
         for task in self._tasks.values():
             task.cancel()

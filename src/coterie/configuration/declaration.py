@@ -15,7 +15,7 @@ _KEY = "setting"
 
 
 class Declaration(Protocol):
-    """Any dataclass."""
+    """Any dataclass: what the type checker sees of one."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -30,7 +30,7 @@ def declared(setting: Setting[T]) -> T:
 
 
 def setting_name(attribute: str) -> str:
-    """session_timeout_ms -> session.timeout.ms."""
+    """The setting's name, of the field's: session_timeout_ms -> session.timeout.ms."""
     return attribute.replace("_", ".")
 
 

@@ -162,6 +162,7 @@ class JavaAssignors:
         raise RuntimeError("the Java assignors ended without an answer; is a JDK (not only a JRE) on the PATH?")
 
     def close(self) -> None:
+        """Ends the JVM, within 20 s."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()

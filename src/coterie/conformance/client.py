@@ -31,6 +31,7 @@ class BrokerUnderTest:
         return f"{self.prefix}-{suffix}"
 
     def consumer(self, group: str | None, **more: Any) -> Consumer:
+        """A consumer with short timeouts; ``more`` are further settings, with `_` for `.` in their names."""
         settings = {"bootstrap.servers": self.bootstrap_servers, "group.id": group and self.name(group)}
         quick = {"auto.offset.reset": "earliest", "heartbeat.interval.ms": 200, "session.timeout.ms": 6_000}
         given = {key.replace("_", "."): value for key, value in more.items()}

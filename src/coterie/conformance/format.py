@@ -48,7 +48,15 @@ def _fill(address: tuple[str, int]) -> Offsets:
     connection, committed = BrokerSocket(*address), Offsets()
     for number, (group, instance) in enumerate(GROUPS.items()):
         protocols = [JoinGroupRequestProtocol("range", encode_subscription([TOPIC]))]
-        join = JoinGroupRequest(group, 300_000, 300_000, "", instance, "consumer", protocols)
+        join = JoinGroupRequest(
+            group,
+            300_000,
+            rebalance_timeout_ms=300_000,
+            member_id="",
+            group_instance_id=instance,
+            protocol_type="consumer",
+            protocols=protocols,
+        )
         joined = connection.request(join, highest=5 if instance else 3)
         check(joined.error_code)
         share = [SyncGroupRequestAssignment(joined.member_id, encode_assignment({TOPIC: [0, 1]}))]

@@ -59,6 +59,7 @@ class Together:
         return self._start("theirs", java("kafka.tools.ConsoleConsumer", *words))
 
     def start_ours(self) -> subprocess.Popen[bytes]:
+        """Starts our consumer, of two streams, in a process of its own."""
         words = [
             "consume",
             TOPIC,

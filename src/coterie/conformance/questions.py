@@ -91,6 +91,7 @@ class GroupView:
     oldest_join: int = 0
 
     def version(self, request: type[Message], at_least: int = 0) -> int:
+        """A random version of the request that both sides serve, if possible at least ``at_least``."""
         oldest, newest = self.versions[request]
         if request in (OffsetCommitRequest, OffsetFetchRequest):
             oldest = max(oldest, 1)  # v0 was about offsets in ZooKeeper
@@ -142,7 +143,14 @@ def join(view: GroupView, actor: GroupActor) -> GroupQuestion:
     def make(side: GroupStorySide) -> Message:
         wanted = [JoinGroupRequestProtocol(p, subscription) for p in protocols]
         return JoinGroupRequest(
-            group, session_ms, view.rebalance_ms, side.real(member), actor.instance, kind, wanted, "because"
+            group,
+            session_ms,
+            rebalance_timeout_ms=view.rebalance_ms,
+            member_id=side.real(member),
+            group_instance_id=actor.instance,
+            protocol_type=kind,
+            protocols=wanted,
+            reason="because",
         )
 
     text = f"JoinGroup v{version} member={member!r} instance={actor.instance} {kind}:{','.join(protocols)}"
@@ -162,7 +170,15 @@ def sync(view: GroupView, actor: GroupActor) -> GroupQuestion:
 
     def make(side: GroupStorySide) -> Message:
         assigned = [SyncGroupRequestAssignment(side.real(m), m.encode()) for m in shares]
-        return SyncGroupRequest(group, generation, side.real(member), instance, kind, protocol, assigned)
+        return SyncGroupRequest(
+            group,
+            generation,
+            member_id=side.real(member),
+            group_instance_id=instance,
+            protocol_type=kind,
+            protocol_name=protocol,
+            assignments=assigned,
+        )
 
     text = f"SyncGroup v{version} generation={generation} member={member!r} instance={instance}"
     return GroupQuestion(actor.name, make, version, f"{text} {kind}/{protocol} shares={shares} group={group!r}", member)

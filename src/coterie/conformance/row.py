@@ -30,6 +30,7 @@ class KnownDifference:
     lasting: bool = False
 
     def explains(self, case: DifferingPart, version: Version) -> bool:
+        """Whether the row is about that version, API and path, and recognises the difference."""
         return (
             self.since <= version < self.before
             and re.fullmatch(self.apis, case.question.api) is not None

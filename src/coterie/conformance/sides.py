@@ -47,12 +47,14 @@ class GroupStorySide:
         self._symbol: dict[str, str] = {}
 
     async def connection(self, actor: str) -> Connection:
+        """The actor's connection, opened at its first use and after it was closed."""
         connection = self._connections.get(actor)
         if connection is None or connection.closed:
             connection = self._connections[actor] = await Connection.connect(*self.address, actor or "shared", ANSWER_S)
         return connection
 
     def close(self) -> None:
+        """Ends the connections and the requests that still wait."""
         for task in self.parked.values():
             task.cancel()
         for connection in self._connections.values():

@@ -101,6 +101,7 @@ class ToolsSide:
     data: Path
 
     def arguments(self, command: ToolCommand, version: str) -> list[str]:
+        """The command's words for this side: its address and folders are put in."""
         given = {"{server}": self.server, "{folder}": str(self.folder), "{data}": str(self.data)}
         tool = TOOLS[command.tool]
         address = [tool.server_option, self.server] if tool.server_option else []
@@ -188,6 +189,7 @@ class Result:
 
     @property
     def status(self) -> str:
+        """One word for the report."""
         if self.skipped:
             return "SKIPPED"
         if not self.difference:

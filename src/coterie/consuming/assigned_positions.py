@@ -13,7 +13,7 @@ Deserialize = Callable[[Record[Any, Any]], Record[Any, Any]]
 
 
 class AssignedPositions:
-    """``records_taken`` counts since the start."""
+    """The positions of the assigned partitions. ``records_taken`` counts since the start."""
 
     def __init__(self) -> None:
         self.positions: dict[TopicPartition, Position] = {}
@@ -40,7 +40,7 @@ class AssignedPositions:
                 self.positions[partition].in_callback = begins
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reads these no more."""
+        """These partitions are read no more."""
         for partition in partitions:
             self.positions.pop(partition, None)
 
@@ -159,6 +159,6 @@ class AssignedPositions:
         return None
 
     def _last_comes_last(self, polled: Iterable[TopicPartition]) -> None:
-        """So that no partition starves."""
+        """Puts the partitions that were polled behind the others, so that none starves."""
         for where in polled:
             self.positions[where] = self.positions.pop(where)

@@ -31,7 +31,7 @@ STABLE_FROM = 7
 
 
 class CommittedPosition(NamedTuple):
-    """-1: none is committed."""
+    """A committed offset, -1 where there is none, with its leader epoch and text."""
 
     offset: int
     leader_epoch: int
@@ -201,7 +201,7 @@ class CommittedLookup:
 
 
 def _results(response: OffsetFetchResponse) -> dict[TopicPartition, OffsetFetchResponsePartition]:
-    """In either shape of response."""
+    """The results by partition, in either shape of response."""
     old = [(topic.name, topic.partitions) for topic in response.topics]
     new = [(topic.name, topic.partitions) for group in response.groups for topic in group.topics]
     return {TopicPartition(name, p.partition_index): p for name, partitions in old + new for p in partitions}

@@ -34,7 +34,7 @@ class FetchConfig:
     replica_max_age_ms: float = 300_000
 
     def request(self) -> FetchRequest:
-        """Without partitions."""
+        """A Fetch without partitions yet."""
         return FetchRequest(
             max_wait_ms=self.max_wait_ms,
             min_bytes=self.min_bytes,

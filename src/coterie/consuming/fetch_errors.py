@@ -11,7 +11,7 @@ from coterie.wire.messages.fetch import FetchResponse
 
 
 class FetchRemedy(Enum):
-    """How the partition goes on."""
+    """What a partition's error calls for."""
 
     FIND_LEADER = "fetch again after a pause, from the leader that new metadata names"
     RETRY = "fetch again after a pause"

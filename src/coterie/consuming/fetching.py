@@ -225,7 +225,7 @@ class Fetching(AssignedPositions):
         return True
 
     def validation_failed(self, sent: SendValidation, code: ErrorCode, now_ms: float, jitter: float) -> None:
-        """No response came."""
+        """No response came to the validation of these positions."""
         self._validation_ended(sent)
         for where in sent.positions:
             position = self._current(sent, where)

@@ -178,7 +178,7 @@ class OffsetLookup:
         self._round_ended(now_ms, jitter)
 
     def _fail(self, code: ErrorCode, partition: TopicPartition | None, *, may_pass: bool | None = None) -> None:
-        """``may_pass`` None: by the code."""
+        """Notes a failure; ``may_pass`` None: the code says whether it may."""
         failed = LookupFailure(code, partition)
         if partition is not None:
             self._stale.add(partition.topic)

@@ -26,7 +26,7 @@ class OwnedOffsets:
         self._drop([tp for tp in self.positions if tp not in self._owned])
 
     def revoked(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are owned no more."""
+        """These partitions are owned no more."""
         dropped = list(partitions)
         for tp in dropped:
             self._owned.pop(tp, None)

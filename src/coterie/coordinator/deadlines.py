@@ -119,6 +119,6 @@ class Deadlines:
             yield DeadlineExpired(group_id, member_id)
 
     def clear(self) -> None:
-        """Forgets every deadline."""
+        """Drops every deadline."""
         self._heap.clear()
         self._sweep_at = SWEPT_FROM

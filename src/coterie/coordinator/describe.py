@@ -28,10 +28,10 @@ def describe_group(group: Group | ConsumerGroup | None, group_id: str, api_versi
         ErrorCode.NONE,
         None,
         group_id,
-        group.phase.value,
-        group.protocol_type or "",
-        (group.protocol or "") if stable else "",
-        [
+        group_state=group.phase.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if stable else "",
+        members=[
             DescribedGroupMember(
                 m.member_id,
                 m.group_instance_id,

@@ -73,6 +73,7 @@ def topic_content(address: str, topic: str) -> tuple[int, int, dict[int, int]]:
 
 
 def check_topic(expected: Expected, records: int, checksum: int) -> list[Check]:
+    """The topic's records and their checksum beside the source's."""
     return [
         Check("records in the topic", records == expected.records, f"{records:,} of {expected.records:,}"),
         Check("their checksum", checksum == expected.checksum, f"{checksum:x}, the source's {expected.checksum:x}"),

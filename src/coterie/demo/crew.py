@@ -56,6 +56,7 @@ async def consume(address: str, topic: str, name: str, static: bool, out: Path) 
 
 
 def main() -> None:
+    """A consumer of the crew, started by the demo as a process of its own."""
     parser = argparse.ArgumentParser()
     parser.add_argument("address")
     parser.add_argument("topic")

@@ -52,6 +52,7 @@ def _report(**what: object) -> None:
 
 
 def main() -> None:
+    """The demo's producer, a process of its own: exits with 1 where the input cannot be read."""
     parser = argparse.ArgumentParser()
     parser.add_argument("address")
     parser.add_argument("topic")

@@ -284,5 +284,13 @@ class Demo:
             raise DemoError(f"the history job failed:\n{self.processes.log_tail('history')}")
         checks += checking.check_history(json.loads(output.splitlines()[-1]))
         table = o.out / "tables" / "table"
-        write_report(o.out / "report.html", self.watch, self.events, checks, table, o.input is None, self.cluster)
+        write_report(
+            o.out / "report.html",
+            self.watch,
+            self.events,
+            checks,
+            table=table,
+            flights=o.input is None,
+            cluster=self.cluster,
+        )
         return checks

@@ -38,12 +38,12 @@ def write_report(
         f"{quantity(watch.samples[-1].produced if watch.samples else 0, 'record')}, {end_s:.0f} s, "
         f"{time.strftime('%Y-%m-%d %H:%M', time.localtime(start_ms / 1000))}",
         end_s,
-        [(c.name, c.right, c.detail) for c in checks],
-        partitions,
-        stretches,
-        _rebalances(watch, start_ms),
-        [((ms - start_ms) / 1000, text) for ms, text in events],
-        [_lag(watch, group, start_ms) for group in ("crew", "delays")],
+        checks=[(c.name, c.right, c.detail) for c in checks],
+        partitions=partitions,
+        stretches=stretches,
+        rebalances=_rebalances(watch, start_ms),
+        events=[((ms - start_ms) / 1000, text) for ms, text in events],
+        lags=[_lag(watch, group, start_ms) for group in ("crew", "delays")],
         table_title=title,
         table_unit=unit,
         table=rows,
@@ -89,10 +89,10 @@ def _rebalances(watch: Watch, start_ms: int) -> list[Rebalance]:
             number,
             (line.time_ms - start_ms) / 1000,
             line.generation,
-            line.members or 0,
-            (line.join_ms or 0) + (line.sync_ms or 0),
-            line.moved_count or 0,
-            plain(line.why()),
+            members=line.members or 0,
+            took_ms=(line.join_ms or 0) + (line.sync_ms or 0),
+            moved=line.moved_count or 0,
+            why=plain(line.why()),
         )
         for number, line in enumerate(watch.rebalances(), 1)
     ]

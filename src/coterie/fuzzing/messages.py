@@ -19,6 +19,7 @@ def random_struct(shape: type[Struct], version: int, rng: random.Random) -> Any:
 
 
 def random_field(spec: FieldSpec, version: int, rng: random.Random) -> Any:
+    """A random value of the field's type: an error code that exists, a plausible time, or any."""
     if version in spec.nullable and rng.random() < 0.3:
         return None
     if spec.name.endswith("error_code"):

@@ -249,7 +249,16 @@ def _joined(key: type[Message], key_version: int, value: type[Message], version:
 
 
 def _make_journal(rng: random.Random) -> bytes:
-    line = JournalLine(5, "crew", 1, "stable", "Empty", "Stable", [{"kind": "member_left"}], members=rng.randrange(5))
+    line = JournalLine(
+        5,
+        "crew",
+        generation=1,
+        event="stable",
+        state_from="Empty",
+        state_to="Stable",
+        causes=[{"kind": "member_left"}],
+        members=rng.randrange(5),
+    )
     return line.to_json().encode()
 
 

@@ -153,6 +153,8 @@ class BrokerActor:
         return Context(self.now_ms())
 
     def submit(self, command: BrokerCommand, ctx: Context, answer: Answer) -> None:
+        """Carries a command out; ``answer`` is called with the response once it is durable, or never if the broker dies
+        before."""
         if isinstance(command, OffsetFetchRequest):
             answer(self._fetch_offsets(command))
             return

@@ -26,6 +26,7 @@ class Ledger:
         self.open.add(token)
 
     def answer(self, token: Token) -> None:
+        """The token was answered. Raises AssertionError where it was not open."""
         assert token not in self.answered, f"token {token} was answered twice"
         assert token in self.open, f"token {token} was never submitted"
         self.open.discard(token)
@@ -55,6 +56,7 @@ class GenerationChecker:
         self._highest.pop(group_id, None)
 
     def check(self, step: Step, group: Group) -> None:
+        """Phases follow each other as they may, generations only rise, and no partition of a stable group has two owners."""
         before, after = step.phase_before, step.phase_after
         if before != after and isinstance(before, Phase) and isinstance(after, Phase):
             legal = before in LEGAL_PREDECESSORS[after] or before == Phase.DEAD
@@ -135,6 +137,7 @@ class OffsetChecker:
                 self.acknowledged[decision.group.group_id, event.topic, event.partition] = event.committed.offset
 
     def check(self, shard: Shard) -> None:
+        """Each acknowledged offset is there, or a later one."""
         for (group_id, topic, partition), offset in self.acknowledged.items():
             group = shard.group(group_id)
             held = group.offsets.get((topic, partition)) if group is not None else None

@@ -71,6 +71,7 @@ class EpochChecker:
         self._members: dict[tuple[str, str], int] = {}
 
     def check(self, step: Step) -> None:
+        """Group epochs rise, no target is ahead of its group, and no member's epoch goes back."""
         event = step.event
         if isinstance(event, c.GroupEpochRemoved | GroupRemoved):
             self._groups.pop(step.group_id, None)

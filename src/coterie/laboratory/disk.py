@@ -30,6 +30,7 @@ class FaultyFile:
         return self._file.read(position, length)
 
     def append(self, data: bytes | bytearray) -> None:
+        """A failing write leaves half of the data in the file."""
         try:
             self._fs.operation("write", self._path)
         except OSError:

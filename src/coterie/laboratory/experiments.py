@@ -108,12 +108,12 @@ def handover(assignor: str, members: int = 19, partitions: int = 20, listener_ms
         assignor,
         newcomer.machine.rebalance_protocol.name.lower(),
         len(unowned_ms),
-        sum(unowned_ms.values()),
-        max(unowned_ms.values(), default=0),
-        group.ownership.moves,
-        len(group.ownership.paused - {newcomer.name}),
-        group.broker.rebalances - before,
-        {f"{topic}-{partition}": ms for (topic, partition), ms in sorted(unowned_ms.items())},
+        unowned_ms=sum(unowned_ms.values()),
+        longest_ms=max(unowned_ms.values(), default=0),
+        moved=group.ownership.moves,
+        paused=len(group.ownership.paused - {newcomer.name}),
+        rebalances=group.broker.rebalances - before,
+        unowned_ms_by_partition={f"{topic}-{partition}": ms for (topic, partition), ms in sorted(unowned_ms.items())},
     )
 
 
@@ -125,7 +125,13 @@ def migration(members: int = 3, partitions: int = 12, *, bounces: int = 2, seed:
         group.add(("range",)).start()
     settled = group.settle()
     yield MigrationStep(
-        "all members list range", group.assignor(), group.protocol(), members, group.broker.rebalances, 0, settled
+        "all members list range",
+        group.assignor(),
+        group.protocol(),
+        members,
+        rebalances=group.broker.rebalances,
+        refused=0,
+        complete=settled,
     )
     lists = [("cooperative-sticky", "range"), ("cooperative-sticky",)][2 - bounces :]
     for assignors in lists:
@@ -140,8 +146,8 @@ def migration(members: int = 3, partitions: int = 12, *, bounces: int = 2, seed:
             f"each restarted with {','.join(assignors)}",
             group.assignor(),
             group.protocol(),
-            len(alive),
-            group.broker.rebalances - before,
-            len(group.members) - len(alive),
-            settled,
+            members=len(alive),
+            rebalances=group.broker.rebalances - before,
+            refused=len(group.members) - len(alive),
+            complete=settled,
         )

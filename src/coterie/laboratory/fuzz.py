@@ -155,9 +155,9 @@ class _Story:
             world.events,
             broker.rebalances,
             group.generation,
-            broker.crashes,
-            broker.compactions,
-            len(group.members),
+            broker_crashes=broker.crashes,
+            compactions=broker.compactions,
+            members=len(group.members),
         )
 
     def _bounce(self, assignors: tuple[str, ...]) -> None:

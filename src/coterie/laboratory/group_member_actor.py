@@ -119,6 +119,7 @@ class GroupMemberActor(ABC, Generic[C, M]):
         """Whether a lookup of the coordinator is of use."""
 
     def start(self) -> None:
+        """Starts the process: a new machine that subscribes, with new commits, and polls."""
         self.alive, self.failed = True, None
         self._own(set())
         self._life += 1

@@ -25,6 +25,7 @@ class LoneMemberChecker(ABC, Generic[M]):
         self.stages: list[Any] = [state.stage]
 
     def observe(self, event: object) -> None:
+        """Applies the event to a state of its own, and notes each new stage."""
         before = self.state.stage
         self.state = self._replay(self.state, event)
         if self.state.stage != before:
@@ -51,6 +52,7 @@ class MemberChecker(LoneMemberChecker[MemberMachine]):
         self._ownership: OwnershipState | None = None  # that was checked last
 
     def check_parts(self, machine: MemberMachine) -> None:
+        """The parts of the state fit together; an eager member owns nothing during a round."""
         _check_parts(machine.state)
         if machine.state.ownership is not self._ownership:
             self._ownership = machine.state.ownership

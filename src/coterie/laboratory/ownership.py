@@ -34,6 +34,7 @@ class Ownership:
     _last_owner: dict[TopicPartition, str] = field(default_factory=dict)
 
     def changed(self, name: str, before: set[TopicPartition], after: set[TopicPartition], now_ms: int) -> None:
+        """A member's partitions have changed at ``now_ms``."""
         for partition in before - after:
             self.unowned_since_ms.setdefault(partition, now_ms)
             self.paused.add(name)

@@ -83,12 +83,12 @@ class _Story:
         return ProduceReport(
             self.seed,
             world.events,
-            sum(ledger.given for ledger in ledgers),
-            sum(len(values) for ledger in ledgers for values in ledger.acknowledged.values()),
-            sum(ledger.failed for ledger in ledgers),
-            self.cluster.duplicates,
-            sum(actor.splits for actor in self.actors),
-            self.cluster.crashes,
+            given=sum(ledger.given for ledger in ledgers),
+            acknowledged=sum(len(values) for ledger in ledgers for values in ledger.acknowledged.values()),
+            failed=sum(ledger.failed for ledger in ledgers),
+            duplicates=self.cluster.duplicates,
+            splits=sum(actor.splits for actor in self.actors),
+            broker_crashes=self.cluster.crashes,
         )
 
     def _one_fault(self) -> None:

@@ -78,6 +78,7 @@ class ProducerActor:
         self._awaited: int | None = None  # the call that the process waits for
 
     def start(self) -> None:
+        """Starts the process, with a machine of its own."""
         self.alive = True
         self._life += 1
         self._new_machine()

@@ -34,6 +34,7 @@ class Recorder:
         self._given: dict[str, int] = {}
 
     def asked(self, command: Command, ctx: Context) -> None:
+        """Notes a request as a line of the scenario."""
         line = self._say(command, ctx)
         if line:
             self._advance(ctx.now_ms)

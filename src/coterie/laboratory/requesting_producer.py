@@ -126,6 +126,7 @@ class AppendingProducer(RequestingProducer):
         """The record has its result."""
 
     def start(self) -> None:
+        """Starts the process, if it is not alive, with a machine of its own; it appends at intervals."""
         if self.alive:
             return
         self.alive = self._is_appending = True

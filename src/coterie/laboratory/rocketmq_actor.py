@@ -57,6 +57,7 @@ class RocketMQActor(ScriptActor):
     # -- a process's life -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
+        """Starts the client, without a queue."""
         self._queues = {}
         self.begin(ClientMachine(self.config, self.world.now_ms))
         if self.config.orderly:

@@ -165,6 +165,7 @@ class SimulatedCluster:
         return self.brokers[queue.broker_name]
 
     def by_broker(self, queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+        """The queues by the name of their broker."""
         by_broker: dict[str, list[MessageQueue]] = {}
         for queue in queues:
             by_broker.setdefault(queue.broker_name, []).append(queue)

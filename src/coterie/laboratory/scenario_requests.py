@@ -215,14 +215,14 @@ def member(actor: RequestActor, actors: Actors, words: list[str], options: Optio
     return ConsumerGroupHeartbeatRequest(
         _group(options),
         _member(actor, options),
-        int(options.get("epoch", epochs.get(kind, actor.generation))),
-        actor.instance,
-        plain(options["rack"]) if "rack" in options else None,
-        int(options.get("rebalance", -1)),
-        _list(options.get("topics", "null")),
-        None if regex == "null" else plain(regex),
-        options.get("assignor"),
-        None if owns is None else owned,
+        member_epoch=int(options.get("epoch", epochs.get(kind, actor.generation))),
+        instance_id=actor.instance,
+        rack_id=plain(options["rack"]) if "rack" in options else None,
+        rebalance_timeout_ms=int(options.get("rebalance", -1)),
+        subscribed_topic_names=_list(options.get("topics", "null")),
+        subscribed_topic_regex=None if regex == "null" else plain(regex),
+        server_assignor=options.get("assignor"),
+        topic_partitions=None if owns is None else owned,
     )
 
 

@@ -53,6 +53,7 @@ class ScenarioTransactions:
         return self.finalized
 
     def write_marker(self, partition: TopicPartition, prepared: Transaction) -> None:
+        """Raises Refusal while markers are to fail."""
         if self.failing_markers:
             self.failing_markers -= 1
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -126,6 +127,7 @@ class ScenarioTransactions:
         return f"{name}: EndTxn {code.name}"
 
     def use_epochs(self, actor: RequestActor, epoch: int) -> None:
+        """The producer's epoch is from now on ``epoch``, as after many transactions."""
         machine = self._started()
         state = replace(machine.by_id[actor.transactional_id], epoch=epoch)
         machine.by_id[actor.transactional_id] = state

@@ -52,6 +52,7 @@ class ScriptActor(ABC):
     # -- a process's life -----------------------------------------------------------------------------------------------
 
     def begin(self, machine: ScriptMachine) -> None:
+        """Starts the process with a machine of its own."""
         self.machine = machine
         self.alive, self.paused, self.cut_off = True, False, False
         self._life += 1
@@ -88,6 +89,7 @@ class ScriptActor(ABC):
     # -- driving the machine --------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
+        """Carries out the script's effects until it waits for a response or a time."""
         if not self.alive or self.paused:
             return
         while (effect := self.machine.next(self.world.now_ms)) is not None:

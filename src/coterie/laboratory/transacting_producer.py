@@ -94,6 +94,8 @@ class TransactingProducer(RequestingProducer):
         self.transactions.begin()
 
     def append(self, partition: TopicPartition, value: bytes) -> None:
+        """Appends a record of the open transaction."""
+
         def append() -> None:
             now_ms = self.world.now_ms
             _, index = self.machine.append(partition, (now_ms, None, value, ()), RECORD_BYTES, now_ms)

@@ -47,6 +47,7 @@ class TransactionChecker:
     # -- what happened ------------------------------------------------------------------------------------------------
 
     def initialized(self, request: InitProducerIdRequest, response: InitProducerIdResponse) -> None:
+        """No producer id is given to two producers, and a new one begins with epoch 0."""
         if response.error_code:
             return
         producer_id = response.producer_id
@@ -128,6 +129,7 @@ class TransactionChecker:
     # -- what must hold -----------------------------------------------------------------------------------------------
 
     def check(self, shard: Shard) -> None:
+        """What is pending is of an open transaction; what has ended counts, or does not, as it ended."""
         for group in shard.groups.values():
             for producer_id in group.pending_offsets:
                 self._check_pending(producer_id, group.group_id)

@@ -93,11 +93,11 @@ class _Story:
             world.events,
             broker.checker.commits,
             broker.checker.commits_of_version_2,
-            broker.checker.aborts,
-            sum(p.refused for p in self.producers),
-            broker.checker.torn,
-            broker.crashes,
-            len(self.producers),
+            aborts=broker.checker.aborts,
+            refused=sum(p.refused for p in self.producers),
+            torn=broker.checker.torn,
+            broker_crashes=broker.crashes,
+            producers=len(self.producers),
         )
 
     def _one_fault(self) -> None:

@@ -173,6 +173,7 @@ class TransactionalBroker(BrokerActor):
         return self._producer_ids.take()
 
     def keep(self, transaction: Transaction) -> None:
+        """Appends the transaction's state to its log, durably."""
         self._before_write()
         record = (transaction.updated_ms, transaction.key(), transaction.value(self.transaction_version()), ())
         self._transaction_log.append_own(encode_batch([record]), transaction.updated_ms)

@@ -162,6 +162,7 @@ class TransactionalScenario(ProducerScenario):
             self.machine.partitions_added()
 
     def add_partitions(self, partitions: frozenset[TopicPartition]) -> None:
+        """The machine's effect: the transaction adds them, or has them already."""
         token = self.transactions.add(partitions, self.now_ms)
         if token is None:
             self.machine.partitions_added()

@@ -28,6 +28,7 @@ class Removals:
     closed: set[str] = field(default_factory=set)  # ids of departed members; a static one sends no LeaveGroup
 
     def noticed(self, killed_ms: int, now_ms: int) -> None:
+        """A death was noticed at ``now_ms``."""
         took_ms = now_ms - killed_ms
         self.detected += 1
         self.detection_ms += took_ms

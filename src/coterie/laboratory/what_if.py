@@ -153,7 +153,15 @@ class _Replay:
             s.max_poll_interval_ms,
             assignors=(s.assignor,),
         )
-        member = ReadingMember(self._world, self._broker, name, config, self._ownership, self._load, self._delivered)
+        member = ReadingMember(
+            self._world,
+            self._broker,
+            name,
+            config,
+            ownership=self._ownership,
+            load=self._load,
+            delivered=self._delivered,
+        )
         self._members[name] = member
         member.start()
 

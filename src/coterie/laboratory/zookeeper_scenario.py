@@ -96,7 +96,15 @@ class ZooKeeperScenario(ScriptScenario):
         )
         session_ms = int(options.get("session", 6_000))
         reader = Reader(self.world, RECORDS_PER_S, self.delivered)
-        actor = ZooKeeperActor(self.world, self.server, config, session_ms, self.ownership, reader, self.log)
+        actor = ZooKeeperActor(
+            self.world,
+            self.server,
+            config,
+            session_timeout_ms=session_ms,
+            ownership=self.ownership,
+            reader=reader,
+            log=self.log,
+        )
         self.consumers[words[0]] = actor
         actor.start()
 

@@ -77,7 +77,14 @@ def plan(log: PartitionLog, now_ms: int, *, force: bool = False) -> CompactionPl
         if entry.last_sequence >= 0
     }
     return CompactionPlan(
-        log.fs, closed, log.cleaned_until, end, config.segment_bytes, tombstones_before_ms, last_offsets, log.cuts
+        log.fs,
+        closed,
+        dirty_from=log.cleaned_until,
+        end=end,
+        segment_bytes=config.segment_bytes,
+        tombstones_before_ms=tombstones_before_ms,
+        last_offsets=last_offsets,
+        cuts=log.cuts,
     )
 
 
@@ -113,7 +120,7 @@ def clean(plan: CompactionPlan) -> Cleaned:
                 for position, header in _headers(segment):
                     data = segment.file.read(position, header.size)
                     check_crc(data, 0, header)
-                    kept = _cleaned_batch(plan, data, header, until, aborted, newest, cleaned)
+                    kept = _cleaned_batch(plan, data, header, until, aborted=aborted, newest=newest, cleaned=cleaned)
                     if kept:
                         file.append(kept)
             file.sync()

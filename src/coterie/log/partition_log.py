@@ -70,12 +70,12 @@ class PartitionLog(LogState):
             directory,
             report,
             config.index_interval_bytes,
-            clean,
-            closed,
-            contiguous,
-            has_gaps,
-            leader_epoch,
-            lost_power,
+            clean=clean,
+            closed=closed,
+            contiguous=contiguous,
+            has_gaps=has_gaps,
+            leader_epoch=leader_epoch,
+            lost_power=lost_power,
         )
         log.segments = loader.load()
         if not log.segments:
@@ -146,7 +146,10 @@ class PartitionLog(LogState):
         """Raises Refusal for a batch that is too large."""
         config = self.config
         if size > config.max_message_bytes:
-            raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes")
+            raise Refusal(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"the batch has {size} bytes; max.message.bytes is {config.max_message_bytes}",
+            )
         if size > config.segment_bytes:
             raise Refusal(ErrorCode.RECORD_LIST_TOO_LARGE)
 

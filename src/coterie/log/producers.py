@@ -108,10 +108,11 @@ class Producers:
             if seen.first_sequence == header.base_sequence and seen.last_sequence == header.last_sequence:
                 return seen
         last = producer.last_sequence
-        if header.base_sequence != (0 if last == _MAX_SEQUENCE else last + 1):
+        following = 0 if last == _MAX_SEQUENCE else last + 1
+        if header.base_sequence != following:
             raise Refusal(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"sequence {header.base_sequence} follows {last} of producer {header.producer_id}",
+                f"sequence {header.base_sequence} of producer {header.producer_id} is out of order: {following} is next",
             )
         return None
 
@@ -185,9 +186,9 @@ class Producers:
                     p.epoch,
                     last.last_sequence,
                     last.last_offset,
-                    last.offset_delta,
-                    p.last_timestamp,
-                    p.coordinator_epoch,
+                    offset_delta=last.offset_delta,
+                    timestamp=p.last_timestamp,
+                    coordinator_epoch=p.coordinator_epoch,
                     current_txn_first_offset=first_offset,
                 )
             )

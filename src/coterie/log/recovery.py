@@ -71,7 +71,7 @@ def recover(
         if problem is not None:
             report(Finding(path, None, problem, "all of its batches are undamaged; the index is rebuilt"))
     else:
-        segment = _mended(fs, directory, segment, result, report, bound, crashed)
+        segment = _mended(fs, directory, segment, result, report=report, bound=bound, crashed=crashed)
     size = 0
     headers: list[tuple[int, BatchHeader]] = []
     for _, header in result.batches:

@@ -76,5 +76,5 @@ class PartitionTransactions:
         return [a for a in self.aborted if a.last_offset >= first and a.first_offset < last]
 
     def forget_before(self, offset: int) -> None:
-        """Their records are deleted."""
+        """Drops aborted transactions whose records are all below ``offset``: they are deleted."""
         self.aborted = [a for a in self.aborted if a.last_offset >= offset]

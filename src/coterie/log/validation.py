@@ -100,7 +100,10 @@ def checked_header(data: bytes, config: LogConfig, header: BatchHeader | None = 
             raise Refusal(ErrorCode.INVALID_RECORD, f"a producer's batch begins at offset 0, not {header.base_offset}")
         size = header.size
         if size > config.max_message_bytes:
-            raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes")
+            raise Refusal(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"the batch has {size} bytes; max.message.bytes is {config.max_message_bytes}",
+            )
         if size != len(data):
             raise Refusal(ErrorCode.CORRUPT_MESSAGE, "the records are not one whole batch")
         check_crc(data, 0, header)
@@ -121,7 +124,7 @@ def checked_header(data: bytes, config: LogConfig, header: BatchHeader | None = 
     if header.is_control:
         raise Refusal(ErrorCode.INVALID_RECORD, "a client may not write control batches")
     if header.producer_id >= 0 > header.base_sequence:
-        raise Refusal(ErrorCode.INVALID_RECORD, f"sequence {header.base_sequence} of producer {header.producer_id}")
+        raise Refusal(ErrorCode.INVALID_RECORD, f"a batch of producer {header.producer_id} has no sequence number")
     return header
 
 
@@ -169,7 +172,8 @@ def _rewritten(
     codes: its builder fails on negative timestamps."""
     if walked.oldest < 0 and not header.attributes & TIMESTAMP_TYPE_BIT:
         raise Refusal(
-            ErrorCode.UNKNOWN_SERVER_ERROR, f"a batch to be compressed anew has the timestamp {walked.oldest}"
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            f"a batch that is compressed anew must not have the timestamp {walked.oldest}",
         )
     if walked.consecutive:
         body = decompress(header.codec, data[HEADER_BYTES:])
@@ -179,7 +183,10 @@ def _rewritten(
     anew = recompressed(header, body, codec, config.level)
     header = read_header(anew)
     if header.size > config.max_message_bytes:
-        raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {header.size} bytes once it is compressed anew")
+        raise Refusal(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {header.size} bytes once it is compressed anew; max.message.bytes is {config.max_message_bytes}",
+        )
     return bytearray(anew), header
 
 

@@ -108,7 +108,7 @@ class RoundRequestEnded:
 
 @dataclass(frozen=True, slots=True)
 class MemberIdAssigned:
-    """By MEMBER_ID_REQUIRED (KIP-394)."""
+    """The coordinator named a member id by MEMBER_ID_REQUIRED (KIP-394)."""
 
     member_id: str
 
@@ -161,7 +161,7 @@ class AssignmentReceived:
 
 @dataclass(frozen=True, slots=True)
 class RevocationStarted:
-    """Before the JoinGroup."""
+    """The listener is called before the JoinGroup, for these partitions."""
 
     partitions: tuple[TopicPartition, ...]
 

@@ -37,12 +37,12 @@ def join_request(config: MemberConfig, membership: MembershipState, ownership: O
     return JoinGroupRequest(
         config.group_id,
         config.session_timeout_ms,
-        config.max_poll_interval_ms,
-        membership.member_id,
-        config.group_instance_id,
-        PROTOCOL_TYPE,
-        protocols,
-        membership.reason[:MAX_REASON],
+        rebalance_timeout_ms=config.max_poll_interval_ms,
+        member_id=membership.member_id,
+        group_instance_id=config.group_instance_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocols=protocols,
+        reason=membership.reason[:MAX_REASON],
     )
 
 
@@ -55,9 +55,11 @@ def sync_request(
         generation,
         member_id,
         config.group_instance_id,
-        PROTOCOL_TYPE,
-        protocol,
-        [SyncGroupRequestAssignment(m, encode_assignment(partitions)) for m, partitions in assignments.items()],
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=protocol,
+        assignments=[
+            SyncGroupRequestAssignment(m, encode_assignment(partitions)) for m, partitions in assignments.items()
+        ],
     )
 
 

@@ -99,7 +99,7 @@ class Accumulator:
             self._batch_closed(*queue.partition)
 
     def flush(self) -> None:
-        """No batch waits for linger.ms."""
+        """Makes every open batch ready, without linger.ms."""
         self.is_changed = True
         for queue in self.busy.values():
             queue.is_ready = queue.open is not None

@@ -120,7 +120,7 @@ class ProducerMachine:
         self._leaders.look_up_ended(is_waiting, now_ms, jitter)
 
     def identified(self, producer: ProducerIdAndEpoch, now_ms: float) -> None:
-        """After `GetProducerId`."""
+        """The producer id and epoch that `GetProducerId` asked for."""
         self.accumulator.is_changed = True
         self.identity.current = producer
         self._producer_id.succeeded()
@@ -139,7 +139,7 @@ class ProducerMachine:
         self._adding = frozenset()
 
     def partitions_refused(self, failure: ProduceFailure, now_ms: float, jitter: float) -> None:
-        """After `AddPartitions`."""
+        """The transaction does not take the partitions that `AddPartitions` named."""
         self.accumulator.is_changed = True
         partitions, self._adding = self._adding, frozenset()
         for partition in partitions:

@@ -63,7 +63,7 @@ class PartitionQueue:
         return batch is not self.open or self.is_ready or now_ms - batch.created_ms >= linger_ms
 
     def not_in_flight(self) -> Iterator[ProducerBatch]:
-        """In order."""
+        """The batches that are not in flight, in order."""
         return (batch for batch in self.batches if not batch.is_in_flight)
 
     def acknowledged(self, batch: ProducerBatch, base_offset: int) -> list[ProducerBatch]:

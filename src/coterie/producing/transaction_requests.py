@@ -55,11 +55,11 @@ def offsets_request(
         transactional_id,
         member.group_id,
         producer_id,
-        epoch,
-        member.generation,
-        member.member_id,
-        member.group_instance_id,
-        list(topics.values()),
+        producer_epoch=epoch,
+        generation_id=member.generation,
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        topics=list(topics.values()),
     )
 
 

@@ -210,7 +210,7 @@ class Transactions:
         claim: tuple[int, int] = NO_PRODUCER,
     ) -> int:
         self._tokens += 1
-        call = _Call(self._tokens, kind, now_ms, partitions, offsets or {}, member, committed, claim)
+        call = _Call(self._tokens, kind, now_ms, partitions, offsets or {}, member, committed=committed, claim=claim)
         before_end = kind == "add" and self._awaits_records  # records that the end awaits need it
         self._calls.insert(len(self._calls) - before_end, call)
         return call.token

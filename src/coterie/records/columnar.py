@@ -58,9 +58,9 @@ class Columns:
             self.timestamps[first:last],
             self.timestamp_types[first:last],
             self.producer_ids[first:last],
-            self.keys.slice(first, last - first),
-            self.values.slice(first, last - first),
-            None if self.headers is None else self.headers.slice(first, last - first),
+            keys=self.keys.slice(first, last - first),
+            values=self.values.slice(first, last - first),
+            headers=None if self.headers is None else self.headers.slice(first, last - first),
         )
 
 
@@ -151,11 +151,11 @@ def _taken(unfolder: compiled.Unfolder, with_headers: bool) -> Columns | None:
     return Columns(
         np.frombuffer(unfolder.offsets(), np.int64),
         np.frombuffer(unfolder.timestamps(), np.int64),
-        np.frombuffer(unfolder.timestamp_types(), np.int32),
-        np.frombuffer(unfolder.producer_ids(), np.int64),
-        _array(pa.binary(), unfolder.keys()),
-        _array(pa.binary(), unfolder.values()),
-        _headers_taken(unfolder) if with_headers else None,
+        timestamp_types=np.frombuffer(unfolder.timestamp_types(), np.int32),
+        producer_ids=np.frombuffer(unfolder.producer_ids(), np.int64),
+        keys=_array(pa.binary(), unfolder.keys()),
+        values=_array(pa.binary(), unfolder.values()),
+        headers=_headers_taken(unfolder) if with_headers else None,
     )
 
 
@@ -224,7 +224,15 @@ def _columns(bodies: list[bytes], headers: list[BatchHeader], with_headers: bool
         np.array([h.producer_id if h.is_transactional else -1 for h in headers], np.int64), counts
     )
     header_column = pa.array(header_rows, HEADERS_TYPE) if with_headers else None
-    return Columns(base_offsets + offset_deltas, timestamps, types, producers, keys, values, header_column)
+    return Columns(
+        base_offsets + offset_deltas,
+        timestamps,
+        timestamp_types=types,
+        producer_ids=producers,
+        keys=keys,
+        values=values,
+        headers=header_column,
+    )
 
 
 def _blobs(body: bytes, buffer: Any, at: Any, record_ends: Any) -> tuple[Any, Any]:

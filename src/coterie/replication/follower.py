@@ -66,7 +66,7 @@ class Follower:
         self._due_ms = due_ms
 
     def failed(self, request: Request, now_ms: int) -> None:
-        """No answer came."""
+        """No response came to the request."""
         if self._is_over(request):
             self._due_ms = now_ms + self.config.replica_fetch_backoff_ms
 

@@ -27,7 +27,7 @@ class Replica:
         log.high_watermark = max(min(high_watermark, log.end_offset), log.start_offset)
 
     def configure(self, config: ReplicationConfig) -> None:
-        """In force for what comes."""
+        """Puts settings in force, for what comes."""
         self.config = config
         if self.role is not None:
             self.role.config = config
@@ -50,7 +50,15 @@ class Replica:
     def _lead(self, state: PartitionState, now_ms: int) -> list[Effect]:
         if isinstance(self.role, Leader):
             return self.role.resumed(state, now_ms)
-        self.role = Leader(self.broker_id, self.partition, self.log, self.config, state, self.high_watermark, now_ms)
+        self.role = Leader(
+            self.broker_id,
+            self.partition,
+            self.log,
+            self.config,
+            state=state,
+            high_watermark=self.high_watermark,
+            now_ms=now_ms,
+        )
         return self.role.begin(now_ms)
 
     def _follow(self, state: PartitionState) -> list[Effect]:

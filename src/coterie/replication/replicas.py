@@ -143,7 +143,7 @@ class Replicas:
         return [replica for replica in self.partitions.values() if isinstance(replica.role, Follower)]
 
     def tick(self, now_ms: int) -> list[Effect]:
-        """Every half of replica.lag.time.max.ms."""
+        """To be called every half of replica.lag.time.max.ms: followers that lag leave the ISR."""
         effects: list[Effect] = []
         for replica in self.partitions.values():
             if isinstance(replica.role, Leader):
@@ -151,5 +151,5 @@ class Replicas:
         return effects
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """For the file replication-offset-checkpoint."""
+        """What the file replication-offset-checkpoint holds."""
         return {partition: replica.high_watermark for partition, replica in self.partitions.items()}

@@ -50,7 +50,7 @@ class StoppedReplica:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationConfig:
-    """min.insync.replicas, replica.lag.time.max.ms, replica.fetch.backoff.ms."""
+    """The settings min.insync.replicas, replica.lag.time.max.ms and replica.fetch.backoff.ms."""
 
     min_insync_replicas: int = 1
     replica_lag_time_max_ms: int = 30_000

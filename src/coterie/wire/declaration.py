@@ -122,11 +122,11 @@ def _as_dataclass(cls: type[S]) -> type[S]:
         FieldSpec(
             f.name,
             f.metadata["kind"],
-            f.metadata["versions"],
-            f.metadata["nullable"],
-            f.metadata["tag"],
-            _declared_default(f),
-            f.metadata["null_as"],
+            versions=f.metadata["versions"],
+            nullable=f.metadata["nullable"],
+            tag=f.metadata["tag"],
+            default=_declared_default(f),
+            null_as=f.metadata["null_as"],
         )
         for f in dataclasses.fields(made)  # type: ignore[arg-type]
     )

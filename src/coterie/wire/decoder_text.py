@@ -21,6 +21,7 @@ class DecoderText(CodeText):
         self.targets.append(target)
 
     def flush(self) -> None:
+        """Writes one unpack of the fields of fixed size that were collected."""
         if self.codes:
             size = struct_module.calcsize(">" + self.codes)
             self.line(f"{', '.join(self.targets)}, = {self.packing(self.codes, 'unpack')}(data, at)")
@@ -45,6 +46,7 @@ class DecoderText(CodeText):
         self.line(f"{target} = {self.constant(shape.__name__, shape)}({', '.join(locals_)})")
 
     def value(self, kind: FieldType, target: str, nullable: bool, label: str) -> None:
+        """Writes the decoding of a value of any type into the variable ``target``; ``label`` names it in errors."""
         if kind.code:
             self.fixed(kind.code, target)
         elif kind.shape is not None:
@@ -55,6 +57,7 @@ class DecoderText(CodeText):
             self.blob(kind, target, nullable or kind.name == "records", label)
 
     def tagged_value(self, spec: FieldSpec, target: str) -> None:
+        """A tagged field's value: a nullable structure has a byte in front of it that says whether it is there."""
         nullable = self.version in spec.nullable
         if spec.kind.shape is not None:
             self.structure(spec.kind.shape, target, nullable, tagged=True)
@@ -62,6 +65,7 @@ class DecoderText(CodeText):
             self.value(spec.kind, target, nullable, spec.name)
 
     def structure(self, shape: type[Struct], target: str, nullable: bool, tagged: bool = False) -> None:
+        """A structure's fields, behind the mark of a null where it may be null."""
         if not nullable:
             self.fields(shape, target)
             return
@@ -94,6 +98,7 @@ class DecoderText(CodeText):
         return name, f"{name} < 0"
 
     def blob(self, kind: FieldType, target: str, nullable: bool, label: str) -> None:
+        """A string, bytes or records: the length, then the bytes."""
         name, is_null = self.length(kind)
         self.line(f"if {is_null}:")
         if nullable:
@@ -106,6 +111,7 @@ class DecoderText(CodeText):
         self.line(f"    at = {name}")
 
     def array(self, kind: FieldType, target: str, nullable: bool, label: str) -> None:
+        """The count, then the elements: numbers by one unpack, others in a loop."""
         assert kind.element is not None
         (name, is_null), element = self.length(kind), kind.element
         self.line(f"if {is_null}:")
@@ -144,6 +150,7 @@ class DecoderText(CodeText):
         self.line(f"    raise TooManyElements('with {label} it has more elements than are allowed')")
 
     def tagged(self, shape: type[Struct], locals_: list[str]) -> None:
+        """The tag section at the end of a structure; unknown tags are skipped."""
         self.flush()
         count, tag, size = self.fresh("n"), self.fresh("g"), self.fresh("z")
         self.line(f"{count} = data[at]")

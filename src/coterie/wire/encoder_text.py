@@ -22,12 +22,14 @@ class EncoderText(CodeText):
         self.values.append(value)
 
     def flush(self) -> None:
+        """Writes one pack of the fields of fixed size that were collected."""
         if self.codes:
             packed = f"{self.packing(self.codes, 'pack')}({', '.join(self.values)})"
             self.line("out.append(b'\\0')" if self.values == ["0"] else f"out.append({packed})")
         self.codes, self.values = "", []
 
     def fields(self, shape: type[Struct], target: str) -> None:
+        """Writes a structure's fields in their order, then its tag section."""
         for spec in shape.fields:
             if in_body(spec, self.version):
                 expression, nullable = f"{target}.{spec.name}", self.version in spec.nullable
@@ -38,6 +40,7 @@ class EncoderText(CodeText):
             self.tagged(shape, target)
 
     def value(self, kind: FieldType, expression: str, nullable: bool, label: str) -> None:
+        """Writes the encoding of a value of any type; ``label`` names it in errors."""
         if kind.code:
             self.fixed(kind.code, expression)
         elif kind.shape is not None:
@@ -48,6 +51,7 @@ class EncoderText(CodeText):
             self.blob(kind, expression, nullable or kind.name == "records", label)
 
     def tagged_value(self, spec: FieldSpec, expression: str) -> None:
+        """A tagged field's value: a nullable structure has a byte in front of it that says whether it is there."""
         nullable = self.version in spec.nullable
         if spec.kind.shape is not None:
             self.structure(spec.kind.shape, expression, nullable, tagged=True)
@@ -71,6 +75,7 @@ class EncoderText(CodeText):
         self.indent -= 1
 
     def length(self, kind: FieldType, amount: str) -> None:
+        """A length or a count: in flexible versions a varint of one more."""
         if self.flexible:
             self.flush()
             self.line(f"out.append(uv[{amount} + 1])")
@@ -78,6 +83,7 @@ class EncoderText(CodeText):
             self.fixed("h" if kind.name == "string" else "i", amount)
 
     def blob(self, kind: FieldType, expression: str, nullable: bool, label: str) -> None:
+        """A string, bytes or records: the length, then the bytes."""
         data = self.fresh("d")
         text = kind.name == "string"
         self.line(f"{data} = {expression}")
@@ -101,6 +107,7 @@ class EncoderText(CodeText):
             self.indent -= 1
 
     def array(self, kind: FieldType, expression: str, nullable: bool, label: str) -> None:
+        """The count, then the elements: numbers by one pack, others in a loop."""
         assert kind.element is not None
         items, item = self.fresh("a"), self.fresh("e")
         self.line(f"{items} = {expression}")
@@ -129,6 +136,7 @@ class EncoderText(CodeText):
             self.indent -= 1
 
     def tagged(self, shape: type[Struct], target: str) -> None:
+        """The tag section at the end of a structure: the fields that differ from their default."""
         specs = [s for s in shape.fields if s.tag is not None and self.version in s.versions]
         if not specs:
             self.fixed("b", "0")

@@ -30,6 +30,7 @@ def read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def write_unsigned_varint(value: int) -> bytes:
+    """Seven bits a byte, the lowest first; all but the last byte have the high bit set."""
     if value < 0x80:
         return SMALL_VARINTS[value]
     out = bytearray()

@@ -26,7 +26,7 @@ _KEPT_KINDS = {
 
 
 class ConfiguredBroker(Protocol):
-    """What settings are applied to."""
+    """What applying settings uses of a broker."""
 
     topics: Topics
     settings: BrokerSettings

@@ -67,7 +67,7 @@ class ControllerChannels:
                 return
 
     async def close(self) -> None:
-        """Unanswered requests are dropped."""
+        """Ends the channels; requests without a response are dropped."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()

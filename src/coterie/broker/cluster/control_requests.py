@@ -64,7 +64,7 @@ class ControlRequests:
         return request.controller_epoch, own if broker_epoch == ANY_BROKER_EPOCH else broker_epoch
 
     def leader_and_isr(self, request: LeaderAndIsrRequest) -> Pending:
-        """LeaderAndIsrResponse."""
+        """Carries out the controller's LeaderAndIsr; returns its response."""
         pending, topics = Pending(), {topic for topic, _ in encoding.partition_states(request)}
 
         def handle() -> None:
@@ -87,7 +87,7 @@ class ControlRequests:
         return LeaderAndIsrResponse(ErrorCode.NONE, rows)
 
     def stop_replica(self, request: StopReplicaRequest) -> Pending:
-        """StopReplicaResponse."""
+        """Carries out the controller's StopReplica; returns its response."""
         return self._answered(request, lambda: self._stop_replica(request))
 
     def _stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
@@ -103,7 +103,7 @@ class ControlRequests:
         return StopReplicaResponse(ErrorCode.NONE, rows)
 
     def update_metadata(self, request: UpdateMetadataRequest) -> Pending:
-        """UpdateMetadataResponse."""
+        """Carries out the controller's UpdateMetadata; returns its response."""
         return self._answered(request, lambda: self._update_metadata(request))
 
     def _update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:

@@ -87,7 +87,7 @@ class ControllerCommands:
         return pending
 
     def alter_reassignments(self, request: AlterPartitionReassignmentsRequest) -> Pending:
-        """AlterPartitionReassignmentsResponse."""
+        """Has the controller reassign; returns the response."""
         pending = Pending()
         targets = {
             (topic.name, row.partition_index): None if row.replicas is None else tuple(row.replicas)
@@ -111,7 +111,7 @@ class ControllerCommands:
         return pending
 
     def list_reassignments(self, request: ListPartitionReassignmentsRequest) -> Pending:
-        """ListPartitionReassignmentsResponse."""
+        """Asks the controller for its reassignments; returns the response."""
         topics, pending = request.topics, Pending()
         asked = None if topics is None else tuple((t.name, number) for t in topics for number in t.partition_indexes)
 

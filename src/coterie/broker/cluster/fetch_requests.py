@@ -26,7 +26,7 @@ def _topics(partitions: Iterable[TopicPartition]) -> Iterable[tuple[str, list[in
 
 
 def ends_of_epochs(broker_id: int, lookups: Mapping[TopicPartition, EpochLookup]) -> OffsetForLeaderEpochRequest:
-    """OffsetForLeaderEpoch of several partitions."""
+    """OffsetForLeaderEpoch: where the epochs of several partitions end."""
     topics = [
         OffsetForLeaderTopic(topic, [_lookup(number, lookups[topic, number]) for number in numbers])
         for topic, numbers in _topics(lookups)
@@ -70,7 +70,7 @@ def fetched(row: PartitionData) -> ReplicaFetched:
 
 
 def end_of_log(request: ReplicaFetch, partition: TopicPartition, timestamp: int) -> ListOffsetsRequest:
-    """ListOffsets of EARLIEST or LATEST."""
+    """ListOffsets: the EARLIEST or LATEST offset."""
     topic, number = partition
     wanted = ListOffsetsPartition(number, request.current_leader_epoch, timestamp)
     return ListOffsetsRequest(request.replica_id, topics=[ListOffsetsTopic(topic, [wanted])])

@@ -48,7 +48,7 @@ class HostedTopics:
     # -- what the controller announces ----------------------------------------------------------------------------------
 
     def announced(self, partitions: Iterable[TopicPartition]) -> None:
-        """These exist."""
+        """These partitions exist: their topics are created here, or enlarged."""
         counts: dict[str, int] = {}
         for name, index in partitions:
             counts[name] = max(counts.get(name, self._counts.get(name, 0)), index + 1)
@@ -68,7 +68,7 @@ class HostedTopics:
         return hashlib.md5(f"{self._cluster_id}/{name}/{created}".encode(), usedforsecurity=False).digest()
 
     def forgotten(self, partitions: Iterable[TopicPartition]) -> None:
-        """Their topics are deleted."""
+        """The topics of these partitions are deleted."""
         names = sorted({name for name, _ in partitions if name in self._topics.by_name})
         for name in names:
             try:

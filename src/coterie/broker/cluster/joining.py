@@ -52,10 +52,17 @@ async def join(
         applied.topics_deleted(names)
 
     hosted = HostedTopics(
-        node.topics, node.settings, cluster_id, now_ms, node.role_changed, topics_deleted, known_of, failed
+        node.topics,
+        node.settings,
+        cluster_id,
+        now_ms,
+        role_changed=node.role_changed,
+        topics_deleted=topics_deleted,
+        known_of=known_of,
+        failed=failed,
     )
     registration = nodes.broker(*address, config.rack, now_ms())
-    member = ClusterMember(config, registration, view, hosted, now_ms, dial, failed)
+    member = ClusterMember(config, registration, view, storage=hosted, now_ms=now_ms, dial=dial, failed=failed)
     new_topic_id = None if node.lacks_topic_ids else lambda: uuid.uuid4().bytes
     changes = TopicAdministration(node.settings, node.topics, view, member.driver.apply, random.Random(), new_topic_id)
 

@@ -127,7 +127,7 @@ class JournalSender:
         await self.abandon()
 
     async def abandon(self) -> None:
-        """Nothing more is sent."""
+        """Ends the sender; what waits is not sent."""
         self._is_closed = True
         if self._task is not None:
             self._task.cancel()

@@ -35,7 +35,7 @@ class KazooSession:
         return self
 
     def _soon(self, action: Callable[..., None], *arguments: str) -> None:
-        """From one of kazoo's threads."""
+        """Calls ``action`` on the loop, from one of kazoo's threads."""
         with suppress(RuntimeError):  # the loop was closed meanwhile
             self._loop.call_soon_threadsafe(self._unless_closed, action, *arguments)
 

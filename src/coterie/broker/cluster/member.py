@@ -48,7 +48,13 @@ class ClusterMember:
         self._failure: Exception | None = None
         self._report_failure = failed
         self.driver = ControllerDriver(
-            config, registration, self._registered, self.manager.isr_effect, now_ms, dial, self._failed
+            config,
+            registration,
+            self._registered,
+            self.manager.isr_effect,
+            now_ms=now_ms,
+            dial=dial,
+            failed=self._failed,
         )
         self.manager.write_isr = self.driver.write_isr
         self.fetchers = ReplicaFetchers(config, self.manager, self._address, now_ms, dial)
@@ -85,7 +91,7 @@ class ClusterMember:
         self._report_failure(error)
 
     def _cluster_changed(self) -> None:
-        """Roles, or the live brokers."""
+        """Roles have changed, or the live brokers."""
         self.fetchers.wake()
         self.manager.live_brokers_changed()
 
@@ -118,7 +124,7 @@ class ClusterMember:
         while self.driver.is_connected and not shutdown.done():
             await asyncio.wait({shutdown}, timeout=CONNECTION_CHECKED_S)
         if not shutdown.done():
-            logger.warning("no ZooKeeper answers broker %d", self.config.broker_id)
+            logger.warning("broker %d cannot reach ZooKeeper", self.config.broker_id)
             shutdown.cancel()
             await asyncio.wait({shutdown})
             return False

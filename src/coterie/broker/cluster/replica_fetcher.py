@@ -132,7 +132,7 @@ class _LeaderFetcher:
         return sent
 
     async def _request(self, message: Message, response: type[M], version: int) -> M | None:
-        """None where no response came."""
+        """The response; None where none came."""
         address = self._all.address(self.leader)
         if address is None:
             return None

@@ -52,7 +52,7 @@ class ReplicaStorage(Protocol):
         KAFKA_STORAGE_ERROR."""
 
     def save_high_watermarks(self) -> None:
-        """Into replication-offset-checkpoint. May raise OSError."""
+        """Writes replication-offset-checkpoint. Raises OSError."""
 
 
 class ReplicaManager:
@@ -208,9 +208,9 @@ class ReplicaManager:
     # -- upkeep ---------------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Every half of replica.lag.time.max.ms."""
+        """To be called every half of replica.lag.time.max.ms: replicas that lag leave the ISR."""
         self.act(self.replicas.tick(self._now_ms()))
 
     def checkpoint(self) -> None:
-        """Every replica.high.watermark.checkpoint.interval.ms. Raises OSError."""
+        """To be called every replica.high.watermark.checkpoint.interval.ms. Raises OSError."""
         self.storage.save_high_watermarks()

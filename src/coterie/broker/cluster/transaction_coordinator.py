@@ -200,7 +200,7 @@ class ClusterTransactions:
         return self._features.level(TRANSACTION_VERSION)
 
     def tick(self) -> None:
-        """Every transaction.abort.timed.out.transaction.cleanup.interval.ms."""
+        """Aborts transactions past their timeout; every transaction.abort.timed.out.transaction.cleanup.interval.ms."""
         now_ms = self._clock.now_ms()
         for hosted in [h for h in self._hosted.values() if h.is_replicated]:
             effects = hosted.shard.tick(now_ms)
@@ -212,7 +212,7 @@ class ClusterTransactions:
             self._act(hosted, effects)
 
     def remove_expired(self) -> None:
-        """Every transaction.remove.expired.transaction.cleanup.interval.ms."""
+        """Removes ids that were not used for long; every transaction.remove.expired.transaction.cleanup.interval.ms."""
         now_ms, expiration_ms = self._clock.now_ms(), self._settings.current.transactional_id_expiration_ms
         for hosted in [h for h in self._hosted.values() if h.is_replicated]:
             self._act(hosted, hosted.shard.remove_expired(now_ms, expiration_ms))

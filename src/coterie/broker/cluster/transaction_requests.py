@@ -97,7 +97,7 @@ class TransactionRequests:
         return pending
 
     def add_partitions(self, request: AddPartitionsToTxnRequest, version: int) -> Pending:
-        """AddPartitionsToTxnResponse."""
+        """Carries out AddPartitionsToTxn; returns its response."""
         pending, transactions = Pending(), transactions_of(request, version)
         results: dict[int, AddPartitionsToTxnResult] = {}
 
@@ -137,7 +137,7 @@ class TransactionRequests:
         return ErrorCode.NONE
 
     def add_offsets(self, request: AddOffsetsToTxnRequest, version: int) -> Pending:
-        """AddOffsetsToTxnResponse."""
+        """Carries out AddOffsetsToTxn; returns its response."""
         pending = Pending()
         topic = self._topics.by_name.get(OFFSETS_TOPIC)
         if topic is None:  # no coordinator of the group is there yet

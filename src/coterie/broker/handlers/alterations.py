@@ -53,7 +53,7 @@ def check_once(alteration: Alteration, every: list[tuple[int, str]]) -> None:
 
 
 def result_of(alteration: Alteration, refusal: Refusal | None = None) -> Result:
-    """Its part of the response."""
+    """The alteration's row of the response."""
     code, text = (ErrorCode.NONE, None) if refusal is None else (refusal.code, str(refusal))
     return code, text, alteration.resource_type, alteration.name
 

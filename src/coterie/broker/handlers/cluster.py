@@ -152,9 +152,9 @@ def _topic_metadata(broker: ClusterServices, topic: Topic, api_version: int) -> 
                 partition.index,
                 described.leader_id,
                 described.leader_epoch,
-                described.replica_ids,
-                described.isr_ids,
-                described.offline_ids,
+                replica_nodes=described.replica_ids,
+                isr_nodes=described.isr_ids,
+                offline_replicas=described.offline_ids,
             )
         )
     return MetadataResponseTopic(ErrorCode.NONE, topic.name, topic.topic_id, topic.internal, partitions)

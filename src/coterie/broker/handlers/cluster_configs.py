@@ -111,7 +111,7 @@ def refreshed(
                 if resource_type == ResourceType.BROKER and name:
                     await entities.read(nodes.BROKERS_KIND, nodes.DEFAULT_ENTITY)
         except ZooKeeperError as error:
-            logger.info("settings are described as they were: ZooKeeper: %r", error)
+            logger.info("ZooKeeper cannot be read (%r): settings are described as they were last read", error)
         while True:
             try:
                 next(describing)

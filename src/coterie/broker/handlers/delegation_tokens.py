@@ -20,7 +20,17 @@ _USER, _ANONYMOUS = "User", "ANONYMOUS"  # the principal without authentication
 def handle_create_delegation_token(
     broker: object, request: CreateDelegationTokenRequest, call: Call
 ) -> CreateDelegationTokenResponse:
-    return CreateDelegationTokenResponse(_CODE, _USER, _ANONYMOUS, _USER, _ANONYMOUS, -1, -1, -1)
+    """Refused: there are no delegation tokens without authentication. The user is the anonymous one."""
+    return CreateDelegationTokenResponse(
+        _CODE,
+        _USER,
+        principal_name=_ANONYMOUS,
+        token_requester_principal_type=_USER,
+        token_requester_principal_name=_ANONYMOUS,
+        issue_timestamp_ms=-1,
+        expiry_timestamp_ms=-1,
+        max_timestamp_ms=-1,
+    )
 
 
 def handle_renew_delegation_token(

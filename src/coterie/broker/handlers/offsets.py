@@ -101,7 +101,7 @@ def _known_topics(
 
 
 def handle_offset_fetch(broker: GroupServices, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
-    """Each group once."""
+    """The committed offsets of groups; one that is named twice is answered once."""
     version, stable = call.api_version, request.require_stable
     by_id = version > topic_names.OFFSET_FETCH
     wanted = distinct(groups_of(request, version), lambda group: group.group_id)

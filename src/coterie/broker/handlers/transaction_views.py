@@ -71,7 +71,7 @@ def _producers(log: PartitionLog) -> list[ProducerState]:
 def handle_describe_transactions(
     broker: TransactionServices, request: DescribeTransactionsRequest, call: Call
 ) -> DescribeTransactionsResponse:
-    """TRANSACTIONAL_ID_NOT_FOUND; COORDINATOR_LOAD_IN_PROGRESS."""
+    """For each id its state, or TRANSACTIONAL_ID_NOT_FOUND or COORDINATOR_LOAD_IN_PROGRESS."""
     return DescribeTransactionsResponse(
         transaction_states=[_transaction(broker, name) for name in request.transactional_ids]
     )

@@ -105,7 +105,7 @@ def handle_add_partitions_to_txn(
 def _add_partitions(
     broker: TransactionServices, asked: AddPartitionsToTxnTransaction, version: int
 ) -> list[AddPartitionsToTxnTopicResult]:
-    """All or none."""
+    """Adds all partitions to the transaction, or none."""
     from_broker = version >= ADD_PARTITIONS_V2_FROM
     wanted = added_partitions.partitions_of(asked)
     codes = added_partitions.refused_partitions(broker.topics, wanted, from_broker=from_broker)

@@ -96,7 +96,7 @@ class RemotingConnection:
             future.set_result(command)
 
     async def close(self) -> None:
-        """Requests without a response fail."""
+        """Closes the connection; requests without a response fail."""
         if self._writer is not None:
             self._writer.close()
         if self._reading is not None:

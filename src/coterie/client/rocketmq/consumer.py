@@ -91,7 +91,7 @@ class RocketMQConsumer:
         self._task = asyncio.create_task(self._run())
 
     def queues(self) -> list[MessageQueue]:
-        """What it consumes now."""
+        """The queues that it consumes now."""
         return sorted(self._pulling)
 
     async def close(self) -> None:

@@ -74,9 +74,9 @@ class ZooKeeperConsumer:
             self.consumer_id,
             dict(threads),
             s.rebalance_backoff_ms,
-            s.rebalance_max_retries,
-            s.auto_commit_enable,
-            s.auto_commit_interval_ms,
+            rebalance_max_retries=s.rebalance_max_retries,
+            auto_commit_enable=s.auto_commit_enable,
+            auto_commit_interval_ms=s.auto_commit_interval_ms,
         )
         self.machine = ConsumerMachine(config, _now_ms())
         self._fetchers = FetcherManager(s, self._brokers, self._failed)
@@ -96,7 +96,7 @@ class ZooKeeperConsumer:
         self.close()
 
     def owned(self) -> list[TopicPartition]:
-        """What it reads now."""
+        """The partitions that it reads now."""
         return sorted(self._infos)
 
     def commit_offsets(self) -> None:

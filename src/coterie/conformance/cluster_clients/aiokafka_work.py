@@ -91,6 +91,7 @@ class AiokafkaMember:
         return consumer
 
     def poll(self) -> tuple[Polled, bool]:
+        """The records by partition, and whether the assignment has changed since the last call."""
         polled, has_moved = self._loop.result(self._polled())
         return {
             partition.partition: [(record.offset, record.value.decode()) for record in records]

@@ -30,6 +30,7 @@ class ConfluentProducer:
         self._producer: Any = Producer({"bootstrap.servers": bootstrap, **SETTINGS, **PRODUCER})
 
     def send(self, partition: int, value: bytes) -> Callable[[], int]:
+        """Returns a function that waits for the record's offset."""
         delivered: list[tuple[Any, Any]] = []
         self._producer.produce(
             self._topic, value, partition=partition, on_delivery=lambda error, m: delivered.append((error, m))

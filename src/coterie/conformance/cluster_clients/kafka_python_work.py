@@ -65,6 +65,7 @@ class KafkaPythonMember:
         self._consumer.subscribe([topic], listener=AssignmentListener(moves))
 
     def poll(self) -> tuple[Polled, bool]:
+        """The records by partition, and whether the assignment has changed since the last call."""
         polled = {
             partition.partition: [(record.offset, record.value.decode()) for record in records]
             for partition, records in self._consumer.poll(timeout_ms=100).items()

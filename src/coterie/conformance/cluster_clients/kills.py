@@ -59,7 +59,15 @@ class WorkingGroup:
         """Raises CannotRun."""
         log = folder / f"{self.name}.log"
         self.load = self.program.start(
-            GroupTopic(bootstrap, self.topic, PARTITIONS, self.name, log, self._polled, self._committed)
+            GroupTopic(
+                bootstrap,
+                self.topic,
+                partitions=PARTITIONS,
+                group=self.name,
+                log=log,
+                polled=self._polled,
+                committed=self._committed,
+            )
         )
 
     def _polled(self, number: int) -> None:

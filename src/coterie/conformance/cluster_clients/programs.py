@@ -43,7 +43,9 @@ class GroupProgram:
 
 def _java(work: GroupTopic) -> ClientLoad:
     clients = JavaClients(writers=1, readers=0, members=MEMBERS, group=work.group)
-    return JavaLoad(work.bootstrap, work.topic, work.partitions, clients, work.log, work.polled, work.committed)
+    return JavaLoad(
+        work.bootstrap, work.topic, work.partitions, clients, log=work.log, polled=work.polled, committed=work.committed
+    )
 
 
 def _python(name: str, installed: str, module: str) -> GroupProgram:

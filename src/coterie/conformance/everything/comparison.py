@@ -82,6 +82,7 @@ class Difference:
         return kind_of(self.question, self.parts[0])
 
     def text(self) -> str:
+        """The question, and up to eight parts of the answer that differ."""
         lines = [written(self.question)]
         for part in self.parts[:8]:
             lines.append(f"  {part.path or 'answer'}: coterie {_short(part.ours)}, the other {_short(part.theirs)}")
@@ -142,6 +143,7 @@ class Comparer:
         self._met = Counter(met or {})
 
     async def compare(self, story: Story) -> Comparison:
+        """Asks both sides the story's questions in turn; a strict story ends at its first difference."""
         comparison = Comparison(story)
         try:
             for at, question in enumerate(story.questions):

@@ -44,6 +44,7 @@ class JudgeResult:
     met: Counter[str] = field(default_factory=Counter)
 
     def add(self, comparison: Comparison) -> None:
+        """Counts a story's comparison, and keeps up to `DIFFERENCES_KEPT` examples of each kind of difference."""
         self.asked, self.stories = self.asked + comparison.asked, self.stories + 1
         self.covered.update(comparison.covered)
         for explained in comparison.explained:
@@ -80,6 +81,7 @@ class Bench:
     leftovers: Leftovers | None = None
 
     def comparer(self, number: int, met: Mapping[str, int] | None = None) -> Comparer:
+        """Two sides with names of their own for the story ``number``."""
         base_ms = int(time.time()) * 1000
         prefix = f"e{self.run}{number:06d}-"
         ours = StorySide("coterie", self.ours, prefix, base_ms)

@@ -47,6 +47,7 @@ class Question:
     covers: tuple[str, str] = ("", "")
 
     def as_json(self) -> dict[str, Value]:
+        """As `from_json` reads it; what is usual is left out."""
         made: dict[str, Value] = {"name": self.name, "api": self.api, "version": self.version, "body": self.body}
         if self.connection != "main":
             made["connection"] = self.connection

@@ -94,6 +94,7 @@ class StorySide:
         self._changes_topics = False  # since the last heartbeat of a consumer
 
     async def connection(self, name: str) -> Connection:
+        """The connection of that name, opened at its first use and after it was closed."""
         known = self._connections.get(name)
         if known is None or known.closed:
             known = self._connections[name] = await Connection.connect(

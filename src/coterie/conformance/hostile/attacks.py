@@ -286,7 +286,13 @@ def _end_offset(address: Address) -> int:
 def member_ids(address: Address, amount: int, rng: random.Random) -> str:
     """Members of one group that take an id each and never come back."""
     join = JoinGroupRequest(
-        "hostile-members", 6_000, 6_000, "", None, "consumer", [JoinGroupRequestProtocol("range", b"")]
+        "hostile-members",
+        6_000,
+        rebalance_timeout_ms=6_000,
+        member_id="",
+        group_instance_id=None,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol("range", b"")],
     )
     return _pipelined(address, (frame(join, JOIN_VERSION) for _ in range(amount)))
 
@@ -319,7 +325,15 @@ def _pipelined(address: Address, frames: Iterator[bytes], at_once: int = 50) -> 
 def large_metadata(address: Address, amount: int, rng: random.Random) -> str:
     """A member whose metadata has ``amount`` MB."""
     protocols = [JoinGroupRequestProtocol("range", bytes(amount * 1_000_000))]
-    join = JoinGroupRequest("hostile-large", 6_000, 6_000, "", None, "consumer", protocols)
+    join = JoinGroupRequest(
+        "hostile-large",
+        6_000,
+        rebalance_timeout_ms=6_000,
+        member_id="",
+        group_instance_id=None,
+        protocol_type="consumer",
+        protocols=protocols,
+    )
     return _pipelined(address, iter([frame(join, 3)]))
 
 

@@ -60,13 +60,13 @@ def carry_out(
         attack.name,
         amount,
         answered,
-        round(time.time() - since_s, 1),
-        round(worst_s, 3),
-        round(peak.mb),
-        left_open,
-        target.tracebacks() - tracebacks,
-        target.log_bytes() - log_bytes,
-        silent,
+        seconds=round(time.time() - since_s, 1),
+        worst_s=round(worst_s, 3),
+        memory_mb=round(peak.mb),
+        descriptors=left_open,
+        tracebacks=target.tracebacks() - tracebacks,
+        log_bytes=target.log_bytes() - log_bytes,
+        silent=silent,
     )
     return AttackOutcome(**(asdict(outcome) | {"wrong": ", ".join(broken(outcome))}))
 

@@ -53,6 +53,7 @@ class Feed(threading.Thread):
         self._address, self._stopped = address, threading.Event()
 
     def run(self) -> None:
+        """Sends a record to each partition every `FEED_S` until it is stopped."""
         with BlockingProducer({"bootstrap.servers": self._address, "linger.ms": 0}) as producer:
             while not self._stopped.wait(FEED_S):
                 for future in [producer.send(TOPIC, b"%d" % self.sent, partition=p) for p in range(PARTITIONS)]:

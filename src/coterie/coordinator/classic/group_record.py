@@ -26,10 +26,10 @@ def group_stored(group: Group, assignments: Mapping[str, bytes], now_ms: int) ->
                     m.group_instance_id,
                     m.client_id,
                     m.client_host,
-                    m.rebalance_timeout_ms,
-                    m.session_timeout_ms,
-                    m.metadata(group.protocol),
-                    assignments.get(m.member_id, b""),
+                    rebalance_timeout=m.rebalance_timeout_ms,
+                    session_timeout=m.session_timeout_ms,
+                    subscription=m.metadata(group.protocol),
+                    assignment=assignments.get(m.member_id, b""),
                 )
                 for m in group.members.values()
             ],

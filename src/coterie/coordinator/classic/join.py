@@ -7,6 +7,7 @@ from dataclasses import replace
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.group_record import group_store_error, group_stored
 from coterie.coordinator.classic.member_checks import known_member, refuse_dead
+from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import (
     COMPLETING,
@@ -125,9 +126,9 @@ def _member(request: JoinGroupRequest, member_id: str, protocols: Protocols, ctx
         request.group_instance_id,
         ctx.client_id,
         ctx.client_host,
-        request.session_timeout_ms,
-        rebalance_timeout_ms(request),
-        protocols,
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=rebalance_timeout_ms(request),
+        protocols=protocols,
         is_new=True,
         deadline_ms=ctx.now_ms + within_ms,
     )
@@ -197,8 +198,6 @@ def current_generation(
 def _replace_static(group: Group, old: Member, request: JoinGroupRequest, new: Member, ctx: Context) -> Outcome:
     """A static member came back with no member id: the old id is fenced from now on (KIP-345)."""
     assert group.phase != EMPTY, f"group {group.group_id} is Empty and yet maps {new.group_instance_id}"
-    from coterie.coordinator.classic.sync import sync_refused
-
     new = replace(new, is_new=False, assignment=old.assignment)
     cause = _cause("static_member_returned", request, new.member_id, ctx)
     fenced = _answer_superseded(group, old.member_id, request, ErrorCode.FENCED_INSTANCE_ID)

@@ -217,10 +217,10 @@ def _loaded_member(value: GroupMetadataValue, saved: MemberMetadata) -> Member:
         saved.group_instance_id,
         saved.client_id,
         saved.client_host,
-        saved.session_timeout,
-        rebalance_timeout_ms,
-        ((value.protocol or "", saved.subscription),),
-        saved.assignment,
+        session_timeout_ms=saved.session_timeout,
+        rebalance_timeout_ms=rebalance_timeout_ms,
+        protocols=((value.protocol or "", saved.subscription),),
+        assignment=saved.assignment,
     )
 
 

@@ -140,12 +140,16 @@ def _downgrade_with(
     """The last member of the consumer protocol comes back as one of the classic protocol: the group becomes a classic one.
     Returns the generation of the response."""
     steps = Outcome()
-    changed, epoch = update_member(group, asking.before, asking.after, asking.replaced, ctx, config, steps)
+    changed, epoch = update_member(
+        group, asking.before, asking.after, asking.replaced, ctx=ctx, config=config, outcome=steps
+    )
     stale = group.assignment_epoch < epoch
     current = asking.after.current
     if not stale:
         target = target_of(group, asking.after.member_id, asking.after.subscription.instance_id)
-        current = reconciled(group, asking, group.assignment_epoch, target, changed, ctx, steps)
+        current = reconciled(
+            group, asking, target_epoch=group.assignment_epoch, target=target, changed=changed, ctx=ctx, outcome=steps
+        )
     cause = Cause("downgraded", asking.after.member_id) if stale else None
     members = [*left, asking.after]
     converted = downgrade(group, members, cause, ctx.topics, ctx.now_ms)

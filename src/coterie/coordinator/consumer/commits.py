@@ -13,7 +13,7 @@ PartitionCheck = Callable[[TopicIdPartition], None]  # raises Refusal
 
 
 def any_partition(partition: TopicIdPartition) -> None:
-    """Nothing depends on the partition."""
+    """Accepts every partition."""
 
 
 def check_commit(

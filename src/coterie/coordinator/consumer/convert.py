@@ -174,9 +174,9 @@ def _downgraded(member: ConsumerMember, now_ms: int) -> Member:
         subscription.instance_id,
         subscription.client_id,
         subscription.client_host,
-        classic.session_timeout_ms,
-        subscription.rebalance_timeout_ms,
-        classic.protocols,
+        session_timeout_ms=classic.session_timeout_ms,
+        rebalance_timeout_ms=subscription.rebalance_timeout_ms,
+        protocols=classic.protocols,
         deadline_ms=now_ms + classic.session_timeout_ms,
     )
 

@@ -29,11 +29,11 @@ def describe_consumer_group(
         ErrorCode.NONE,
         None,
         group_id,
-        group.phase.value,
-        group.group_epoch,
-        group.assignment_epoch,
-        preferred_assignor(group.members, list(dict.fromkeys([*assignors, *filter(None, wishes)]))),
-        [_member(group, member, names) for member in group.members.values()],
+        group_state=group.phase.value,
+        group_epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=preferred_assignor(group.members, list(dict.fromkeys([*assignors, *filter(None, wishes)]))),
+        members=[_member(group, member, names) for member in group.members.values()],
     )
 
 
@@ -44,14 +44,14 @@ def _member(group: ConsumerGroup, member: ConsumerMember, names: Mapping[TopicId
         subscription.instance_id,
         subscription.rack_id,
         current.member_epoch,
-        subscription.client_id,
-        subscription.client_host,
-        sorted(subscription.topic_names),
-        subscription.topic_regex,
+        client_id=subscription.client_id,
+        client_host=subscription.client_host,
+        subscribed_topic_names=sorted(subscription.topic_names),
+        subscribed_topic_regex=subscription.topic_regex,
         # The member answers for what it is to revoke until it has.
-        _assignment((*current.assigned, *current.pending_revocation), names),
-        _assignment(group.target.get(member.member_id, NO_PARTITIONS), names),
-        CONSUMER_MEMBER if subscription.classic is None else CLASSIC_MEMBER,
+        assignment=_assignment((*current.assigned, *current.pending_revocation), names),
+        target_assignment=_assignment(group.target.get(member.member_id, NO_PARTITIONS), names),
+        member_type=CONSUMER_MEMBER if subscription.classic is None else CLASSIC_MEMBER,
     )
 
 

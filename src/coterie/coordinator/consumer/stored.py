@@ -42,11 +42,11 @@ def _subscription_value(s: ConsumerSubscription) -> m.ConsumerGroupMemberMetadat
         s.rack_id,
         s.client_id,
         s.client_host,
-        sorted(s.topic_names),
-        s.topic_regex,
-        s.rebalance_timeout_ms,
-        s.server_assignor,
-        classic,
+        subscribed_topic_names=sorted(s.topic_names),
+        subscribed_topic_regex=s.topic_regex,
+        rebalance_timeout_ms=s.rebalance_timeout_ms,
+        server_assignor=s.server_assignor,
+        classic_member_metadata=classic,
     )
 
 
@@ -61,11 +61,11 @@ def _subscription(value: m.ConsumerGroupMemberMetadataValue) -> ConsumerSubscrip
         value.subscribed_topic_regex or "",
         value.rebalance_timeout_ms,
         value.server_assignor,
-        value.instance_id,
-        value.rack_id,
-        value.client_id,
-        value.client_host,
-        classic,
+        instance_id=value.instance_id,
+        rack_id=value.rack_id,
+        client_id=value.client_id,
+        client_host=value.client_host,
+        classic=classic,
     )
 
 

@@ -12,7 +12,7 @@ OffsetEvent = e.OffsetStored | e.OffsetRemoved | e.TransactionalOffsetStored | e
 
 
 def replay_offset(group: GroupOffsets, event: OffsetEvent) -> None:
-    """Applies ``event``."""
+    """Applies an event about offsets to the group."""
     _APPLY[type(event)](group, event)
 
 

@@ -48,7 +48,7 @@ class AddToTransaction:
 
 @dataclass(frozen=True, slots=True)
 class EndTransaction:
-    """``bumps_epoch``: of version 2."""
+    """Commits or aborts. ``bumps_epoch``: the transaction is of version 2."""
 
     transactional_id: str
     claim: Claim

@@ -15,7 +15,7 @@ BUMPS_FROM = 2  # the transaction.version in which the end of each transaction b
 
 
 class Status(IntEnum):
-    """Kafka's numbers."""
+    """A transaction's state, by Kafka's numbers."""
 
     EMPTY = 0
     ONGOING = 1
@@ -75,14 +75,14 @@ class Transaction:
         message = TransactionLogValue(
             self.producer_id,
             self.epoch,
-            self.timeout_ms,
-            self.status,
-            None if self.status == Status.EMPTY else list(topics.values()),
-            self.updated_ms,
-            self.started_ms,
-            self.previous_producer_id,
-            self.next_producer_id,
-            self.client_transaction_version,
+            transaction_timeout_ms=self.timeout_ms,
+            transaction_status=self.status,
+            transaction_partitions=None if self.status == Status.EMPTY else list(topics.values()),
+            transaction_last_update_timestamp_ms=self.updated_ms,
+            transaction_start_timestamp_ms=self.started_ms,
+            previous_producer_id=self.previous_producer_id,
+            next_producer_id=self.next_producer_id,
+            client_transaction_version=self.client_transaction_version,
         )
         return _VERSION.pack(version) + message.encode(version)
 
@@ -106,10 +106,10 @@ def decode_transaction(key: bytes, value: bytes) -> Transaction:
         stored.producer_id,
         stored.producer_epoch,
         stored.transaction_timeout_ms,
-        Status(stored.transaction_status),
-        frozenset((t.topic, p) for t in stored.transaction_partitions or () for p in t.partition_ids),
-        stored.transaction_last_update_timestamp_ms,
-        stored.transaction_start_timestamp_ms,
+        status=Status(stored.transaction_status),
+        partitions=frozenset((t.topic, p) for t in stored.transaction_partitions or () for p in t.partition_ids),
+        updated_ms=stored.transaction_last_update_timestamp_ms,
+        started_ms=stored.transaction_start_timestamp_ms,
         previous_producer_id=stored.previous_producer_id,
         next_producer_id=stored.next_producer_id,
         client_transaction_version=stored.client_transaction_version,

@@ -122,7 +122,8 @@ def fence(transaction: Transaction, now_ms: int) -> Transaction:
 
 
 def check_init(transactional_id: str, timeout_ms: int, max_timeout_ms: int) -> None:
-    """``max_timeout_ms``: transaction.max.timeout.ms. Raises Refusal."""
+    """Raises Refusal for an id of no characters, and for a timeout that is not positive or above ``max_timeout_ms``
+    (transaction.max.timeout.ms)."""
     if not transactional_id:
         raise Refusal(ErrorCode.INVALID_REQUEST)
     if not 0 < timeout_ms <= max_timeout_ms:

@@ -93,6 +93,7 @@ class Administrator(Process):
         self.world.random.choice((*acts, *self.more_acts))()
 
     def create(self, topic: str, replicas: dict[int, Target]) -> None:
+        """Creates the topic with these replicas by partition."""
         data = nodes.topic(replicas)
         self.apply(Create(paths.topic(topic), data, ephemeral=False))
         self.topics += 1

@@ -78,6 +78,7 @@ class ClusterBroker(LeadingBroker):
     # -- a process's life -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
+        """Starts the process: with what is on its disk, and a session with ZooKeeper of its own."""
         self.started()
         self.clock_offset_ms = self.wall_offset_ms
         self.replicas = Replicas(self.number, self.config, self._open_log, self._delete_log)
@@ -313,6 +314,7 @@ class ClusterBroker(LeadingBroker):
     # -- as a follower --------------------------------------------------------------------------------------------------
 
     def acted(self) -> None:
+        """To be called after every input: the drivers take their next steps, and followers fetch."""
         if not self.alive or self.paused:
             return
         now_ms = self.now_ms

@@ -77,6 +77,7 @@ class ClusterProducer(_Client):
         self._number = 0
 
     def request(self, leader: ClusterBroker) -> None:
+        """Sends the record that is next, and again until it is acknowledged."""
         value = f"{self.name}-{self._number}"
 
         def answered(error: Any) -> None:

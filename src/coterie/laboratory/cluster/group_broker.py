@@ -52,7 +52,13 @@ class HostedGroups:
         # never asked for: the logs of replicas are synced by themselves
         flusher = Flusher(scheduler, lambda files, synced: None, lambda error: None)
         self.groups = GroupCoordinator(
-            self.settings, self.topics, clock, scheduler, flusher, effects, broker.world.fresh_id
+            self.settings,
+            self.topics,
+            clock,
+            scheduler,
+            flusher=flusher,
+            effects=effects,
+            new_member_id=broker.world.fresh_id,
         )
 
 

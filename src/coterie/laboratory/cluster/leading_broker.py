@@ -89,6 +89,7 @@ class LeadingBroker(ReplicatingBroker):
             answer(refusal.error)
 
     def answer_follower(self, partition: TopicPartition, request: EpochLookup | ReplicaFetch, answer: Answer) -> None:
+        """Answers a follower's fetch or epoch lookup, with an error where this broker does not lead."""
         try:
             leader = self.replicas.leader(partition, request.current_leader_epoch)
             if isinstance(request, EpochLookup):
@@ -102,6 +103,7 @@ class LeadingBroker(ReplicatingBroker):
         self._act(effects)
 
     def answer_ends(self, partition: TopicPartition, current_leader_epoch: int, answer: Answer) -> None:
+        """Answers with the start and the end of the led log, or with an error."""
         try:
             leader = self.replicas.leader(partition, current_leader_epoch)
         except ReplicaRefusal as refusal:

@@ -97,6 +97,7 @@ class MachineConsumer(FetchingActor):
             self.fetching.assign(list(self.delivered))
 
     def start(self) -> None:
+        """Starts the process, if it is not alive: it reads its partitions from their starts on."""
         if self.alive:
             return
         self.alive = True

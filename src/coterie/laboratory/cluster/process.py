@@ -61,6 +61,7 @@ class Process:
 
     @property
     def monotonic_ms(self) -> int:
+        """The process's monotonic clock (ms), which may run slower or faster than the world's."""
         world = self.world
         if self.clock_rate == 1:
             return world.now_ms
@@ -92,6 +93,7 @@ class Process:
         self.world.after(world_ms, self.guarded(action))
 
     def resume(self) -> None:
+        """Carries out what was held while the process was paused."""
         self.paused = False
         held, self.held = self.held, []
         for run in held:
@@ -186,6 +188,7 @@ class ScriptDriver:
         self.settled_until_ms = 0  # while the machine is idle, and time is before it, there is nothing to do
 
     def pump(self) -> None:
+        """Carries out the script's effects until it waits for a response, a time or an input; arms its timer."""
         process, machine = self._process, self.machine
         now_ms, self.settled_until_ms = process.now_ms, FOREVER_MS
         while (effect := machine.next(now_ms)) is not None:

@@ -43,12 +43,14 @@ class MemoryReplicaLog:
         self.epochs.assign(leader_epoch, len(self.batches))
 
     def append_as_leader(self, batch: str, leader_epoch: int) -> int:
+        """Returns the batch's offset."""
         offset = len(self.batches)
         self.epochs.assign(leader_epoch, offset)
         self.batches.append(Batch(offset, leader_epoch, batch))
         return offset
 
     def append_as_follower(self, batches: Sequence[Batch]) -> None:
+        """Raises AssertionError for a gap."""
         for batch in batches:
             assert batch.offset == len(self.batches), "a gap in a follower's log"
             self.epochs.assign(batch.leader_epoch, batch.offset)
@@ -60,6 +62,7 @@ class MemoryReplicaLog:
         return self.batches[offset : min(end_offset, offset + FETCHED_AT_MOST)]
 
     def truncate_to(self, end_offset: int) -> None:
+        """Removes the batches from ``end_offset`` on."""
         del self.batches[end_offset:]
         self.epochs.truncate_from_end(end_offset)
         self.synced = min(self.synced, end_offset)

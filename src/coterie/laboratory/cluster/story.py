@@ -99,6 +99,7 @@ class ClusterStory:
     # -- the story ------------------------------------------------------------------------------------------------------
 
     def run(self, length_ms: int) -> ClusterReport:
+        """Runs the story for ``length_ms`` of virtual time, lets the faults pass, and checks what must hold at rest."""
         world = self.world
         self._create_topic()
         for broker in self.brokers.values():

@@ -139,6 +139,7 @@ class LedgerProducer(LedgerClient):
         self._offset = self._made = 0
 
     def steps(self) -> Steps:
+        """One transaction after the other; after an error it begins again with InitProducerId."""
         while not self.stopped:
             answer = yield from self._coordinate(InitProducer(self.transactional_id, TIMEOUT_MS))
             if answer.code != ErrorCode.NONE:
@@ -237,6 +238,7 @@ class LedgerReader(LedgerClient):
         self._position = 0
 
     def steps(self) -> Steps:
+        """Reads what is committed, without an end."""
         while True:
             answer = yield self.partition, lambda b, reply: b.read_committed(self.partition, self._position, reply)
             if isinstance(answer, tuple):

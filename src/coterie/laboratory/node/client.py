@@ -55,6 +55,7 @@ class ClientProcess:
         raise NotImplementedError
 
     def start(self) -> None:
+        """Starts the process, if it is not alive: its steps begin anew."""
         if self.alive:
             return
         self.alive = True

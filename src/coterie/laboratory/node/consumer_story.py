@@ -122,6 +122,8 @@ class ConsumersStory(RecordsStory):
         return ProducingClient(self.world, self.broker, f"q{number}", self.partitions, self.checker, config)
 
     def run_clients(self, length_ms: int) -> ClientsReport:
+        """Runs the story for ``length_ms`` of virtual time, ends the faults, waits until all is read and committed, and
+        checks it."""
         world, broker, end_ms = self.world, self.broker, self.world.now_ms + length_ms
         world.faults.break_probability = world.random.choice([0.0, 0.01, 0.05])
         world.faults.max_delay_ms = world.random.choice([5, 50, 400])
@@ -148,14 +150,14 @@ class ConsumersStory(RecordsStory):
             self.seed,
             world.events,
             self.checker.acknowledged,
-            self.delivery.deliveries,
-            self.copied,
-            sum(committed.values()),
-            self._generation(),
-            broker.disk.failures,
-            broker.crashes,
-            GroupKind.CONSUMER in self.kinds,
-            GroupKind.MIXED in self.kinds,
+            delivered=self.delivery.deliveries,
+            copied=self.copied,
+            committed=sum(committed.values()),
+            generation=self._generation(),
+            disk_failures=broker.disk.failures,
+            broker_crashes=broker.crashes,
+            with_consumer=GroupKind.CONSUMER in self.kinds,
+            with_mixed=GroupKind.MIXED in self.kinds,
         )
 
     def _consumer_fault(self) -> None:

@@ -112,6 +112,7 @@ class CopyingStory(ConsumersStory):
         assert not self._has_pending_offsets(), "offsets of a transaction are pending for ever"
 
     def at_rest(self) -> dict[TopicPartition, list[bytes]]:
+        """Checks also the copies, against the input and the committed offsets."""
         values = super().at_rest()
         self.copies.check(self._visible(self.partitions), values, self._committed())
         self.copied = sum(len(values[partition]) for partition in self.output_partitions)

@@ -90,6 +90,7 @@ class Disk:
             raise OSError(code, strerror(code), path)
 
     def sync_fails(self, *, overlaps: bool) -> bool:
+        """Whether this sync fails; ``overlaps``: another one is under way."""
         fails = self.failing_syncs > 0
         self.failing_syncs -= fails
         if overlaps and self.fails_overlapping:
@@ -115,6 +116,7 @@ class OpenFile:
         return self._file.read(position, length)
 
     def append(self, data: bytes | bytearray) -> None:
+        """A failing write, or the end of the process in it, leaves a random part of the data."""
         was_over = self._mounted.is_over
         try:
             self._mounted.before(self._path, writes=True)
@@ -132,6 +134,7 @@ class OpenFile:
         self._file.changed_ms = self._disk.now_ms()
 
     def truncate(self, size: int) -> None:
+        """Ranges of the file that a power cut may take end with it."""
         self._mounted.before(self._path, writes=True)
         self._file.truncate(size)
         self._file.lost = [(start, min(end, size)) for start, end in self._file.lost if start < size]
@@ -175,6 +178,7 @@ class MountedDisk(MemoryFileSystem):
         self.files, self.directories = disk.files, disk.directories
 
     def before(self, path: str, *, writes: bool) -> None:
+        """To be called before each operation. Raises OSError where it fails, ProcessEnded where the process dies in it."""
         if self.is_over:
             raise ProcessEnded
         try:
@@ -206,6 +210,7 @@ class MountedDisk(MemoryFileSystem):
         super().rename(old, new)
 
     def write_file(self, path: str, data: bytes) -> None:
+        """The whole file, synced."""
         self.before(path, writes=True)
         file = self.files[path] = StoredFile()
         file.data += data

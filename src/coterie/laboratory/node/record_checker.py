@@ -93,6 +93,8 @@ class RecordChecker:
         return sent
 
     def acknowledge(self, sent: SentBatch, base_offset: int) -> None:
+        """The batch was acknowledged at that offset. Raises AssertionError where another one was before, at its offset
+        or for itself."""
         assert sent.outcome != Acknowledgement.REFUSED
         if sent.outcome == Acknowledgement.ACKNOWLEDGED:
             assert sent.base_offset == base_offset, f"{sent} is acknowledged anew at offset {base_offset}"

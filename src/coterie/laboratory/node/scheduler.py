@@ -35,6 +35,7 @@ class VirtualScheduler(ABC):
         return self.call_later(0, callback)
 
     def call_later(self, delay: float, callback: Callable[[], object], /) -> VirtualTimer:
+        """``delay`` in seconds of virtual time."""
         timer = VirtualTimer()
 
         def due() -> None:
@@ -64,6 +65,7 @@ class WorldScheduler(VirtualScheduler):
         self._busy_at_ms = 0
 
     def time(self) -> float:
+        """Virtual time (s), moved on a little with each call in a turn, as work takes time."""
         world = self._world
         if world.now_ms != self._busy_at_ms:
             self._busy_at_ms, self._busy_ms = world.now_ms, 0
@@ -71,6 +73,7 @@ class WorldScheduler(VirtualScheduler):
         return (world.now_ms + self._busy_ms) / 1000
 
     def run(self, callback: Callable[[], object]) -> None:
+        """Runs a callback of the process, which may die in it."""
         if not self.alive:
             return
         self._busy_ms = 0

@@ -108,6 +108,7 @@ class RecordsStory:
         return SETTINGS
 
     def run(self, length_ms: int) -> RecordsReport:
+        """Runs the story for ``length_ms`` of virtual time, ends the faults, waits until all is written, and checks it."""
         world, broker, end_ms = self.world, self.broker, self.world.now_ms + length_ms
         world.faults.break_probability = world.random.choice([0.0, 0.01, 0.05])
         world.faults.max_delay_ms = world.random.choice([5, 50, 400])
@@ -123,9 +124,9 @@ class RecordsStory:
             world.events,
             self.checker.acknowledged,
             self.checker.refused,
-            len(self.checker.transactions),
-            broker.disk.failures,
-            broker.crashes,
+            transactions=len(self.checker.transactions),
+            disk_failures=broker.disk.failures,
+            broker_crashes=broker.crashes,
         )
 
     def end_faults(self) -> None:

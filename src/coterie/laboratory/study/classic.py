@@ -147,6 +147,7 @@ class ClassicGroup(KafkaGroup[ReadingMember]):
         self.broker = CountingBroker(load.world, config, {TOPIC: load.partitions}, checks=self.checks)
 
     def join(self, name: str) -> None:
+        """Starts a member of that name."""
         s, load = self.load.setting, self.load
         config = MemberConfig(
             GROUP,
@@ -156,7 +157,9 @@ class ClassicGroup(KafkaGroup[ReadingMember]):
             s.max_poll_interval_ms,
             assignors=(ASSIGNOR_OF_PROTOCOL[s.protocol],),
         )
-        member = ReadingMember(load.world, self.broker, name, config, load.meter, self._workload, load.delivered)
+        member = ReadingMember(
+            load.world, self.broker, name, config, ownership=load.meter, load=self._workload, delivered=load.delivered
+        )
         member.checks = self.checks
         if not s.member_id_required:
             member.api_version = BEFORE_MEMBER_IDS
@@ -188,11 +191,20 @@ class ConsumerProtocolGroup(KafkaGroup[ReadingConsumer]):
         self.broker = self._consumers
 
     def join(self, name: str) -> None:
+        """Starts a member of that name."""
         s, load = self.load.setting, self.load
         config = ConsumerMemberConfig(
             GROUP, "", group_instance_id=name if s.static else None, max_poll_interval_ms=s.max_poll_interval_ms
         )
-        member = ReadingConsumer(load.world, self._consumers, name, config, load.meter, self._workload, load.delivered)
+        member = ReadingConsumer(
+            load.world,
+            self._consumers,
+            name,
+            config,
+            ownership=load.meter,
+            load=self._workload,
+            delivered=load.delivered,
+        )
         member.checks = self.checks
         self._members[name] = member
         member.start()

@@ -56,6 +56,7 @@ class Meter(Ownership):
     _idle_since_ms: dict[str, int] = field(default_factory=dict)
 
     def changed(self, name: str, before: set[TopicPartition], after: set[TopicPartition], now_ms: int) -> None:
+        """A member's partitions have changed at ``now_ms``; a stalled member's count only once it goes on."""
         if before == after:
             return
         self.last_change_ms = now_ms

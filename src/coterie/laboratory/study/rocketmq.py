@@ -28,6 +28,7 @@ class RocketMQGroup(StudyGroup[RocketMQActor]):
         self._rebalances = 0
 
     def join(self, name: str) -> None:
+        """Starts a client of that name, or its next life."""
         load, s = self.load, self.load.setting
         if name in self._members:
             self._rebalances += self._members[name].machine.rebalances
@@ -65,6 +66,7 @@ class RocketMQGroup(StudyGroup[RocketMQActor]):
         self.still(self.actor_name(name), self._members[name].owned, ms)
 
     def deaf(self, ms: int) -> None:
+        """For ``ms`` no broker sends notices of changes."""
         for broker in self.cluster.brokers.values():
             broker.sends_notices = False
 

@@ -30,6 +30,7 @@ class ZooKeeperGroup(StudyGroup[ZooKeeperActor]):
         self._rebalances = self._failures = 0
 
     def join(self, name: str) -> None:
+        """Starts a consumer of that name, or its next life."""
         load, s = self.load, self.load.setting
         if name in self._members:
             self._keep(self._members[name])

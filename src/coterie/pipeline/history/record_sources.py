@@ -78,7 +78,10 @@ def log_ranges(folders: Sequence[Path], since: Mapping[int, int]) -> list[LogRan
     ranges: list[LogRange] = []
     for number, path in offsets_folders(folders).items():
         done = since.get(number, 0)
-        ranges += [LogRange(r.path, None, None, number, r.first, r.last, done) for r in file_ranges(path, done)]
+        ranges += [
+            LogRange(r.path, None, port=None, log_partition=number, first=r.first, last=r.last, since=done)
+            for r in file_ranges(path, done)
+        ]
     return ranges
 
 
@@ -97,7 +100,9 @@ def broker_ranges(options: SourceOptions, since: Mapping[int, int]) -> list[LogR
     for r in ranges:
         for first in range(r.start, r.end, RANGE_RECORDS):
             last = min(first + RANGE_RECORDS, r.end)
-            pieces.append(LogRange(None, r.host, r.port, r.partition, first, last, first))
+            pieces.append(
+                LogRange(None, r.host, r.port, log_partition=r.partition, first=first, last=last, since=first)
+            )
     return pieces
 
 
