@@ -301,6 +301,17 @@ def test_clients_sleep_in_one_place() -> None:
     assert {name: count for name, text in texts.items() if (count := calls_of(text, PAUSES))} == CLIENT_PAUSES
 
 
+def test_the_clock_and_the_randomness_of_clients_are_read_in_one_place() -> None:
+    """`client/clock` has both; `Producer.send` reads the clock itself, for each record."""
+    readers = {
+        path.relative_to(ROOT / "src" / "coterie").as_posix()
+        for room in ("client", "pipeline")
+        for path in (ROOT / "src" / "coterie" / room).rglob("*.py")
+        if "monotonic() * 1000" in (text := path.read_text("utf-8")) or "random.uniform(" in text
+    }
+    assert readers == {"client/clock.py", "client/producer.py"}
+
+
 def calls_of(text: str, names: tuple[str, ...]) -> int:
     """The calls of functions by these names."""
     calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))

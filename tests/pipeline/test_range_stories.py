@@ -15,7 +15,7 @@ from coterie.client.errors import KafkaError
 from coterie.client.settings import client_settings
 from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.fetch_errors import REMEDIES, FetchRemedy
-from coterie.pipeline import fetching, range_reader
+from coterie.pipeline import fetching
 from coterie.pipeline.data_loss import DataLossError
 from coterie.pipeline.planning import OffsetRange
 from coterie.records.batch import batches
@@ -124,8 +124,7 @@ def began(seed: int, monkeypatch: pytest.MonkeyPatch) -> Brokers:
     brokers = Brokers(random.Random(seed))
     monkeypatch.setattr(fetching, "BrokerSocket", brokers.socket)
     monkeypatch.setattr(fetching, "_sockets", {})
-    for module in (range_reader, clock):
-        monkeypatch.setattr(module, "time", brokers)
+    monkeypatch.setattr(clock, "time", brokers)
     return brokers
 
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from coterie.client.committer import Committer, jitter, now_ms
+from coterie.client.clock import jitter, now_ms
+from coterie.client.committer import Committer
 from coterie.client.errors import KafkaError
 from coterie.client.settings import ClientSettings
 from coterie.client.types import OffsetAndMetadata, TopicPartition

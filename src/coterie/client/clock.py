@@ -1,17 +1,24 @@
-"""The clock of a client's machines, and the only places where its threads sleep; on the event loop: `loop_clock`."""
+"""The clock and the randomness of a client's machines, and the only places where its threads sleep; on the event loop:
+`loop_clock`."""
 
 from __future__ import annotations
 
+import random
 import time
 
 
 def now_ms() -> float:
-    """Of no epoch; it never goes back."""
+    """Milliseconds of no epoch; they never go back."""
     return time.monotonic() * 1000
 
 
+def jitter() -> float:
+    """The share of a pause's randomness that an attempt gets, between -1 and 1."""
+    return random.uniform(-1, 1)
+
+
 def pause_thread(seconds: float) -> None:
-    """Before another attempt."""
+    """Sleeps before another attempt."""
     time.sleep(seconds)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from coterie.client.clock import now_ms
 from coterie.client.connection import Connection
 from coterie.client.errors import AuthenticationError, KafkaError, check
 from coterie.client.handshake import answer_type
@@ -162,20 +162,20 @@ class Cluster:
         response = await connection.request(request, MetadataResponse, self.timeout_s)
         check(response.error_code)
         version = connection.version_of(MetadataRequest)
-        self.known.metadata_received(response, _now_ms(), is_all=topics is None, version=version)
+        self.known.metadata_received(response, now_ms(), is_all=topics is None, version=version)
         return response
 
     async def topics(self, names: Iterable[str], *, create: bool = False) -> dict[str, TopicInfo]:
         """Topics from the cache where it has them without error."""
         names = list(names)
-        missing = self.known.topics_to_ask(names, _now_ms())
+        missing = self.known.topics_to_ask(names, now_ms())
         if missing:
             await self.refresh(missing, create=create)
         return {n: info for n in names if (info := self.known.topic(n)) is not None}
 
     async def all_topics(self) -> dict[str, TopicInfo]:
         """Every topic there is, asked anew once every metadata.max.age.ms. Raises KafkaError."""
-        if self.known.must_ask_all(_now_ms()):
+        if self.known.must_ask_all(now_ms()):
             await self.refresh(None)
         return self.known.all_topics()
 
@@ -191,7 +191,7 @@ class Cluster:
                 request = self.known.topic_ids_request(missing)
                 response = await connection.request(request, MetadataResponse, self.timeout_s)
                 check(response.error_code)
-                self.known.metadata_received(response, _now_ms())
+                self.known.metadata_received(response, now_ms())
         return self.known.topic_names(wanted)
 
     def leader(self, topic: str, partition: int) -> int | None:
@@ -246,7 +246,3 @@ class Cluster:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
-
-
-def _now_ms() -> float:
-    return time.monotonic() * 1000

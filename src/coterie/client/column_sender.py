@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate, repeat
 from typing import Any
 
+from coterie.client.clock import now_ms
 from coterie.client.delivery import report_failure
 from coterie.client.errors import KafkaError
 from coterie.client.partition_counts import CLOSED
@@ -116,7 +117,7 @@ class ColumnSender:
         return count
 
     def _append(self, partition: TopicPartition, items: list[Item], sizes: list[int]) -> None:
-        for batch in self._accumulator.extend(partition, items, sizes, time.monotonic() * 1000):
+        for batch in self._accumulator.extend(partition, items, sizes, now_ms()):
             report_failure(batch, self._sender.begun(batch), self._failed)
 
 

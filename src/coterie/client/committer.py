@@ -6,11 +6,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import random
-import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
+from coterie.client.clock import jitter, now_ms
 from coterie.client.cluster import COORDINATOR, Cluster
 from coterie.client.coordinator import Coordinator
 from coterie.client.errors import ConfigError, KafkaError
@@ -274,16 +273,6 @@ class Committer:
             if not result.done():
                 code, text = ErrorCode.NETWORK_EXCEPTION, "the consumer was closed"
                 result.set_result(CommitEnded(token, {}, Verdict.GIVE_UP, code, text))
-
-
-def now_ms() -> float:
-    """The machine's clock."""
-    return time.monotonic() * 1000
-
-
-def jitter() -> float:
-    """Of a pause, for the machine."""
-    return random.uniform(-1, 1)
 
 
 def _plain(offsets: CommitOffsets) -> dict[TopicPartition, int]:

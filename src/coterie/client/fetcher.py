@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
-import time
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
+from coterie.client.clock import jitter, now_ms
 from coterie.client.cluster import COORDINATOR, DATA, Cluster
 from coterie.client.connection import Connection
 from coterie.client.errors import (
@@ -72,7 +71,7 @@ class Fetcher:
 
     @property
     def positions(self) -> dict[TopicPartition, Position]:
-        """Of the assigned partitions."""
+        """The positions of the assigned partitions."""
         return self.machine.positions
 
     # -- what to read -------------------------------------------------------------------------------------------------
@@ -109,7 +108,7 @@ class Fetcher:
         self._turn = None
         if self._closed:
             return
-        for effect in self.machine.next(_now_ms()):
+        for effect in self.machine.next(now_ms()):
             match effect:
                 case SendFetch():
                     self._start(self._send(effect))
@@ -126,7 +125,7 @@ class Fetcher:
             self._timer.cancel()
             self._timer = None
         if deadline_ms is not None:
-            delay_s = max(deadline_ms - _now_ms(), 0) / 1000
+            delay_s = max(deadline_ms - now_ms(), 0) / 1000
             self._timer = asyncio.get_running_loop().call_later(delay_s, self._proceed)
 
     def _partition_failed(self, partition: TopicPartition, code: ErrorCode) -> None:
@@ -153,7 +152,7 @@ class Fetcher:
             )
         except KafkaError as error:
             if error.retriable:
-                machine.failed(sent, error.code, _now_ms(), _jitter())
+                machine.failed(sent, error.code, now_ms(), jitter())
                 self.wake()
             else:
                 machine.refused(sent)
@@ -164,7 +163,7 @@ class Fetcher:
             self._fail(unexpected(error))
             return
         try:
-            arrived = machine.answered(sent, response, _now_ms(), _jitter())
+            arrived = machine.answered(sent, response, now_ms(), jitter())
         except Exception as error:  # a bug: the next poll raises it, and the partitions are read on
             machine.refused(sent)
             self._fail(unexpected(error))
@@ -182,11 +181,11 @@ class Fetcher:
                 machine.validation_unserved(sent)
             else:
                 response = await connection.request(sent.request, OffsetForLeaderEpochResponse, cluster.timeout_s)
-                if machine.validated(sent, response, _now_ms(), _jitter()):
+                if machine.validated(sent, response, now_ms(), jitter()):
                     self.arrived.set()
         except Exception as error:
             code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
-            machine.validation_failed(sent, code, _now_ms(), _jitter())
+            machine.validation_failed(sent, code, now_ms(), jitter())
             if not isinstance(error, KafkaError) or not error.retriable:
                 self._fail(error if isinstance(error, KafkaError) else unexpected(error))
         self.wake()
@@ -209,7 +208,7 @@ class Fetcher:
             pass  # the machine goes on with the leaders that are known
         except Exception as error:
             self._fail(unexpected(error))
-        self.machine.metadata_refreshed(refresh, _now_ms(), _jitter())
+        self.machine.metadata_refreshed(refresh, now_ms(), jitter())
         self.wake()
 
     def _fail(self, error: KafkaError) -> None:
@@ -289,11 +288,3 @@ def _error_of(partition: TopicPartition, damage: Unreadable) -> KafkaError:
     error = CorruptBatchError(*partition, damage.offset, max(damage.next_offset, damage.offset + 1), str(cause))
     error.__cause__ = cause
     return error
-
-
-def _now_ms() -> float:
-    return time.monotonic() * 1000
-
-
-def _jitter() -> float:
-    return random.uniform(-1, 1)

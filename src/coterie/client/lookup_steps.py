@@ -3,11 +3,10 @@ threads alike. A step is an effect, whose response or KafkaError is sent back, o
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, TypeVar
 
-from coterie.client.clock import now_ms, until_due_thread
+from coterie.client.clock import jitter, now_ms, until_due_thread
 from coterie.client.errors import KafkaError, error_about
 from coterie.consuming.committed_lookup import CommittedLookup, CommittedPosition, SendOffsetFetch
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
@@ -46,11 +45,11 @@ def list_offsets_steps(
                     raise
                 code, errors[error.code] = error.code, error
             if isinstance(effect, RefreshMetadata):
-                lookup.metadata_refreshed(effect, now_ms(), _jitter(), code)
+                lookup.metadata_refreshed(effect, now_ms(), jitter(), code)
             elif response is None:
-                lookup.failed(effect, code, now_ms(), _jitter())
+                lookup.failed(effect, code, now_ms(), jitter())
             else:
-                lookup.answered(effect, response, now_ms(), _jitter())
+                lookup.answered(effect, response, now_ms(), jitter())
                 if arrived is not None:
                     arrived({tp: lookup.offsets[tp] for tp in effect.partitions if tp in lookup.offsets})
         due_ms = lookup.next_deadline_ms()
@@ -82,11 +81,11 @@ def offset_fetch_steps(
         code = ErrorCode.NONE if failed is None else failed.code
         is_final = failed is not None and not failed.retriable
         if isinstance(effect, LookUpCoordinator):
-            lookup.coordinator_looked_up(code, now_ms(), _jitter(), is_final=is_final)
+            lookup.coordinator_looked_up(code, now_ms(), jitter(), is_final=is_final)
         elif response is None:
-            lookup.failed(effect, code, now_ms(), _jitter(), is_final=is_final)
+            lookup.failed(effect, code, now_ms(), jitter(), is_final=is_final)
         else:
-            lookup.answered(effect, response, now_ms(), _jitter())
+            lookup.answered(effect, response, now_ms(), jitter())
     if lookup.failure is not None:
         raise failed or error_about(lookup.failure.code, lookup.failure.where or f"group {group}")
     return lookup.offsets
@@ -109,7 +108,3 @@ def run_steps_blocking(steps: Generator[Any, Any, R], carry_out: Callable[[Any],
             response = carry_out(step)
         except KafkaError as failed:
             error = failed
-
-
-def _jitter() -> float:
-    return random.uniform(-1, 1)

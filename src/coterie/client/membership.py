@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
+from coterie.client import clock
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError, unexpected
 from coterie.client.handshake import answer_type
@@ -86,7 +87,7 @@ class Membership(ABC):
         self._wake.set()
 
     def on_assignment(self, assigned: Assigned) -> None:  # noqa: B027 -- most protocols have nobody else to call
-        """Comes before the listener's callback."""
+        """Called before the listener's callback."""
 
     @abstractmethod
     def listener_returned(self, effect: Revoke | Assigned, *, failed: bool) -> None:
@@ -258,7 +259,7 @@ class Membership(ABC):
             await self._look_at_topics()
 
     async def _look_at_topics(self) -> None:  # noqa: B027 -- only leaders of the classic protocol do
-        """Every METADATA_CHECK_S."""
+        """Called every METADATA_CHECK_S."""
 
     async def _match_topics(self) -> None:
         with_internal = not self._cluster.settings.exclude_internal_topics
@@ -275,5 +276,5 @@ class Membership(ABC):
 
 
 def now_ms() -> int:
-    """The clock of the machines."""
-    return int(time.monotonic() * 1000)
+    """The clock of a member's machine, in whole milliseconds."""
+    return int(clock.now_ms())

@@ -3,10 +3,8 @@ are worth it: what `wire.errors` calls retriable, unless a part names them as fi
 
 from __future__ import annotations
 
-import random
-import time
-
 from coterie.backoff import Backoff, Retries
+from coterie.client.clock import jitter, now_ms
 from coterie.client.errors import KafkaError
 from coterie.client.settings import ClientSettings
 from coterie.wire.errors import ErrorCode
@@ -17,20 +15,20 @@ NO_SUCH_TOPIC = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNO
 
 
 def backoff_of(settings: ClientSettings) -> Backoff:
-    """From retry.backoff.ms up to retry.backoff.max.ms."""
+    """The pauses of a client: from retry.backoff.ms up to retry.backoff.max.ms."""
     return Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
 
 
 def pause_s(backoff: Backoff, failures: int) -> float:
     """With jitter, after an attempt that ``failures`` failed attempts in a row came before."""
-    return backoff.pause_ms(failures, random.uniform(-1, 1)) / 1000
+    return backoff.pause_ms(failures, jitter()) / 1000
 
 
 class Retrying:
     """The attempts of one piece of work, whose timeout begins now."""
 
     def __init__(self, settings: ClientSettings, timeout_s: float = FOREVER_S) -> None:
-        self._retries, self._timeout_s = Retries(backoff_of(settings), time.monotonic() * 1000), timeout_s
+        self._retries, self._timeout_s = Retries(backoff_of(settings), now_ms()), timeout_s
 
     def succeeded(self) -> None:
         """The next failure is the first of a new row, and its timeout begins with it."""
@@ -46,5 +44,5 @@ class Retrying:
 
     def next_pause_s(self) -> float | None:
         """An attempt failed, whatever by: the pause before the next one; None once the timeout is over."""
-        pause_ms = self._retries.failed(time.monotonic() * 1000, self._timeout_s * 1000, random.uniform(-1, 1))
+        pause_ms = self._retries.failed(now_ms(), self._timeout_s * 1000, jitter())
         return None if pause_ms is None else pause_ms / 1000

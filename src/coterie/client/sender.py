@@ -6,11 +6,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import random
-import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from coterie.client import clock
 from coterie.client.cluster import DATA, Cluster
 from coterie.client.connection import Connection
 from coterie.client.delivery import BatchEnd, error_of_failure, failure_of
@@ -45,7 +44,7 @@ END_S = 1.0  # in which cancelled tasks must end
 
 
 class Sender:
-    """``batch_closed`` as `Accumulator` calls it."""
+    """Drives a `ProducerMachine` over the cluster's connections. ``batch_closed`` as `Accumulator` calls it."""
 
     def __init__(
         self,
@@ -122,7 +121,7 @@ class Sender:
             asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
-        self._run(_now_ms())
+        self._run(clock.now_ms())
 
     def _run(self, now_ms: float, take_in: Callable[..., None] | None = None, *arguments: Any) -> None:
         """An input, its method first, or none; then what follows of it, and when to come again."""
@@ -225,7 +224,7 @@ class Sender:
             loop.call_soon(self._failed, token, error)
 
     def _sent(self, token: int) -> None:
-        now_ms = _now_ms()
+        now_ms = clock.now_ms()
         self._run(now_ms, self.machine.sent, token, now_ms)
 
     def _answered(self, connection: Connection, token: int, version: int, frame: bytes) -> None:
@@ -237,12 +236,12 @@ class Sender:
             leaders, addresses = new_leaders(response)
             if leaders:
                 self._cluster.known.leaders_received(leaders, addresses)
-            now_ms = _now_ms()
-            self._run(now_ms, self.machine.produced, token, response, now_ms, _jitter())
+            now_ms = clock.now_ms()
+            self._run(now_ms, self.machine.produced, token, response, now_ms, clock.jitter())
 
     def _failed(self, token: int, error: Exception) -> None:
-        now_ms = _now_ms()
-        self._run(now_ms, self.machine.request_failed, token, failure_of(error), now_ms, _jitter())
+        now_ms = clock.now_ms()
+        self._run(now_ms, self.machine.request_failed, token, failure_of(error), now_ms, clock.jitter())
 
     def _highest(self) -> int:
         """The newest version of Produce that has topics by name and implies no newer transaction than the open one."""
@@ -263,18 +262,18 @@ class Sender:
                 errors[name] = failure_of(KafkaError(code, f"topic {name}"))
         except Exception as error:
             errors = dict.fromkeys(topics, failure_of(error))
-        now_ms = _now_ms()
-        self._run(now_ms, self.machine.leaders_looked_up, errors, now_ms, _jitter())
+        now_ms = clock.now_ms()
+        self._run(now_ms, self.machine.leaders_looked_up, errors, now_ms, clock.jitter())
 
     async def _get_producer_id(self) -> None:
         try:
             response = await self._cluster.request(InitProducerIdRequest(None, 0))
             check(response.error_code)
         except Exception as error:
-            now_ms = _now_ms()
-            self._run(now_ms, self.machine.not_identified, failure_of(error), now_ms, _jitter())
+            now_ms = clock.now_ms()
+            self._run(now_ms, self.machine.not_identified, failure_of(error), now_ms, clock.jitter())
         else:
-            now_ms, producer = _now_ms(), (response.producer_id, response.producer_epoch)
+            now_ms, producer = clock.now_ms(), (response.producer_id, response.producer_epoch)
             self._run(now_ms, self.machine.identified, producer, now_ms)
 
     async def _add_partitions(self, partitions: frozenset[tuple[str, int]]) -> None:
@@ -282,10 +281,10 @@ class Sender:
         try:
             await self._transactions.add([TopicPartition(*p) for p in partitions])
         except Exception as error:
-            now_ms = _now_ms()
-            self._run(now_ms, self.machine.partitions_refused, failure_of(error), now_ms, _jitter())
+            now_ms = clock.now_ms()
+            self._run(now_ms, self.machine.partitions_refused, failure_of(error), now_ms, clock.jitter())
         else:
-            self._run(_now_ms(), self.machine.partitions_added)
+            self._run(clock.now_ms(), self.machine.partitions_added)
 
     # -- ending -------------------------------------------------------------------------------------------------------
 
@@ -332,11 +331,3 @@ class Sender:
                 task.cancel()
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=END_S)
-
-
-def _now_ms() -> float:
-    return time.monotonic() * 1000
-
-
-def _jitter() -> float:
-    return random.uniform(-1, 1)

@@ -4,11 +4,10 @@ it out on the event loop."""
 from __future__ import annotations
 
 import asyncio
-import random
-import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from coterie.client import clock
 from coterie.client.cluster import Cluster
 from coterie.client.coordinator import Coordinator
 from coterie.client.delivery import failure_of
@@ -150,7 +149,7 @@ class TransactionManager:
             if self._machine.state is State.READY and self._transition is None:
                 raise KafkaError(ErrorCode.INVALID_TXN_STATE, f"{_INIT} was called already; begin a transaction")
             self.require(State.UNINITIALIZED)
-            self._begun(_INIT, self._machine.init(_now_ms()))
+            self._begun(_INIT, self._machine.init(clock.now_ms()))
             self._start_driver()
         await self._transition_result()
 
@@ -177,7 +176,7 @@ class TransactionManager:
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
         """Has these partitions take part, before anything is written to them. Raises KafkaError."""
-        token = self._machine.add(partitions, _now_ms())
+        token = self._machine.add(partitions, clock.now_ms())
         if token is not None:
             await self._result(token)
 
@@ -186,7 +185,7 @@ class TransactionManager:
         Raises KafkaError, and then the transaction must be aborted."""
         self.require(State.IN_TRANSACTION)
         member = CommittingMember(group.group_id, group.generation_id, group.member_id, group.group_instance_id)
-        await self._result(self._machine.send_offsets(offsets, member, _now_ms()))
+        await self._result(self._machine.send_offsets(offsets, member, clock.now_ms()))
 
     def require_end(self, committed: bool) -> None:
         """Raises KafkaError where `end` would refuse the call."""
@@ -198,7 +197,7 @@ class TransactionManager:
         its result. Raises KafkaError. After an aborted failure the producer goes on under its next epoch (KIP-360)."""
         self.require_end(committed)
         if self._is_new(_END[committed]):
-            self._begun(_END[committed], self._machine.end(committed, _now_ms(), awaits_records=True))
+            self._begun(_END[committed], self._machine.end(committed, clock.now_ms(), awaits_records=True))
             flush_then(self._records_ended)
         await self._transition_result()
 
@@ -248,7 +247,7 @@ class TransactionManager:
 
     async def _drive(self) -> None:
         """Until no call is under way. The machine has one request out at a time."""
-        now_ms = _now_ms()
+        now_ms = clock.now_ms()
         try:
             while True:
                 effects = self._machine.next(now_ms)
@@ -268,7 +267,7 @@ class TransactionManager:
         """Returns the time of the machine's input."""
         if isinstance(effect, TransactionCallEnded):
             self._ended(effect)
-            return _now_ms()
+            return clock.now_ms()
         code, is_final, response = ErrorCode.NONE, False, None
         try:
             if isinstance(effect, LookUpCoordinatorOf):
@@ -282,7 +281,7 @@ class TransactionManager:
             self.attempt_error = error
             code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
             is_final = is_closed or not (isinstance(error, KafkaError) and error.retriable)
-        now_ms, jitter = _now_ms(), random.uniform(-1, 1)
+        now_ms, jitter = clock.now_ms(), clock.jitter()
         if response is not None:
             self._machine.answered(response, now_ms, jitter)
         elif isinstance(effect, LookUpCoordinatorOf):
@@ -324,7 +323,3 @@ def _check_member(request: TxnOffsetCommitRequest, version: int) -> None:
     if version < MEMBER_FROM and (request.member_id or request.generation_id >= 0 or request.group_instance_id):
         text = "offsets of a group's member need TxnOffsetCommit version 3, which Apache Kafka has from 2.5 on"
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
-
-
-def _now_ms() -> float:
-    return time.monotonic() * 1000

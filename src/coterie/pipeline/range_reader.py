@@ -3,12 +3,10 @@ sockets. One request is sent ahead while the records before it are decoded."""
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Iterator
 
 from coterie.client.blocking_socket import Awaited, Sockets
-from coterie.client.clock import until_due_thread
+from coterie.client.clock import jitter, now_ms, until_due_thread
 from coterie.client.errors import CorruptBatchError, KafkaError, OffsetOutOfRangeError
 from coterie.client.retrying import backoff_of
 from coterie.client.settings import ClientSettings
@@ -80,7 +78,7 @@ class RangeReader:
                     self._raise_where_it_cannot_be_read()
                     if self._end > self.position.high_watermark:
                         return  # compaction has taken the rest
-                    self._machine.empty(self._partition, _now_ms(), _jitter())
+                    self._machine.empty(self._partition, now_ms(), jitter())
                     continue
                 stored = list(self.position.take_batches(2 * FETCH_BYTES))
                 if self.position.damage is None and self.position.fetch_offset < self._end:
@@ -112,7 +110,7 @@ class RangeReader:
 
     def _carry_out(self) -> bool:
         """Whether anything was due."""
-        effects = self._machine.next(_now_ms())
+        effects = self._machine.next(now_ms())
         for effect in effects:
             match effect:
                 case SendFetch():
@@ -143,7 +141,7 @@ class RangeReader:
         except KafkaError as error:
             self._failed(sent, error)
             return False
-        self._machine.answered(sent, response, _now_ms(), _jitter())
+        self._machine.answered(sent, response, now_ms(), jitter())
         if self.position.retries is not None:
             self._forget(sent.node_id)
             return False
@@ -153,11 +151,11 @@ class RangeReader:
         self._forget(sent.node_id)
         if not error.retriable:
             raise error
-        self._machine.failed(sent, error.code, _now_ms(), _jitter())
+        self._machine.failed(sent, error.code, now_ms(), jitter())
 
     def _refresh(self, refresh: RefreshMetadata) -> None:
         self._look_up_leaders(refresh.topics)
-        self._machine.metadata_refreshed(refresh, _now_ms(), _jitter())
+        self._machine.metadata_refreshed(refresh, now_ms(), jitter())
 
     def _look_up_leaders(self, topics: frozenset[str]) -> None:
         """From the leader that is known, or else a bootstrap server; where none answers, the leader stays."""
@@ -169,7 +167,7 @@ class RangeReader:
             except KafkaError:
                 self._sockets.forget(address)
                 continue
-            self.known.metadata_received(response, _now_ms(), version=socket.version_of(MetadataRequest))
+            self.known.metadata_received(response, now_ms(), version=socket.version_of(MetadataRequest))
             return
 
     def first_offset(self) -> int:
@@ -197,11 +195,3 @@ class RangeReader:
 
     def _forget(self, node_id: int) -> None:
         self._sockets.forget(self.known.address(node_id))
-
-
-def _now_ms() -> float:
-    return time.monotonic() * 1000
-
-
-def _jitter() -> float:
-    return random.uniform(-1, 1)

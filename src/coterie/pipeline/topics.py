@@ -4,12 +4,11 @@ Spark. Faults that pass (a broker that restarts) are waited out for default.api.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from coterie.client.blocking_socket import BrokerSocket, Sockets
-from coterie.client.clock import pause_thread
+from coterie.client.clock import now_ms, pause_thread
 from coterie.client.errors import KafkaError, check, error_about
 from coterie.client.offset_checks import check_stable, commit_error
 from coterie.client.retrying import NO_SUCH_TOPIC, Retrying
@@ -169,7 +168,7 @@ class TopicReader:
         socket = self._socket()
         response: MetadataResponse = socket.request(self._known.metadata_request(names))
         check(response.error_code)
-        self._known.metadata_received(response, time.monotonic() * 1000, version=socket.version_of(MetadataRequest))
+        self._known.metadata_received(response, now_ms(), version=socket.version_of(MetadataRequest))
         return response
 
     def leader_epoch(self, where: TopicPartition) -> int:

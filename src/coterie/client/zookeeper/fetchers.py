@@ -7,13 +7,12 @@ then a partition waits there (Kafka 0.8's LeaderFinderThread).
 from __future__ import annotations
 
 import logging
-import random
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 
 from coterie.backoff import Backoff
 from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.clock import jitter, now_ms
 from coterie.client.errors import KafkaError
 from coterie.client.zookeeper.settings import ZooKeeperConsumerSettings
 from coterie.client.zookeeper.streams import PartitionTopicInfo
@@ -219,15 +218,15 @@ class _Fetcher(threading.Thread):
 
     def _carry_out(self, connection: BrokerSocket) -> bool:
         """Whether anything was due."""
-        effects = self._machine.next(_now_ms())
+        effects = self._machine.next(now_ms())
         for effect in effects:
             match effect:
                 case SendFetch():
                     response = connection.request(effect.request, highest=topic_names.FETCH)
-                    self._machine.answered(effect, response, _now_ms(), _jitter())
+                    self._machine.answered(effect, response, now_ms(), jitter())
                 case RefreshMetadata():
                     leaderless = [where for where, position in self._machine.positions.items() if position.leader_due]
-                    self._machine.metadata_refreshed(effect, _now_ms(), _jitter())
+                    self._machine.metadata_refreshed(effect, now_ms(), jitter())
                     self._give_back(leaderless, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 case PartitionFailed(partition, code):
                     self._give_back([partition], code, pause=True)
@@ -236,7 +235,7 @@ class _Fetcher(threading.Thread):
     def _wait(self) -> None:
         """Until the machine's deadline, a partition that is added, or the end."""
         deadline_ms = self._machine.next_deadline_ms()
-        self._woken.wait(None if deadline_ms is None else max(deadline_ms - _now_ms(), 0) / 1000)
+        self._woken.wait(None if deadline_ms is None else max(deadline_ms - now_ms(), 0) / 1000)
         self._woken.clear()
 
     def _hand_out(self) -> None:
@@ -279,11 +278,3 @@ def _fetch_config(settings: ZooKeeperConsumerSettings) -> FetchConfig:
         incremental=False,
         backoff=Backoff(settings.refresh_leader_backoff_ms, settings.refresh_leader_backoff_ms),
     )
-
-
-def _now_ms() -> float:
-    return time.monotonic() * 1000
-
-
-def _jitter() -> float:
-    return random.uniform(-1, 1)
