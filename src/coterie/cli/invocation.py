@@ -33,7 +33,7 @@ def client_options(help_text: str, default: str | None = None, envvar: str | Non
             is_eager=True,
             expose_value=False,
             callback=_read_command_config,
-            help="A properties file of client settings, for TLS and SASL; as of Kafka's tools. Options win over it.",
+            help="A properties file of client settings, for TLS and SASL, as Kafka's tools take. Options override it.",
         )(command)
         return click.option(
             "--bootstrap-server",
