@@ -44,9 +44,9 @@ class OneTurn:
     def submit(self, command: Command, member_id: str, version: int = 3) -> None:
         self.now_ms += 1
         ctx = Context(self.now_ms, member_id, member_id, version, CLIENT, "/h")
-        drive(self.shard, self.shard.decide(command, ctx), lambda decisions: None, self._kept)
+        drive(self.shard, self.shard.decide(command, ctx), lambda decisions: None, self._committed)
 
-    def _kept(self, decision: Decision, steps: list[Step]) -> None:
+    def _committed(self, decision: Decision, steps: list[Step]) -> None:
         for writer in self.writers:
             writer.record(decision, steps)
 

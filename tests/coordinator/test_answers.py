@@ -32,10 +32,10 @@ class JournalledShard:
 
     def submit(self, command: Command, token: str, version: int = 3, client: str = "c") -> object:
         ctx = Context(self.now_ms, token, token, version, client, "/h")
-        drive(self.shard, self.shard.decide(command, ctx), lambda decisions: None, self._kept)
+        drive(self.shard, self.shard.decide(command, ctx), lambda decisions: None, self._committed)
         return self.answers.get(token)
 
-    def _kept(self, decision: Decision, steps: list[Step]) -> None:
+    def _committed(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:
             line = self.journal_lines.line(step, decision.group, decision.now_ms)
             if line is not None:

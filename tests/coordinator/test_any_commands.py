@@ -135,7 +135,7 @@ class Story:
 
     def submit(self, command: Command) -> None:
         ctx = Context(self.now_ms, "token", str(self.now_ms), self.rng.choice([0, 1, 3, 5, 9]), "c", "/h", self.topics)
-        drive(self.shard, self.shard.decide(command, ctx), self._append, self._kept)
+        drive(self.shard, self.shard.decide(command, ctx), self._append, self._committed)
 
     def _append(self, decisions: list[Decision]) -> None:
         if self.append_fails:
@@ -143,7 +143,7 @@ class Story:
             raise Refusal(ErrorCode.NOT_ENOUGH_REPLICAS)
         self.log += [record for decision in decisions for record in decision.records]
 
-    def _kept(self, decision: Decision, steps: list[Step]) -> None:
+    def _committed(self, decision: Decision, steps: list[Step]) -> None:
         for reply in decision.outcome.replies:
             self.member_ids += filter(None, [getattr(reply.response, "member_id", None)])
             self.epochs += [getattr(reply.response, name, 0) for name in ("generation_id", "member_epoch")]
@@ -178,7 +178,7 @@ class Story:
     def begin(self) -> None:
         """As a coordinator that has loaded the log."""
         for decision in self.shard.loaded(self.now_ms):
-            drive(self.shard, decision, self._append, self._kept)
+            drive(self.shard, decision, self._append, self._committed)
 
 
 def run(seed: int) -> None:

@@ -175,7 +175,7 @@ class CommitStory(Story):
         before = plain(self.shard.group("g"))
         decision = self.shard.decide(command, ctx)
         assert plain(self.shard.group("g")) == before, f"deciding {command} changed the group"
-        drive(self.shard, decision, self._append, self._kept)
+        drive(self.shard, decision, self._append, self._committed)
 
     def _append(self, decisions: list[Decision]) -> None:
         if self.append_fails:

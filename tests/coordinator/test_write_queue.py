@@ -51,7 +51,7 @@ class Driver:
         config = LogConfig(max_message_bytes=max_batch_bytes, cleanup_compact=True, cleanup_delete=False)
         self.log = OffsetsLog(PartitionLog.open(MemoryFileSystem(), "o-0", config, clean=True))
         self.shard = Shard(CoordinatorConfig(group_initial_rebalance_delay_ms=0))
-        self.queue = WriteQueue(self.shard, self._append, self._kept, self.log.batch_bytes)
+        self.queue = WriteQueue(self.shard, self._append, self._committed, self.log.batch_bytes)
         self.ledger, self.failing = Ledger(), 0
         self.responses: dict[Any, Any] = {}
         self._appended: list[Decision] = []
@@ -86,7 +86,7 @@ class Driver:
         self.log.append(decisions)
         self._appended = list(decisions)
 
-    def _kept(self, decision: Decision, steps: list[Step]) -> None:
+    def _committed(self, decision: Decision, steps: list[Step]) -> None:
         if decision.records:
             assert decision is self._appended.pop(0), "answered out of order, or before the append"
         for reply in decision.outcome.replies:

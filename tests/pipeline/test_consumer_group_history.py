@@ -109,8 +109,8 @@ class Alone(beside_kafka.Here):
         super().__init__(TopicsImage(topics, 1, 1))
         self.rows: list[Row] = []
 
-    def _kept(self, decision: Decision, steps: list[Step]) -> None:
-        super()._kept(decision, steps)
+    def _committed(self, decision: Decision, steps: list[Step]) -> None:
+        super()._committed(decision, steps)
         for record in decision.records:
             of = _group_of(record.key)
             if of is not None:

@@ -101,11 +101,11 @@ class HostedShard:
         self,
         shard: Shard,
         partition: Partition,
-        kept: Callable[[HostedShard, Decision, list[Step]], None],
+        committed: Callable[[HostedShard, Decision, list[Step]], None],
         replication: GroupReplication,
     ) -> None:
         self.partition = partition
-        self._kept, self._replication = kept, replication
+        self._committed, self._replication = committed, replication
         self.unreplicated: UnreplicatedDecisions | None = None
         self.host(shard)
         self.loaded = False
@@ -124,7 +124,7 @@ class HostedShard:
             self.partition, replication.scheduler, replication.timeout_ms, answer
         )
         self.loaded = self.resigned = False
-        self.queue = WriteQueue(shard, self._append, partial(self._kept, self), self.log.batch_bytes)
+        self.queue = WriteQueue(shard, self._append, partial(self._committed, self), self.log.batch_bytes)
 
     def load_by_chunks(self) -> Iterator[int]:
         """Loads the shard; yields the number of records in each chunk. Raises BatchError, CompressionError, Refusal."""

@@ -25,7 +25,7 @@ from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.offset_commit import OffsetCommitRequest
 
 Append = Callable[[list[Decision]], None]
-Kept = Callable[[Decision, list[Step]], None]
+Committed = Callable[[Decision, list[Step]], None]
 
 BATCH_BYTES = 65_536
 RECORD_OVERHEAD_BYTES = 32  # at most: three lengths, two deltas, attributes, the number of headers
@@ -43,12 +43,12 @@ class _Waiting:
 
 class WriteQueue:
     """Carries the decisions of one shard out. ``append`` writes the records of its decisions as one batch, of the outcome's
-    producer if there is one (then it gets that decision alone), and raises Refusal when they cannot be written. ``kept`` gets
-    each decision once it is committed, in their order: it sends the replies and writes the journal. ``batch_bytes``
+    producer if there is one (then it gets that decision alone), and raises Refusal when they cannot be written. ``committed``
+    gets each decision once it is committed, in their order: it sends the replies and writes the journal. ``batch_bytes``
     returns what a batch may hold."""
 
-    def __init__(self, shard: Shard, append: Append, kept: Kept, batch_bytes: Callable[[], int]) -> None:
-        self._shard, self._append, self._kept, self._batch_bytes = shard, append, kept, batch_bytes
+    def __init__(self, shard: Shard, append: Append, committed: Committed, batch_bytes: Callable[[], int]) -> None:
+        self._shard, self._append, self._committed, self._batch_bytes = shard, append, committed, batch_bytes
         self._writes: deque[list[Decision]] = deque()
         self._room = 0  # bytes left in the last of them; 0 where no decision may join it
         self._waiting: dict[str, _Waiting] = {}  # by group id
@@ -75,7 +75,7 @@ class WriteQueue:
         outcome = decision.outcome
         if not outcome.events and len(outcome.replies) == 1:
             # A heartbeat or a refusal: the group has not changed, so there is nothing to settle.
-            self._kept(decision, self._shard.commit(decision))
+            self._committed(decision, self._shard.commit(decision))
         else:
             self._carry_out(decision, isinstance(command, OffsetCommitRequest))
         return bool(self._writes)
@@ -108,7 +108,7 @@ class WriteQueue:
             if decision.records:
                 self._add(decision, is_commit)
                 return
-            self._kept(decision, self._shard.commit(decision))
+            self._committed(decision, self._shard.commit(decision))
             decision = self._shard.settle(decision.group, decision.now_ms)
 
     def _add(self, decision: Decision, is_commit: bool) -> None:
@@ -147,13 +147,13 @@ class WriteQueue:
             except Refusal as refusal:
                 self._refuse(decisions, refusal.code)
             else:
-                self._keep(decisions)
+                self._commit(decisions)
 
-    def _keep(self, decisions: list[Decision]) -> None:
+    def _commit(self, decisions: list[Decision]) -> None:
         shard = self._shard
         committed = [(decision, shard.commit(decision)) for decision in decisions]
         for decision, steps in committed:
-            self._kept(decision, steps)
+            self._committed(decision, steps)
         for decision in decisions:
             self._carry_out(shard.settle(decision.group, decision.now_ms))
 
@@ -168,8 +168,8 @@ def _size_of(records: list[StoredRecord]) -> int:
     return sum([len(r.key) + len(r.value or b"") + RECORD_OVERHEAD_BYTES for r in records])
 
 
-def drive(shard: Shard, decision: Decision, append: Append, kept: Kept) -> None:
+def drive(shard: Shard, decision: Decision, append: Append, committed: Committed) -> None:
     """Carries one decision out, each write of it at once; until the group is at rest."""
-    queue = WriteQueue(shard, append, kept, lambda: BATCH_BYTES)
+    queue = WriteQueue(shard, append, committed, lambda: BATCH_BYTES)
     queue.carry_out(decision)
     queue.write()

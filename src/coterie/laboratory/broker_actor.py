@@ -111,7 +111,7 @@ class BrokerActor:
         )
         self.log = OffsetsLog(PartitionLog.open(self.fs, "__consumer_offsets-0", config, clean=False))
         self.shard = self._new_shard()
-        self.queue = WriteQueue(self.shard, self._append, self._kept, self.log.batch_bytes)
+        self.queue = WriteQueue(self.shard, self._append, self._committed, self.log.batch_bytes)
         self._turn_ends = False  # at a time that is set
         self.log.load(self.shard)
         self.ledger, self.generations = Ledger(), GenerationChecker()
@@ -254,7 +254,7 @@ class BrokerActor:
             return
         log.sync()
 
-    def _kept(self, decision: Decision, steps: list[Step]) -> None:
+    def _committed(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:
             if isinstance(decision.group, Group):
                 self.generations.check(step, decision.group)

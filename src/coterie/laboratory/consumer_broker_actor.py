@@ -84,7 +84,7 @@ class ConsumerBrokerActor(BrokerActor):
         self._commit = (command, ctx) if isinstance(command, OffsetCommitRequest) else None
         super().submit(command, ctx, answer)
 
-    def _kept(self, decision: Decision, steps: list[Step]) -> None:
+    def _committed(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:
             self.epochs.check(step)
         before = {type(step.event).__name__ for step in steps}
@@ -98,7 +98,7 @@ class ConsumerBrokerActor(BrokerActor):
             self.kinds.add(kind)
         if isinstance(decision.group, ConsumerGroup):
             self._check_commit(decision, decision.group)
-        super()._kept(decision, steps)
+        super()._committed(decision, steps)
 
     @staticmethod
     def _starts_anew(step: Step, names: set[str]) -> bool:

@@ -73,7 +73,7 @@ class ConsumerScenario(ScenarioRun):
             check_consumer_group(group)
         check_loaded(self.shard, self._loaded())
 
-    def _kept(self, decision: Decision, steps: list[Step]) -> None:
+    def _committed(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:
             self.epochs.check(step)
             line = self._journal_lines.line(step, decision.group, self.now_ms)
@@ -83,7 +83,7 @@ class ConsumerScenario(ScenarioRun):
             # A decision's events are applied at once: nobody sees the phases between them.
             changed = f"{of_consumer[0].phase_before} -> {of_consumer[-1].phase_after}"
             self.trace.append(f"{decision.group.group_id}: {changed}")
-        super()._kept(decision, steps)
+        super()._committed(decision, steps)
         if decision.outcome.resolve:
             self.trace.append(f"{decision.group.group_id}: resolve {' '.join(sorted(decision.outcome.resolve))}")
 

@@ -158,7 +158,7 @@ class ScenarioRun:
         self._drive(self.shard.decide(command, Context(self.now_ms)))
 
     def _drive(self, decision: Decision) -> None:
-        drive(self.shard, decision, self._append, self._kept)
+        drive(self.shard, decision, self._append, self._committed)
 
     def _append(self, decisions: list[Decision]) -> None:
         if self._fail_append is not None:
@@ -168,7 +168,7 @@ class ScenarioRun:
             producer = decision.outcome.producer or (-1, -1)
             self.log += [(record, *producer) for record in decision.records]
 
-    def _kept(self, decision: Decision, steps: list[Step]) -> None:
+    def _committed(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:
             if isinstance(decision.group, Group):
                 self.generations.check(step, decision.group)

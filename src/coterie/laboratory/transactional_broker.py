@@ -154,11 +154,11 @@ class TransactionalBroker(BrokerActor):
         who = self.machine.end_with_bump(request.transactional_id, claim, request.committed, self.now_ms())
         return EndTxnResponse(producer_id=who[0], producer_epoch=who[1])
 
-    def _kept(self, decision: Decision, steps: list[Step]) -> None:
+    def _committed(self, decision: Decision, steps: list[Step]) -> None:
         if decision.outcome.producer is not None and decision.outcome.events:
             self.checker.accepted(decision.outcome.producer, decision.outcome.events)
             self._accepted = True
-        super()._kept(decision, steps)
+        super()._committed(decision, steps)
 
     def _carry_out(self, *actions: Callable[[], object]) -> bool:
         self._accepted = False

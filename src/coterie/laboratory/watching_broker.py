@@ -44,11 +44,11 @@ class WatchingBroker(BrokerActor):
         self.removals = Removals()
         super().__init__(world, config, partitions, compacts=False, checks=checks, segment_bytes=SEGMENT_BYTES)
 
-    def _kept(self, decision: Decision, steps: list[Step]) -> None:
+    def _committed(self, decision: Decision, steps: list[Step]) -> None:
         for step in steps:
             if isinstance(step.event, e.MemberRemoved | c.SubscriptionRemoved) and step.event.cause is not None:
                 self._removed(step.event.member_id, step.event.cause)
-        super()._kept(decision, steps)
+        super()._committed(decision, steps)
 
     def _removed(self, member_id: str, cause: Cause) -> None:
         removals = self.removals

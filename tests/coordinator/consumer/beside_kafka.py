@@ -93,10 +93,10 @@ class Here:
             return ConsumerGroupDescribeResponse(groups=[described])
         ctx = Context(self.now_ms, "token", fresh_id, version, "judge", "/127.0.0.1", self.topics)
         self.response = None
-        drive(self.shard, self.shard.decide(request, ctx), lambda decisions: None, self._kept)
+        drive(self.shard, self.shard.decide(request, ctx), lambda decisions: None, self._committed)
         return self.response
 
-    def _kept(self, decision: Decision, steps: list[Step]) -> None:
+    def _committed(self, decision: Decision, steps: list[Step]) -> None:
         for reply in decision.outcome.replies:
             if reply.token == "token":
                 self.response = reply.response

@@ -57,7 +57,7 @@ class Coordinator:
     def submit(self, command: Command, version: int = 1, client: str = "recorder") -> Any:
         self.now_ms += 100
         ctx = Context(self.now_ms, "token", "classic", version, client, "/127.0.0.1", self.topics)
-        drive(self.shard, self.shard.decide(command, ctx), self._append, self._kept)
+        drive(self.shard, self.shard.decide(command, ctx), self._append, self._committed)
         return self.response
 
     def _append(self, decisions: list[Decision]) -> None:
@@ -66,7 +66,7 @@ class Coordinator:
             if read is not None and isinstance(read[1], c.ConsumerEvent):
                 self.stored.append((read[0], read[1]))
 
-    def _kept(self, decision: Decision, steps: list[Step]) -> None:
+    def _committed(self, decision: Decision, steps: list[Step]) -> None:
         for reply in decision.outcome.replies:
             self.response = reply.response
 
