@@ -86,7 +86,7 @@ class ClusterMetadata:
 
     @staticmethod
     def topic_ids_request(topic_ids: Iterable[bytes]) -> MetadataRequest:
-        """Of topics by id, from version TOPICS_BY_ID_FROM on."""
+        """Metadata of topics by id, from version TOPICS_BY_ID_FROM on."""
         return MetadataRequest([MetadataRequestTopic(topic_id) for topic_id in sorted(topic_ids)], False)
 
     @staticmethod

@@ -32,7 +32,7 @@ class Receiver(asyncio.BufferedProtocol):
         self.data_received(bytes(self._received[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
-        """At most RECEIVE_BYTES at a time."""
+        """Called with at most RECEIVE_BYTES at a time."""
         raise NotImplementedError
 
 

@@ -228,7 +228,7 @@ class Broker(BrokerNode):
         return list(self._connections)
 
     def disconnected(self, connection: AcceptedConnection) -> None:
-        """Its memory is not waited for any more."""
+        """The connection has ended, and waits for memory no more."""
         self._connections.discard(connection)
         self.holding.discard(connection)
 

@@ -23,7 +23,7 @@ class OverlayFile:
         return self._end if self._copy is None else self._copy.size()
 
     def read(self, position: int, length: int) -> bytes:
-        """From the copy once there is one. Raises OSError."""
+        """The file, of the copy once there is one. Raises OSError."""
         if self._copy is not None:
             return self._copy.read(position, length)
         return os.pread(self._fd, max(min(length, self._end - position), 0), position)
@@ -87,7 +87,7 @@ class OverlayFileSystem:
         return self._below(path) is not None or self._upper.exists(path)
 
     def names(self, directory: str) -> list[str]:
-        """Of both folders, without the removed ones."""
+        """The names of both folders, without the removed ones."""
         prefix = f"{directory}/" if directory else ""
         path = self._lower / directory
         below = [name for name in os.listdir(path) if prefix + name not in self._removed] if path.is_dir() else []

@@ -17,7 +17,7 @@ from coterie.replication.states import TopicPartition
 
 
 class ReplicaLogs:
-    """In a folder, as ``store`` opens its logs."""
+    """The logs in a folder, as ``store`` opens them."""
 
     def __init__(self, store: TopicStore) -> None:
         self._store = store

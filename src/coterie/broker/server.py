@@ -370,7 +370,7 @@ class AcceptedConnection(Receiver):
 
     @property
     def client_id(self) -> str:
-        """Of the latest request; "" where it has none."""
+        """The client id of the latest request; "" where it has none."""
         return self._calls.client_id
 
     @property

@@ -50,7 +50,7 @@ class ControlServices(Protocol):
 
 
 class LeaderServices(Protocol):
-    """For the leaders that a response names."""
+    """What naming the leaders in a response uses."""
 
     cluster: ClusterView
 
@@ -76,7 +76,7 @@ class RecordServices(ControlServices, LeaderServices, Protocol):
 
 
 class FetchServices(ControlServices, LeaderServices, Protocol):
-    """For Fetch. ``max_fetch_bytes`` and ``max_idle_ms``: fetch.max.bytes and connections.max.idle.ms."""
+    """What Fetch uses. ``max_fetch_bytes`` and ``max_idle_ms``: fetch.max.bytes and connections.max.idle.ms."""
 
     topics: Topics
     fetch_sessions: FetchSessions
@@ -127,7 +127,7 @@ class TopicServices(Protocol):
 
 
 class ClusterServices(TopicServices, LeaderServices, Protocol):
-    """For Metadata, DescribeCluster, FindCoordinator, ApiVersions and UpdateFeatures."""
+    """What Metadata, DescribeCluster, FindCoordinator, ApiVersions and UpdateFeatures use."""
 
     cluster_id: str
     features: Features

@@ -106,7 +106,7 @@ class Partition:
             self.log.begin_epoch(self.log.leader_epoch)
 
     def use_log(self, log: PartitionLog, *, is_stored: bool) -> None:
-        """In place of the one before."""
+        """Takes the log in the place of the one before."""
         self.log, self.is_stored = log, is_stored
         log.flushing.on_visible = self._call_watchers
 

@@ -99,11 +99,11 @@ class LocalCluster:
     # -- which run ------------------------------------------------------------------------------------------------------
 
     def pid(self, broker: int) -> int | None:
-        """Of a broker that runs."""
+        """The process id of a broker that runs."""
         return self._pid(str(broker), f"--data {self._data(broker)} ")
 
     def zookeeper_pid(self) -> int | None:
-        """Of ZooKeeper while it runs."""
+        """The process id of ZooKeeper while it runs."""
         return self._pid("zookeeper", f"{self.folder / 'zookeeper' / 'zoo.cfg'}")
 
     def _pid(self, name: str, words: str) -> int | None:

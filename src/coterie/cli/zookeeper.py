@@ -144,7 +144,7 @@ def describe_in_zookeeper(group_id: str, zookeeper: str, client: dict[str, str])
 
 
 def list_in_zookeeper(zookeeper: str) -> tuple[list[GroupRow], str]:
-    """Its groups, and the brokers that are registered there."""
+    """The groups in a ZooKeeper, and the brokers that are registered there."""
     from coterie.client.zookeeper.zookeeper_groups import ZooKeeperGroups
 
     with ZooKeeperGroups(zookeeper) as client:

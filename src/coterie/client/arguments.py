@@ -157,7 +157,7 @@ def timestamps(given: Any) -> dict[TopicPartition, int]:
 
 
 def broker_ids(given: Any, what: str) -> list[int]:
-    """At least one. Raises TypeError, ValueError."""
+    """The ids of one broker at least. Raises TypeError, ValueError."""
     if isinstance(given, str | bytes) or not isinstance(given, Iterable):
         raise TypeError(f"{what} must be a list of broker ids, not {given!r}")
     ids = [whole_number(broker_id, "a broker id", 0, INT32[1]) for broker_id in given]

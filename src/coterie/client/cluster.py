@@ -199,7 +199,7 @@ class Cluster:
         return self.known.leader(topic, partition)
 
     def leader_epoch(self, topic: str, partition: int) -> int:
-        """-1 where it is not known."""
+        """The epoch of the partition's leader; -1 where it is not known."""
         return self.known.leader_epoch(topic, partition)
 
     def forget(self, topic: str) -> None:

@@ -90,12 +90,12 @@ class Connection(FrameReceiver):
     # -- FrameReceiver ------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """From asyncio, before any other call."""
+        """Called by asyncio, before any other method."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Every request without a response fails."""
+        """The connection has ended: every request without a response fails."""
         self.closed = True
         if self.versions is None and isinstance(error, ssl.SSLError):
             self._fail_waiting(error)  # in TLS 1.3 a broker refuses a certificate after the client's handshake

@@ -30,7 +30,7 @@ _REFUSED_TOPIC = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVA
 
 
 def consumer_member_config(settings: ClientSettings, group_id: str) -> ConsumerMemberConfig:
-    """With a member id of its own (KIP-1082)."""
+    """The machine's settings, with a member id of its own (KIP-1082)."""
     return ConsumerMemberConfig(
         group_id,
         str(uuid.uuid4()),

@@ -29,5 +29,5 @@ _hash = compiled.murmur2 if compiled.ENCODING_COMPILED else lru_cache(100_000)(m
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """From 0 to ``partitions`` - 1, as Kafka's BuiltInPartitioner.partitionForKey."""
+    """The partition of a key, from 0 to ``partitions`` - 1 (Kafka's BuiltInPartitioner.partitionForKey)."""
     return (_hash(key) & 0x7FFF_FFFF) % partitions

@@ -132,7 +132,7 @@ class TransactionManager:
         return KafkaError(self._machine.error)
 
     def view(self) -> TransactionView:
-        """For the machine that sends batches."""
+        """The transaction as the machine that sends batches sees it."""
         return TransactionView(self._machine, lambda code: failure_of(self.failure() or KafkaError(code)))
 
     def failed(self, error: KafkaError) -> None:

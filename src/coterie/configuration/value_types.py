@@ -62,7 +62,7 @@ class ValueType(Generic[T_co]):
 
 
 def trimmed(text: str) -> str:
-    """Without blanks around it, as java.lang.String.trim."""
+    """The text without blanks around it, as java.lang.String.trim."""
     return text.strip(_BLANKS)
 
 

@@ -52,7 +52,7 @@ def is_to_validate(position: Position, leader_epoch: int) -> bool:
 def validation_request(
     positions: Mapping[TopicPartition, Position], known: ClusterMetadata
 ) -> OffsetForLeaderEpochRequest:
-    """To the leader of these partitions."""
+    """The request to the leader of these partitions."""
     topics: dict[str, OffsetForLeaderTopic] = {}
     for (topic, index), position in positions.items():
         entry = topics.setdefault(topic, OffsetForLeaderTopic(topic))

@@ -16,7 +16,7 @@ from coterie.wire.errors import ErrorCode
 
 
 class ElectionType(Enum):
-    """Of ElectLeaders."""
+    """The type of an election, as ElectLeaders numbers it."""
 
     PREFERRED = 0
     UNCLEAN = 1

@@ -21,7 +21,7 @@ UNAVAILABLE = {
 
 
 class LeaderElections:
-    """After failures, on request, and by itself."""
+    """Elections of leaders: after failures, on request, and to spread leaders."""
 
     def __init__(self, session: OfficeSession) -> None:
         self._session, self._view = session, session.view

@@ -98,7 +98,7 @@ class Reassignments:
                 yield from self._advance(partition, assignment)
 
     def brokers_failed(self, brokers: Collection[int]) -> Steps[None]:
-        """Their replicas are not waited for."""
+        """These brokers have failed: their replicas are not waited for."""
         for partition in [*self._stopping, *self._leaving]:
             yield from self._deleted(partition, brokers)
 

@@ -128,7 +128,7 @@ class OfficeSession:
         return False
 
     def create_states(self, batch: RequestBatch) -> Steps[None]:
-        """Of the partitions that have none yet."""
+        """Writes the states of the partitions that have none yet."""
         view = self.view
         for partition, assignment in list(view.assigned.items()):
             if partition in view.states or not view.needs_leaders(partition[0]):

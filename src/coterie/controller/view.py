@@ -57,7 +57,7 @@ class ControllerView:
         return self.live.keys() - lost if lost else self.live
 
     def online_replicas(self, partition: TopicPartition) -> list[int]:
-        """Of its replicas, in the order of the assignment."""
+        """The partition's replicas that are online, in the order of the assignment."""
         return [r for r in self.assigned[partition].replicas if self.is_replica_online(r, partition)]
 
     def replicas_on(self, brokers: Collection[int]) -> list[Replica]:

@@ -36,7 +36,7 @@ def _timed(group: AnyGroup, member_id: str) -> Timed | None:
 
 
 class Deadlines:
-    """Of the groups that ``group_of`` returns by id."""
+    """The heap of deadlines of the groups that ``group_of`` returns by id."""
 
     def __init__(self, group_of: Callable[[str], AnyGroup | None]) -> None:
         self._group_of = group_of

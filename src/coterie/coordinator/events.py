@@ -102,7 +102,7 @@ class JoinPhaseExtended:
 
 @value
 class GenerationFormed:
-    """To CompletingRebalance: all waiting JoinGroups receive this generation."""
+    """The group goes to CompletingRebalance: all waiting JoinGroups receive this generation."""
 
     generation: int
     protocol: str

@@ -28,7 +28,7 @@ class GroupKind(StrEnum):
 
 
 def kind_of(group: AnyGroup) -> GroupKind | None:
-    """None: of a group without members."""
+    """The group's kind by its members; None where it has none."""
     if not group.members:
         return None
     if isinstance(group, Group):

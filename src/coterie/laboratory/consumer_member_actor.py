@@ -21,7 +21,7 @@ RAISES = 0.02  # the share of the listener's calls that raise
 
 
 class ConsumerMemberBroker(MemberBroker, Protocol):
-    """With the topics' ids."""
+    """What a member uses of its broker: the topics' ids besides."""
 
     @property
     def topics(self) -> TopicsImage:

@@ -12,7 +12,7 @@ _OUTSIDE = frozenset({ConsumerStage.UNSUBSCRIBED, ConsumerStage.FENCED, Consumer
 
 
 class ConsumerMemberChecker(LoneMemberChecker[ConsumerMemberMachine]):
-    """Of the consumer protocol."""
+    """What must hold of a member of the consumer protocol."""
 
     def __init__(self) -> None:
         super().__init__(ConsumerMembershipState(), replay_member)

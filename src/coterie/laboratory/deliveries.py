@@ -54,7 +54,7 @@ class Reader:
         self._since_ms[partition] = self._world.now_ms
 
     def stop(self, partition: TopicPartition) -> None:
-        """After `read`: no more of it."""
+        """To be called after `read`: no more of the partition is delivered."""
         self.positions.pop(partition, None)
         self._since_ms.pop(partition, None)
 

@@ -41,11 +41,11 @@ class LoneMemberChecker(ABC, Generic[M]):
 
     @abstractmethod
     def check_parts(self, machine: M) -> None:
-        """By the protocol's rules."""
+        """Checks the parts of the state by the protocol's rules."""
 
 
 class MemberChecker(LoneMemberChecker[MemberMachine]):
-    """Of the classic protocol."""
+    """What must hold of a member of the classic protocol."""
 
     def __init__(self) -> None:
         super().__init__(MemberState(), replay)

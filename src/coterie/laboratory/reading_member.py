@@ -135,7 +135,7 @@ class ReadingActor(GroupMemberActor[C, M]):
 
 
 class ReadingMember(ReadingActor[MemberConfig, MemberMachine], MemberActor):
-    """By the classic protocol."""
+    """A reading consumer that is a member by the classic protocol."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class ReadingMember(ReadingActor[MemberConfig, MemberMachine], MemberActor):
 
 
 class ReadingConsumer(ReadingActor[ConsumerMemberConfig, ConsumerMemberMachine], ConsumerMemberActor):
-    """By the consumer protocol (KIP-848); its listener raises nothing."""
+    """A reading consumer that is a member by the consumer protocol (KIP-848); its listener raises nothing."""
 
     def __init__(
         self,

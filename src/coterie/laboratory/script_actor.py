@@ -138,7 +138,7 @@ class ScriptActor(ABC):
         return run
 
     def later(self, ms: int, action: Callable[[], None]) -> None:
-        """In this process, also while it is stalled."""
+        """Calls the function in this process's time, also while it is stalled."""
         life = self._life
 
         def run() -> None:

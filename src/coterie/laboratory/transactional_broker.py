@@ -113,7 +113,7 @@ class TransactionalBroker(BrokerActor):
             self._die()
 
     def transact(self, request: Message, version: int, answer: Answer) -> None:
-        """Of a producer, other than TxnOffsetCommit."""
+        """Carries out a producer's command other than TxnOffsetCommit."""
         self.requests += 1
         try:
             response = self._transact(request, version)

@@ -131,7 +131,7 @@ class ZooKeeperServer:
             self.close(session)
 
     def close(self, session: Session) -> None:
-        """At once, as a client's own goodbye."""
+        """Ends the session at once, as a client does."""
         session.expired = True
         for path in sorted(session.ephemerals):
             node = self._nodes.get(path)

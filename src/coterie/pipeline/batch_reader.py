@@ -48,7 +48,8 @@ class CoterieReader(DataSourceReader):
 
 
 class FilteringReader(CoterieReader):
-    """With `pushDownPredicate`, which needs spark.sql.python.filterPushdown.enabled=true (`make_session` sets it)."""
+    """A reader that is given filters: with `pushDownPredicate`, which needs spark.sql.python.filterPushdown.enabled=true
+    (`make_session` sets it)."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Keeps what bounds partitions, offsets and times; returns all, since none is evaluated to the end here."""

@@ -23,7 +23,7 @@ class OffsetRange:
 
     @property
     def size(self) -> int:
-        """In offsets; a compacted log has fewer records."""
+        """The range's size in offsets; a compacted log has fewer records."""
         return self.end - self.start
 
 

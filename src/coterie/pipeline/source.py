@@ -56,7 +56,7 @@ class CoterieDataSource(DataSource):
         return FilteringReader(options, schema) if options.push_down else CoterieReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Of a streaming query. Raises OptionError."""
+        """The reader of a streaming query. Raises OptionError."""
         from coterie.pipeline.stream_reader import CoterieStreamReader
 
         return CoterieStreamReader(dict(self.options), schema)
@@ -72,7 +72,7 @@ class CoterieDataSource(DataSource):
 
     @sentences.alone()
     def streamWriter(self, schema: StructType, overwrite: bool) -> CoterieStreamWriter:
-        """Of a streaming query. Raises OptionError."""
+        """The writer of a streaming query. Raises OptionError."""
         from coterie.pipeline.sink import CoterieStreamWriter
 
         return CoterieStreamWriter(dict(self.options), schema)

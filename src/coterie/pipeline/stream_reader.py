@@ -80,7 +80,7 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @sentences.alone()
     def getDefaultReadLimit(self) -> ReadLimit:
-        """By the options maxOffsetsPerTrigger, maxBytesPerTrigger and minOffsetsPerTrigger."""
+        """The limit of a batch, by the options maxOffsetsPerTrigger, maxBytesPerTrigger and minOffsetsPerTrigger."""
         o = self.options
         if o.max_offsets_per_trigger is not None:
             return ReadMaxRows(o.max_offsets_per_trigger)

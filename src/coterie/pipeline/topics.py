@@ -288,7 +288,7 @@ class TopicReader:
         check(lookup.error_code, lookup.error_message)
 
     def committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """-1 where the group has none. Raises KafkaError."""
+        """The group's committed offsets, -1 where it has none. Raises KafkaError."""
         group_id = self.options.group_id
         if group_id is None:
             return {}

@@ -37,7 +37,7 @@ def encoded(batch: ProducerBatch, codec: int, in_transaction: bool) -> bytes:
 def produce_request(
     batches: Iterable[ProducerBatch], config: ProducingConfig, transactional_id: str | None
 ) -> ProduceRequest:
-    """Of encoded batches, each of another partition."""
+    """The Produce of encoded batches, each of another partition."""
     topics: dict[str, TopicProduceData] = {}
     for batch in batches:
         name, index = batch.partition

@@ -21,7 +21,7 @@ class FetchRoute:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """To every broker of the topics that are known."""
+    """A heartbeat to every broker of the topics that are known."""
 
     client_id: str
     group: str

@@ -119,7 +119,7 @@ def consumers_of(answer: RemotingCommand) -> tuple[str, ...]:
 
 
 def consumers_changed(group: str) -> RemotingCommand:
-    """From a broker."""
+    """A broker's notice that the group's consumers have changed."""
     return RemotingCommand(CONSUMERS_CHANGED, _fields(consumerGroup=group), flag=ONEWAY_FLAG)
 
 

@@ -42,7 +42,7 @@ class Interconnect:
         self._streams: dict[frozenset[int], list[PeerStream]] = {}
 
     async def dial(self, broker_id: int, host: str, port: int) -> PeerStream:
-        """From that broker. Raises OSError."""
+        """Connects from that broker. Raises OSError."""
         pair = frozenset((broker_id, self.broker_ids[port]))
         if pair in self.cut:
             raise ConnectionRefusedError
@@ -126,7 +126,7 @@ class ClusteredBroker:
             self._session.cut_off()
 
     def heal(self) -> None:
-        """After `cut_off`."""
+        """Ends what `cut_off` began."""
         self._cluster.interconnect.join(self.broker_id)
         if self._session is not None:
             self._session.heal()
@@ -137,7 +137,7 @@ class ClusteredBroker:
         self.cut_off()
 
     def resume(self) -> None:
-        """After `pause`: what waited is handled now."""
+        """Ends what `pause` began: what waited is handled now."""
         held, self._held = self._held or [], None
         self.heal()
         for handle in held:

@@ -47,7 +47,7 @@ class ClusterControls(ABC):
         self._call(self._broker(broker_id).pause)
 
     def resume(self, broker_id: int) -> None:
-        """After `pause`."""
+        """Ends what `pause` began."""
         self._call(self._broker(broker_id).resume)
 
     def partition(self, broker_id: int) -> None:

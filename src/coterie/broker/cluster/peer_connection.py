@@ -49,7 +49,7 @@ class PeerConnection:
         return self._stream
 
     def close(self) -> None:
-        """At once; the next request opens it again."""
+        """Closes the connection at once; the next request opens it again."""
         if self._stream is not None:
             self._stream.abort()
             self._stream = None

@@ -76,7 +76,7 @@ class FetcherManager:
         self._fetchers, self._homeless = {}, []
 
     def give_back(self, infos: Iterable[PartitionTopicInfo]) -> None:
-        """Their leader is another one, or cannot be reached."""
+        """These partitions have another leader, or theirs cannot be reached."""
         with self._lock:
             self._homeless += infos
         self._wake.set()

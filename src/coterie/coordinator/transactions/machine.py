@@ -150,7 +150,8 @@ class TransactionMachine:
     # -- upkeep ---------------------------------------------------------------------------------------------------
 
     def abort_timed_out(self, now_ms: int) -> list[Transaction]:
-        """Every transaction.abort.timed.out.transaction.cleanup.interval.ms; returns the aborted transactions."""
+        """To be called every transaction.abort.timed.out.transaction.cleanup.interval.ms; returns the aborted
+        transactions."""
         aborted = []
         for transaction in [t for t in self.by_id.values() if timed_out(t, now_ms)]:
             with suppress(Refusal):  # of a disk that fails: the next time, then
@@ -163,7 +164,7 @@ class TransactionMachine:
         return [t for t in self.by_id.values() if has_expired(t, now_ms, expiration_ms)]
 
     def remove(self, expired: Iterable[Transaction]) -> None:
-        """Their tombstones are in the log."""
+        """Drops expired transactional ids, whose tombstones are in the log."""
         for transaction in expired:
             del self.by_id[transaction.transactional_id]
 

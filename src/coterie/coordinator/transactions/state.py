@@ -52,7 +52,7 @@ class Transaction:
 
     @property
     def is_commit(self) -> bool:
-        """Of a prepared transaction: how it ends."""
+        """Whether a prepared transaction commits."""
         return self.status == Status.PREPARE_COMMIT
 
     def next_producer(self) -> tuple[int, int]:

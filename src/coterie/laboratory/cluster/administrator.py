@@ -69,7 +69,7 @@ class Administrator(Process):
         return (nodes.assignments_of(node.data), node.version) if isinstance(node, Znode) else ({}, -1)
 
     def partitions(self) -> dict[TopicPartition, ReplicaAssignment]:
-        """Of topics that are not deleted."""
+        """The partitions of topics that are not deleted."""
         topics = set(self.apply(List(paths.TOPICS))) - self.deleting()
         return {(t, p): a for t in sorted(topics) for p, a in sorted(self.assignments(t)[0].items())}
 
@@ -140,7 +140,7 @@ class Administrator(Process):
         self.reassign(self.world.random.choice(sorted(self.partitions())))
 
     def reassign(self, partition: TopicPartition) -> None:
-        """To any three brokers."""
+        """Reassigns a partition to any three brokers."""
         target = self.some(3)
         wish = self._may_become(partition, target)
         if self.world.chance(0.2):
@@ -203,7 +203,7 @@ class Administrator(Process):
             self.call(leader, delete, lambda _: None, lambda: None)
 
     def elect_preferred(self) -> None:
-        """Of all partitions."""
+        """Has the preferred leaders of all partitions elected."""
         if self.world.chance(0.3):
             partitions = sorted(self.partitions())
             with suppress(NodeExists):

@@ -154,10 +154,10 @@ class StoryClients(Protocol):
         """Nothing more is produced; consumers read to the end."""
 
     def produced(self) -> list[KnownRecords]:
-        """Of the topics that are not deleted."""
+        """The records of the topics that are not deleted."""
 
     def formerly_produced(self) -> list[KnownRecords]:
-        """Of the deleted ones."""
+        """The records of the deleted topics."""
 
     def delivered(self) -> int:
         """The number of records that consumers have."""

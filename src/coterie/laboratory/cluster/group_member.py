@@ -141,7 +141,7 @@ class CoordinatedActor(GroupMemberActor[C, M]):
     # -- the coordinator ------------------------------------------------------------------------------------------------
 
     def find_coordinator(self, ended: Callable[[bool], None]) -> None:
-        """By the metadata of any broker."""
+        """Looks the coordinator up in the metadata of any broker."""
         target = self._brokers[self.world.random.choice(sorted(self._brokers))]
 
         def came(state: Any) -> None:
@@ -202,7 +202,7 @@ class CoordinatedActor(GroupMemberActor[C, M]):
 
 
 class CoordinatedMember(CoordinatedActor[MemberConfig, MemberMachine], MemberActor):
-    """Of the classic protocol."""
+    """A member of the classic protocol."""
 
     def __init__(
         self,
@@ -223,7 +223,7 @@ class CoordinatedMember(CoordinatedActor[MemberConfig, MemberMachine], MemberAct
 
 
 class CoordinatedConsumer(CoordinatedActor[ConsumerMemberConfig, ConsumerMemberMachine], ConsumerMemberActor):
-    """Of the consumer protocol."""
+    """A member of the consumer protocol."""
 
     def __init__(
         self,

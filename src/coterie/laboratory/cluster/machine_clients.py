@@ -117,7 +117,7 @@ class MachineClients:
 
     @property
     def validations(self) -> int:
-        """Of positions, after elections."""
+        """How many positions were validated after elections."""
         return sum(consumer.validations for consumer in self._consumers)
 
     def violations(self, administrator: Administrator) -> list[str]:

@@ -88,7 +88,7 @@ class Process:
         """Called after each action."""
 
     def later(self, ms: int, action: Callable[[], None]) -> None:
-        """In so many ms by its own clock."""
+        """Calls the function in so many ms by the process's own clock."""
         world_ms = ms if self.clock_rate == 1 or ms <= 0 else int(ms / self.clock_rate) + 1
         self.world.after(world_ms, self.guarded(action))
 
@@ -126,7 +126,7 @@ class _Call:
         self._handle, self._answered, self._failed = handle, answered, failed
 
     def arrive(self) -> None:
-        """At the target."""
+        """The request has arrived at the target."""
         source, target, world = self._source, self._target, self._source.world
         if not target.alive or source.network.is_cut(source.name, target.name):
             world.after(world.faults.notice_ms, self)

@@ -17,7 +17,7 @@ class ProducerIdChecker:
 
     @property
     def count(self) -> int:
-        """Of the ids that were given."""
+        """How many ids were given."""
         return len(self._given)
 
     def given(self, broker: int, producer_id: int) -> None:
@@ -40,5 +40,5 @@ class ProducerIdChecker:
         return refusing
 
     def check(self, brokers: Iterable[ClusterBroker]) -> None:
-        """At rest each of them has an id."""
+        """Each of the brokers has an id at rest."""
         self._failures += [f"broker {n} has no producer id at rest" for n in self.take(brokers, lambda: 1)]

@@ -42,7 +42,7 @@ class RecordDeletions:
         answer(None)
 
     def retain(self, now_ms: int, partition: TopicPartition, log: DiskReplicaLog) -> None:
-        """Of a replica whose topic has a retention.bytes."""
+        """Applies the retention.bytes of a replica's topic, where it has one."""
         start_offset, kept_bytes = log.start_offset, log.log.config.retention_bytes
         if kept_bytes < 0:
             return

@@ -28,7 +28,7 @@ class ReplicaChecker:
         self._report, self._failures = report, failures
 
     def check_partition(self, produced: KnownRecords, assignment: ReplicaAssignment | None) -> None:
-        """Of a topic that nobody has deleted."""
+        """Checks a partition of a topic that nobody has deleted."""
         if assignment is None:
             self._failures.append(f"{produced.partition} is gone, and nobody has deleted it")
         else:

@@ -30,7 +30,7 @@ class RequestChannels:
         self._channels = {}
 
     def add(self, request: Request) -> None:
-        """To be sent after those before it."""
+        """Puts a request behind those before it."""
         channel = self._channels.setdefault(request.broker, deque())
         channel.append(request)
         if len(channel) == 1:

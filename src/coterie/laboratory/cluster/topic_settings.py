@@ -60,7 +60,7 @@ class TopicSettings:
         return self._config if least is None else replace(self._config, min_insync_replicas=int(least))
 
     def configure(self, topic: str, log: object) -> None:
-        """In force for what comes."""
+        """Puts settings in force, for what comes."""
         if isinstance(log, DiskReplicaLog):
             settings = self.of.get(topic, {})
             segment_bytes, retention_bytes = settings.get(SEGMENT_BYTES), settings.get(RETENTION_BYTES)

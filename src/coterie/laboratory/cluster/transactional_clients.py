@@ -115,7 +115,7 @@ class LedgerClient(Process):
 
 
 def code_of(answer: Any) -> ErrorCode | None:
-    """None where no answer came."""
+    """The response's error code; None where no response came."""
     return answer.code if isinstance(answer, TransactionAnswer) else answer if isinstance(answer, ErrorCode) else None
 
 

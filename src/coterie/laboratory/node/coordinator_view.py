@@ -12,7 +12,7 @@ from coterie.laboratory.node.broker import LaboratoryBroker
 
 
 class CoordinatorView:
-    """In the place of a `BrokerActor`."""
+    """What a member's actor uses of its broker, in the place of a `BrokerActor`."""
 
     def __init__(self, broker: LaboratoryBroker) -> None:
         self.broker = broker
@@ -54,6 +54,6 @@ class CoordinatorView:
         return self.groups.get(group_id)
 
     def by_id(self, partitions: Iterable[tuple[str, int]]) -> set[TopicIdPartition]:
-        """By the ids of their topics."""
+        """The partitions with the ids of their topics."""
         by_name = self.broker.node.topics.by_name
         return {(by_name[topic].topic_id, partition) for topic, partition in partitions}

@@ -168,7 +168,7 @@ class CopyingConsumer(ConsumerActor[C, M]):
 
 
 class ClassicCopyingConsumer(CopyingConsumer[MemberConfig, MemberMachine], ClassicConsumer):
-    """By the classic protocol."""
+    """A copying client that is a member by the classic protocol."""
 
     def __init__(
         self, parts: ConsumerParts[MemberConfig], producer: TransactionalProducer, copies: CopyChecker

@@ -19,7 +19,7 @@ from coterie.wire.messages.metadata import MetadataResponse
 
 
 class ClassicConsumer(ConsumerActor[MemberConfig, MemberMachine], MemberActor):
-    """By the classic protocol."""
+    """A consumer that is a member by the classic protocol."""
 
     may_end_by = frozenset({ErrorCode.FENCED_INSTANCE_ID})
 

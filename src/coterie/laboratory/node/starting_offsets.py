@@ -43,7 +43,7 @@ class StartingActor(Protocol):
 
 
 class StartingOffsets:
-    """Of one life of the process."""
+    """Where a consumer begins to read, of one life of its process."""
 
     def __init__(self, actor: StartingActor, known: ClusterMetadata, committed_only: bool) -> None:
         self._actor, self._known = actor, known

@@ -136,7 +136,7 @@ class KafkaGroup(StudyGroup[M]):
 
 
 class ClassicGroup(KafkaGroup[ReadingMember]):
-    """By the classic protocol."""
+    """A group by the classic protocol."""
 
     def _make_broker(self) -> None:
         s, load = self.load.setting, self.load

@@ -75,11 +75,11 @@ class StudyGroup(ABC, Generic[M]):
 
     @abstractmethod
     def kill(self, name: str) -> None:
-        """Its process ends."""
+        """Ends the member's process."""
 
     @abstractmethod
     def vanish(self, name: str) -> None:
-        """Its machine ends: no connection is closed."""
+        """Ends the member's machine: no connection is closed."""
 
     @abstractmethod
     def pause(self, name: str, ms: int) -> None: ...

@@ -117,7 +117,7 @@ class Meter(Ownership):
         self._idle_since_ms.clear()
 
     def is_whole(self, partitions: int) -> bool:
-        """Every partition has one reader."""
+        """Whether every partition has one reader."""
         return len(self.readers) == partitions and all(count == 1 for count in self.readers.values())
 
     def end(self, now_ms: int, alive: set[str]) -> None:

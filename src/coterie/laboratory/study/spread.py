@@ -83,7 +83,7 @@ def summarise(rows: Iterable[StudyRow]) -> list[Cell]:
 
 
 def ordered(study: Study, cells: Iterable[Cell]) -> list[Cell]:
-    """In the order of the study's points."""
+    """The cells in the order of the study's points."""
     index = {_point_key(point): n for n, point in enumerate(study.points())}
     return sorted(cells, key=lambda c: index[_key(c)])
 

@@ -88,7 +88,7 @@ class ZooKeeperGroup(StudyGroup[ZooKeeperActor]):
         return self._failures + sum(len(m.failures) for m in self._members.values())
 
     def traffic(self) -> tuple[int, int, dict[int, int]]:
-        """With the pings of the members that are alive."""
+        """The requests so far, with the pings of the members that are alive."""
         pings = [m.pings() for m in self._members.values() if m.alive]
         messages, size = sum(count for count, _ in pings), sum(size for _, size in pings)
         t = self.server.traffic

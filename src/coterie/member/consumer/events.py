@@ -28,7 +28,7 @@ class TopicsSubscribed:
 
 @dataclass(frozen=True, slots=True)
 class JoinStarted:
-    """With epoch 0 and nothing owned."""
+    """The member joins, with epoch 0 and nothing owned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class TargetReceived:
 
 @dataclass(frozen=True, slots=True)
 class TopicLookupStarted:
-    """Of the target's topic ids without a name."""
+    """The target's topic ids without a name are looked up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,5 +121,5 @@ class ConsumerMembershipState:
         return LocalAssignment(target.number, frozenset(p for p in target.partitions if p[0] in names))
 
     def named(self, partitions: frozenset[TopicIdPartition]) -> tuple[tuple[str, int], ...]:
-        """By topic and number, in order."""
+        """The partitions by topic name and number, in order."""
         return tuple(sorted((self.topics.names[topic], number) for topic, number in partitions))

@@ -86,7 +86,7 @@ def log_ranges(folders: Sequence[Path], since: Mapping[int, int]) -> list[LogRan
 
 
 def broker_ranges(options: SourceOptions, since: Mapping[int, int]) -> list[LogRange]:
-    """Of the topic as it is now. Raises KafkaError."""
+    """The ranges of the topic as it is now. Raises KafkaError."""
     reader = TopicReader(options)
     try:
         partitions = reader.partitions()

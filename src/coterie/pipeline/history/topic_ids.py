@@ -22,7 +22,7 @@ def id_text(topic_id: bytes) -> str:
 
 
 def broker_topic_names(client: Mapping[str, str]) -> TopicNames:
-    """Of every topic that there is now. Raises KafkaError."""
+    """The names by id of every topic that there is now. Raises KafkaError."""
     reader = TopicReader(SourceOptions(dict(client)))
     try:
         return {id_text(topic_id): name for name, topic_id in reader.topic_ids().items()}
