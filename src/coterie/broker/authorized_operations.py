@@ -1,6 +1,6 @@
 """What a client may do (KIP-430), as Kafka answers without an authorizer: every operation that the kind of resource has.
 
-An answer holds a bit field, bit n for the operation of code n (org.apache.kafka.common.acl.AclOperation); it stays at
+A response holds a bit field, bit n for the operation of code n (org.apache.kafka.common.acl.AclOperation); it stays at
 the smallest int32 where the request did not ask for it.
 """
 

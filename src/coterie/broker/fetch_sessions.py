@@ -1,6 +1,6 @@
 """Incremental fetch sessions (KIP-227): the broker remembers which partitions a consumer fetches, and from where.
 
-A request then names only what changed, and an answer holds only partitions with records, with a new high watermark or
+A request then names only what changed, and a response holds only partitions with records, with a new high watermark or
 log start, or with an error. The rules are those of Kafka's FetchSession.scala. No clock, no randomness: times and fresh
 ids are passed in. A session does not end with its connection; it is evicted when its slot is wanted and
 
@@ -100,7 +100,7 @@ class Fetch:
     partitions: Partitions
     by_id: bool
     privileged: bool = False
-    opens: bool = False  # a session begins with its answer
+    opens: bool = False  # a session begins with its response
     session: CachedFetchSession | None = None
     epoch: int = 0  # the session's after this request
 

@@ -97,7 +97,7 @@ class HttpServer:
         lines: list[str] = []
         if topic is not None:
             log = topic.partitions[0].log
-            # Only the journal's end when it is long: an answer must not hold the whole of it.
+            # Only the journal's end when it is long: a response must not hold the whole of it.
             start = offset_near_end(log, HISTORY_BYTES)
             data = log.read(start, HISTORY_BYTES)
             for position, header in batches(data):

@@ -1,4 +1,4 @@
-"""One blocking connection: a request, its answer. For tools, Spark tasks and threads, where a loop would be in the way."""
+"""One blocking connection: a request, its response. For tools, Spark tasks and threads, where a loop would be in the way."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Cluster:
 
     async def _first_that_answers(self) -> Connection:
         """One that is open and idle, else one that is open; else the brokers are tried in turn, and a further one after
-        NEXT_BROKER_S without an answer: a dead machine says nothing for as long as a connection may take. At last those of
+        NEXT_BROKER_S without a response: a dead machine says nothing for as long as a connection may take. At last those of
         bootstrap.servers, which may have changed (KIP-899)."""
         nodes = self.known.node_ids()
         opened = [connection for node in nodes if (connection := self.open_connection(node, "data")) is not None]

@@ -17,7 +17,7 @@ MOST_DIGITS = len(str(MOST_ITERATIONS))
 
 
 def scram(mechanism: str, username: str, password: str, nonce: str) -> Generator[bytes, bytes, None]:
-    """Yields each token to send and is sent each answer. Raises KafkaError SASL_AUTHENTICATION_FAILED."""
+    """Yields each token to send and is sent each response. Raises KafkaError SASL_AUTHENTICATION_FAILED."""
     algorithm = HASHES[mechanism]
     name = username.replace("=", "=3D").replace(",", "=2C")
     first_bare = f"n={name},r={nonce}"

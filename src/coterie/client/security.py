@@ -60,7 +60,7 @@ class Security:
         return context
 
     def login(self) -> Login:
-        """Yields (request, class of its answer) and is sent the answers; ends without a step where there is no SASL.
+        """Yields (request, class of its response) and is sent the responses; ends without a step where there is no SASL.
         Raises KafkaError."""
         if not self.protocol.startswith("SASL_"):
             return

@@ -1,4 +1,4 @@
-"""What the answer to a commit means to a member (ConsumerCoordinator's OffsetCommitResponseHandler; for the consumer protocol
+"""What the response to a commit means to a member (ConsumerCoordinator's OffsetCommitResponseHandler; for the consumer protocol
 CommitRequestManager)."""
 
 from __future__ import annotations

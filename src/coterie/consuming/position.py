@@ -144,7 +144,7 @@ class Position:
     def store(
         self, data: PartitionData, *, committed_only: bool, check_crcs: bool, control_batches: bool = False
     ) -> None:
-        """Takes a partition's part of an answer. Raises BatchError, CompressionError for a damaged batch; those before it
+        """Takes a partition's part of a response. Raises BatchError, CompressionError for a damaged batch; those before it
         are stored then, and ``fetch_offset`` is where it would be read."""
         self.high_watermark, self.last_stable_offset = data.high_watermark, data.last_stable_offset
         aborted: list[tuple[int, int]] = []

@@ -85,7 +85,7 @@ class IsrWriter(SessionScript):
                 self._changed.clear()
 
     def _write(self, effect: WriteIsr) -> Steps[None]:
-        """A refusal may be the echo of a write whose answer was lost: then the node holds it."""
+        """A refusal may be the echo of a write whose response was lost: then the node holds it."""
         state = effect.state
         try:
             held = yield from self._written(effect.partition, state)

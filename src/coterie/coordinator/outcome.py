@@ -63,7 +63,7 @@ class Context:
 
 @dataclass(slots=True)
 class Reply:
-    """An answer for the request that ``token`` stands for."""
+    """A response for the request that ``token`` stands for."""
 
     token: Token
     response: Message

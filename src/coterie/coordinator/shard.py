@@ -125,7 +125,7 @@ class Shard:
         self.consumer_groups.pop(group_id, None)
 
     def decide(self, command: Command, ctx: Context) -> Decision:
-        """Decides; changes nothing. A refusal is a decision whose only content is the answer."""
+        """Decides; changes nothing. A refusal is a decision whose only content is the response."""
         group_id = command.group_id  # looked up as by `group`, without a call
         group = self.groups.get(group_id) or self.consumer_groups.get(group_id)
         exists = group is not None

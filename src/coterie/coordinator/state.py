@@ -15,7 +15,7 @@ from coterie.lazy_dataclass import dataclass
 from coterie.values import value
 from coterie.wire.primitives import NULL_UUID
 
-Token = Hashable  # names a request that waits for its answer; the driver knows what it stands for
+Token = Hashable  # names a request that waits for its response; the driver knows what it stands for
 Protocols = tuple[tuple[str, bytes], ...]
 TopicPartition = tuple[str, int]
 

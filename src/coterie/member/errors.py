@@ -32,7 +32,7 @@ _REMEDIES = {
 
 
 def leave_refusal(response: LeaveGroupResponse) -> ErrorCode:
-    """What went wrong with our leaving: the error of the whole, or of our one entry. An answer that names several members
+    """What went wrong with our leaving: the error of the whole, or of our one entry. A response that names several members
     is one that we did not ask for."""
     if response.error_code or not response.members:
         return error_of(response.error_code)

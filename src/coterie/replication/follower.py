@@ -18,7 +18,7 @@ Request = EpochLookup | ReplicaFetch
 
 
 class Follower:
-    """One request is under way at a time: `next_request` gives it, and the inputs take it back with its answer. Answers to
+    """One request is under way at a time: `next_request` gives it, and the inputs take it back with its response. Responses to
     requests of an earlier epoch are passed over."""
 
     def __init__(

@@ -162,7 +162,7 @@ class FaultRule:
     client_id: str | None
     times: int
     code: ErrorCode | None = None
-    lost: bool = False  # carried out, but the answer is never sent
+    lost: bool = False  # carried out, but the response is never sent
     held: list[Callable[[], None]] = field(default_factory=list)
 
     def matches(self, api: str, request: Any, call: Call) -> bool:

@@ -99,7 +99,7 @@ def response_frame(cls: type[Message], version: int) -> ResponseFrame:
 
 
 def encode_response(correlation_id: int, response: Message, version: int) -> bytes:
-    """The whole frame of an answer, size included."""
+    """The whole frame of a response, size included."""
     return response_frame(type(response), version)(correlation_id, response)
 
 
@@ -130,7 +130,7 @@ def _has_tags(cls: type[Message], version: int) -> bool:
 
 
 def decode_response(cls: type[M], frame: bytes, version: int) -> M:
-    """The body of an answer's frame (without its size), its header skipped. Raises WireError."""
+    """The body of a response's frame (without its size), its header skipped. Raises WireError."""
     position = 4
     if _has_tags(cls, version):
         position = 5 if frame[4:5] == _NO_TAGS else skip_tags(frame, 4)  # nearly always there are none

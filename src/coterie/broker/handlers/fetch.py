@@ -138,7 +138,7 @@ class _Wait:
         broker, request = fetching.broker, fetching.request
         self.pending = Pending()
         self.pending.cancel = self._stop
-        # At most as many as an answer may have (KafkaApis.handleFetchRequest).
+        # At most as many as a response may have (KafkaApis.handleFetchRequest).
         self._min_bytes = min(request.min_bytes, request.max_bytes, broker.max_fetch_bytes)
         self._tails = fetching.tails(read)
         self._bytes = 0

@@ -81,7 +81,7 @@ def after_refused(refused: list[Topic], answered: list[Topic]) -> list[Topic]:
 def _known_topics(
     broker: GroupServices, request: OffsetCommitRequest, by_id: bool
 ) -> tuple[list[OffsetCommitRequestTopic], list[OffsetCommitResponseTopic]]:
-    """The topics and partitions that exist, names filled in; and the answers for the others."""
+    """The topics and partitions that exist, names filled in; and the responses for the others."""
     known: list[OffsetCommitRequestTopic] = []
     refused: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:

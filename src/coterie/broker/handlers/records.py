@@ -321,7 +321,7 @@ def _readable_end(log: PartitionLog, isolation_level: int) -> int:
 
 
 def _offset(log: PartitionLog, timestamp: int, end_offset: int, check: Callable[[], None] | None) -> tuple[int, int]:
-    """``end_offset``: readers get what is before it. ``check``, before an answer that depends on the high watermark. Raises
+    """``end_offset``: readers get what is before it. ``check``, before a response that depends on the high watermark. Raises
     Refusal (Kafka's Partition.fetchOffsetForTimestamp, KIP-207)."""
     if timestamp == LATEST_TIMESTAMP:
         if check is not None:

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (KIP-966): topics by name, so many partitions an answer, and a cursor where the next begins."""
+"""DescribeTopicPartitions (KIP-966): topics by name, so many partitions a response, and a cursor where the next begins."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class RemotingConnection:
             async with asyncio.timeout(TIMEOUT_S if timeout_s is None else timeout_s):
                 return await future
         except (OSError, TimeoutError) as error:
-            raise RocketMQError(-1, f"no answer from {self.address}: {error or 'timed out'}") from error
+            raise RocketMQError(-1, f"no response from {self.address}: {error or 'timed out'}") from error
         finally:
             self._waiting.pop(command.opaque, None)
 

@@ -9,7 +9,7 @@ from coterie.coordinator.state import Cause, Group
 
 
 def decide_member_expired(group: Group, member_id: str, ctx: Context, *, at_once: bool = False) -> Outcome:
-    """Removes a silent member or an unused id. A member that waits for an answer of ours is not silent. ``at_once``: as if
+    """Removes a silent member or an unused id. A member that waits for a response of ours is not silent. ``at_once``: as if
     its time were up."""
     reservation = group.reservations.get(member_id)
     if reservation is not None:

@@ -31,7 +31,7 @@ SKIP_ASSIGNMENT_FROM = 9
 
 
 def join_refused(request: JoinGroupRequest, code: ErrorCode, member_id: str | None = None) -> JoinGroupResponse:
-    """An answer with an error: no generation, no protocol, no leader; after a failure of the broker's no member id either."""
+    """A response with an error: no generation, no protocol, no leader; after a failure of the broker's no member id either."""
     if code == ErrorCode.UNKNOWN_SERVER_ERROR:
         member_id = UNKNOWN_MEMBER
     return JoinGroupResponse(

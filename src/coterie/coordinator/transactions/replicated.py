@@ -95,7 +95,7 @@ TransactionEffect = TransactionAnswer | KeepState | WriteMarkers | RemoveStates
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A state that is being kept or removed, and the answer that waits for it, if any."""
+    """A state that is being kept or removed, and the response that waits for it, if any."""
 
     state: Transaction
     answer: TransactionAnswer | None

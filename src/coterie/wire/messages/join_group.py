@@ -1,5 +1,5 @@
 """JoinGroup (key 11): become a member and wait for the generation. v1 rebalance timeout, v4 MEMBER_ID_REQUIRED (KIP-394),
-v5 static members (KIP-345), v6 flexible, v7 protocol type in the answer (KIP-559), v8 reason (KIP-800), v9
+v5 static members (KIP-345), v6 flexible, v7 protocol type in the response (KIP-559), v8 reason (KIP-800), v9
 SkipAssignment for a restarted static leader (KIP-814).
 """
 
