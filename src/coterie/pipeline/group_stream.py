@@ -109,7 +109,7 @@ class GroupStream:
 
     def plan(self, start: Offset, end: Offset) -> list[OffsetRange]:
         """The tasks of a batch. One that this process did not make is a batch that Spark runs again after a restart: of it
-        only what the group has not committed, and what is still ours, is read (rule 5)."""
+        only what the group has not committed, and what this member still owns, is read."""
         if end != self._planned[0]:
             while not self._settle({}, math.inf):
                 pass
