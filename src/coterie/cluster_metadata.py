@@ -144,7 +144,7 @@ class ClusterMetadata:
         return True
 
     def epochs_seen(self, offsets: Mapping[TopicPartition, tuple[int, int, str]]) -> None:
-        """Of offsets with the leader's epoch, -1 where it is unknown: `epoch_seen`."""
+        """As `epoch_seen`, of offsets with the leader's epoch, -1 where it is unknown."""
         for (topic, partition), (_, epoch, _) in offsets.items():
             self.epoch_seen(topic, partition, epoch)
 
@@ -233,8 +233,8 @@ class ClusterMetadata:
         self._coordinators.pop((kind, key), None)
 
     def forget_leaders(self) -> None:
-        """Of all topics, and every coordinator: a connection was lost, and what else has moved is unknown. The addresses
-        stay."""
+        """Forgets the leaders of all topics and every coordinator: a connection was lost, and what else has moved is
+        unknown. The addresses stay."""
         self._topics.clear()
         self._coordinators.clear()
 

@@ -66,7 +66,8 @@ def _init_at_first_use() -> Callable[..., None]:
 
 
 class _Signature:
-    """Of a class, for `inspect.signature`: that of the standard decorator's constructor, also before the first construction."""
+    """The signature of a class, for `inspect.signature`: that of the standard decorator's constructor, also before the
+    first construction."""
 
     def __get__(self, instance: object, owner: Any) -> Any:
         import inspect

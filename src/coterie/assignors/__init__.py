@@ -28,7 +28,7 @@ COOPERATIVE_ASSIGNORS = tuple(name for name, spec in ASSIGNORS.items() if spec.i
 
 
 def is_cooperative(name: str | None) -> bool:
-    """Of an assignor by its name; one that is not known here counts as eager."""
+    """Whether the assignor of that name is cooperative; one that is not known here counts as eager."""
     spec = ASSIGNORS.get(name or "")
     return spec is not None and spec.is_cooperative
 

@@ -97,7 +97,7 @@ async def single_records(address: str) -> AsyncIterator[Round]:
 
 @asynccontextmanager
 async def transactions(address: str) -> AsyncIterator[Round]:
-    """Of one record each."""
+    """Transactions of one record each."""
     async with _producer(address, {"transactional.id": f"rounds-{time.time_ns()}"}) as producer:
         await producer.init_transactions()
 

@@ -147,7 +147,7 @@ class ConsumerCrew:
         return JoinCost(took_ms, self.connections.requests - requests, self.connections.transferred_bytes - transferred)
 
     def heartbeat_frames(self, count: int) -> list[bytes]:
-        """Of the first ``count`` members."""
+        """Heartbeats of the first ``count`` members."""
         return [
             encode_request(1, "bench", ConsumerGroupHeartbeatRequest(self.group, m.member_id, m.epoch), VERSION)
             for m in self.members[:count]

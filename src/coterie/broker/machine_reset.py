@@ -31,8 +31,9 @@ class BootFile:
         self._boot_id = present_boot_id() if boot_id is None else boot_id
 
     def may_have_lost_records(self, *, was_clean: bool) -> bool:
-        """Of the folder's logs: after an unclean end in another boot, and in a folder that names no boot. Once it is so it
-        stays so until `write`: an orderly end before that does not bring them back. Raises OSError."""
+        """Whether the folder's logs may have lost records: after an unclean end in another boot, and in a folder that
+        names no boot. Once it is so it stays so until `write`: an orderly end before that does not bring them back.
+        Raises OSError."""
         if not self._fs.exists(FILE):
             return True
         if was_clean or (self._boot_id != UNKNOWN and self._fs.read_file(FILE) == self._boot_id.encode()):

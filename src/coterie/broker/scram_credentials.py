@@ -57,7 +57,7 @@ class ScramCredentials:
         return list(self._by_user)
 
     def iterations(self, user: str) -> dict[Mechanism, int]:
-        """Of each mechanism that the user has, by number; empty for a user without any."""
+        """The iterations of each mechanism that the user has, by number; empty for a user without any."""
         kept = self._by_user.get(user, {})
         return {m: int(kept[m.name]["iterations"]) for m in Mechanism if m.name in kept}
 

@@ -178,7 +178,7 @@ class TopicStore:
         self._checkpoints.forget(directories)
 
     def new_log(self, directory: str, config: LogConfig) -> PartitionLog:
-        """Of a partition that is new here. Raises OSError, UnreadableFile."""
+        """The log of a partition that is new here. Raises OSError, UnreadableFile."""
         high_watermark = 0 if self._in_cluster else None
         return PartitionLog.open(
             self._fs,

@@ -255,7 +255,8 @@ class TransactionCoordinator:
         self.write_marker_of(marker, partition)
 
     def write_marker_of(self, marker: WritableTxnMarker, partition: TopicPartition) -> None:
-        """Of this coordinator or another one. Raises Refusal also for a producer or a coordinator that is fenced."""
+        """Writes a marker of this coordinator or another one. Raises Refusal also for a producer or a coordinator that
+        is fenced."""
         name, index = partition
         if name == OFFSETS_TOPIC:
             self._groups.end_transaction(index, marker)

@@ -30,7 +30,8 @@ class _Waiting(NamedTuple):
 
 
 class UnreplicatedAssignments:
-    """Of the shard of one partition. ``answer`` sends responses, with an error where one has waited for ``timeout_ms``."""
+    """The assignments of the shard of one partition. ``answer`` sends responses, with an error where one has waited for
+    ``timeout_ms``."""
 
     def __init__(
         self, partition: Partition, scheduler: Scheduler, timeout_ms: int, answer: Callable[[Sequence[Reply]], None]

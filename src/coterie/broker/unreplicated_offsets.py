@@ -12,7 +12,7 @@ Before = dict[TopicPartition, CommittedOffset | None]
 
 
 class UnreplicatedOffsets:
-    """Of one shard. An append is any object that stands for one."""
+    """The unreplicated offsets of one shard. An append is any object that stands for one."""
 
     def __init__(self) -> None:
         self._appends: dict[object, dict[str, Before]] = {}  # in their order; by group

@@ -40,7 +40,7 @@ def plan_over(
 
 
 def plan_of(text: str, source: str) -> dict[TopicPartition, list[int]]:
-    """Of the JSON in ``source``. Raises UsageError for what is no plan, or names a disk."""
+    """The plan of the JSON in ``source``. Raises UsageError for what is no plan, or names a disk."""
     from coterie.client import TopicPartition
 
     try:

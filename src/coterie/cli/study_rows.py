@@ -31,7 +31,7 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def code_digest(package: Path = PACKAGE) -> str:
-    """Of the source of ROOMS: runs of one digest are comparable."""
+    """A digest of the source of ROOMS: runs of one digest are comparable."""
     total = hashlib.sha256()
     for room in ROOMS:
         for path in sorted((package / room).rglob("*.py")):

@@ -108,7 +108,8 @@ def group_listing(group: ListedGroup) -> GroupListing:
 
 
 def group_description(group: DescribedGroup, coordinator: Node) -> ConsumerGroupDescription:
-    """Of DescribeGroups. What members subscribe to and own is decoded where the group's protocol type is consumer."""
+    """A group of a DescribeGroups response. What members subscribe to and own is decoded where the group's protocol type is
+    consumer."""
     is_consumer = group.protocol_type == CONSUMER
     return ConsumerGroupDescription(
         group.group_id,

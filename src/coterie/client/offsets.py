@@ -134,7 +134,7 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
 
 
 async def lags(cluster: Cluster, committed: Mapping[TopicPartition, int]) -> dict[TopicPartition, PartitionLag]:
-    """Of these committed offsets; a partition that is gone, or has no leader, is left out. Raises KafkaError."""
+    """The lags of these committed offsets; a partition that is gone, or has no leader, is left out. Raises KafkaError."""
     if not committed:
         return {}
     infos = await cluster.refresh({topic for topic, _ in committed})

@@ -18,7 +18,7 @@ DOWNGRADE = "start its members with group.protocol=classic (consumer to classic 
 
 
 def protocol_advice(group: ConsumerGroupDescription, support: ProtocolSupport) -> list[Advice]:
-    """Of a classic group the way to the consumer protocol; of a consumer group how far it is, and the way back."""
+    """For a classic group the way to the consumer protocol; for a consumer group how far it is, and the way back."""
     if group.type is not GroupType.CONSUMER:
         safe = "safe now: the group is empty" if not group.members else "safe now, one member after the other"
         return [_advice(UPGRADE, UPGRADE_RULES, group, support, safe)]

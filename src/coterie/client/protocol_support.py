@@ -24,7 +24,7 @@ GROUP_VERSION = "group.version"
 async def protocol_support(
     cluster: Cluster, group: ConsumerGroupDescription, explanation: GroupExplanation | None
 ) -> ProtocolSupport:
-    """Of the group's coordinator. Settings that may not be read are left out. Raises KafkaError."""
+    """What the group's coordinator supports. Settings that may not be read are left out. Raises KafkaError."""
     node = group.coordinator.id
     connection = await cluster.connection(node)
     assert connection.versions is not None

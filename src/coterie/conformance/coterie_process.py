@@ -36,7 +36,7 @@ class CoterieBroker:
 
     @property
     def pid(self) -> int:
-        """Of the broker's process."""
+        """The id of the broker's process."""
         assert self._process is not None
         return self._process.pid
 

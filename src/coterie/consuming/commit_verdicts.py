@@ -60,7 +60,7 @@ WITHOUT_MEMBERSHIP = Begun()
 
 
 def begun_in(machine: GroupMachine | None) -> Begun:
-    """Of a commit that begins now; ``machine`` None for one without membership."""
+    """The membership of a commit that begins now; ``machine`` None for one without membership."""
     if machine is None:
         return WITHOUT_MEMBERSHIP
     return Begun(

@@ -56,7 +56,7 @@ class EpochMember(Protocol):
 
     @property
     def member_epoch(self) -> int:
-        """Of its last heartbeat response; the broker refuses another with STALE_MEMBER_EPOCH."""
+        """The epoch of the member's last heartbeat response; the broker refuses another with STALE_MEMBER_EPOCH."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -38,7 +38,7 @@ REMEDIES: dict[ErrorCode, FetchRemedy] = {
 
 
 def remedy(code: ErrorCode) -> FetchRemedy:
-    """Of a code without a row, which Kafka's brokers do not return here: FIND_LEADER where it is retriable."""
+    """What the code calls for. One without a row, which Kafka's brokers do not return here: FIND_LEADER where retriable."""
     return REMEDIES.get(code) or (FetchRemedy.FIND_LEADER if code.retriable else FetchRemedy.REPORT)
 
 

@@ -111,7 +111,8 @@ class Position:
         return self.paused or self.unsubscribed or self.in_callback
 
     def anew(self) -> Position:
-        """Of the same partition: nothing is buffered, no response is awaited; a pause after an error stays."""
+        """A position of the same partition: nothing is buffered, no response is awaited; a pause after an error
+        stays."""
         new = Position(self.partition, paused=self.paused, unsubscribed=self.unsubscribed, in_callback=self.in_callback)
         new.retries, new.retry_at_ms, new.leader_due = self.retries, self.retry_at_ms, self.leader_due
         return new

@@ -65,7 +65,7 @@ def validation_request(
 def epoch_ends(
     response: OffsetForLeaderEpochResponse, positions: Mapping[TopicPartition, Position]
 ) -> dict[TopicPartition, EpochEnd]:
-    """Of each partition of the request; one that the response does not name has failed."""
+    """The end of the epoch of each partition of the request; one that the response does not name has failed."""
     ends = dict.fromkeys(positions, EpochEnd(ErrorCode.NETWORK_EXCEPTION))
     for topic in response.topics:
         for result in topic.partitions:

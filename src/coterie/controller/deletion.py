@@ -25,7 +25,7 @@ _NO_STATE = PartitionState(LEADER_DURING_DELETE, EPOCH_DURING_DELETE, (), 0, NEW
 
 
 class DeletionPhase(Enum):
-    """Of a replica of a topic that is deleted. INELIGIBLE: it is offline, or its broker could not delete it."""
+    """The state of a replica of a topic that is deleted. INELIGIBLE: it is offline, or its broker could not delete it."""
 
     STARTED = "ReplicaDeletionStarted"
     SUCCESSFUL = "ReplicaDeletionSuccessful"

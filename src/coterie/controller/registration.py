@@ -36,7 +36,7 @@ class BrokerRegistration:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Of its first listener without encryption, or of its first."""
+        """The address of the broker's first listener without encryption, or of its first."""
         plain = next((e for e in self.endpoints if e.security_protocol == PLAINTEXT), self.endpoints[0])
         return plain.host, plain.port
 

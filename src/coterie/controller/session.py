@@ -224,7 +224,7 @@ class OfficeSession:
         return UpdateMetadata(*self._sender(broker), live, states, offline)
 
     def _offline(self, states: Mapping[TopicPartition, PartitionState]) -> Offline:
-        """Of the partitions that have some. A broker that shuts down counts, as in Kafka."""
+        """The offline replicas of the partitions that have some. A broker that shuts down counts, as in Kafka."""
         online = self.view.is_replica_online
         offline = {p: tuple(r for r in state.replicas if not online(r, p)) for p, state in states.items()}
         return {partition: replicas for partition, replicas in offline.items() if replicas}

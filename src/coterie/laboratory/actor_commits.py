@@ -36,17 +36,17 @@ class CommittingActor(Protocol):
 
     @property
     def config(self) -> MemberConfig | ConsumerMemberConfig:
-        """Of its member."""
+        """The settings of its member."""
         ...
 
     @property
     def machine(self) -> GroupMachine:
-        """Of its membership."""
+        """The machine of its membership."""
         ...
 
     @property
     def world(self) -> World:
-        """Of the story."""
+        """The world of the story."""
         ...
 
     @property
@@ -68,8 +68,8 @@ class CommittingActor(Protocol):
 
 
 class ActorCommits:
-    """Of one life of the process. ``interval_ms`` None: no automatic commits. Positions start at the committed offsets, which
-    are looked up after an assignment, or at 0. ``pending`` as `CommittedConfig` has it."""
+    """The commits of one life of the process. ``interval_ms`` None: no automatic commits. Positions start at the committed
+    offsets, which are looked up after an assignment, or at 0. ``pending`` as `CommittedConfig` has it."""
 
     def __init__(
         self, actor: CommittingActor, interval_ms: int | None, pending: PendingOffsets = PendingOffsets.IGNORED

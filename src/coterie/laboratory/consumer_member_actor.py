@@ -25,7 +25,7 @@ class ConsumerMemberBroker(MemberBroker, Protocol):
 
     @property
     def topics(self) -> TopicsImage:
-        """Of the coordinator."""
+        """The topics as the coordinator knows them."""
         ...
 
 

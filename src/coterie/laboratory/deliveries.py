@@ -11,7 +11,7 @@ TopicPartition = tuple[str, int]
 
 @dataclass(slots=True)
 class Delivered:
-    """Of the whole group: the highest offset delivered of each partition, and the number of duplicates."""
+    """What the whole group delivered: the highest offset delivered of each partition, and the number of duplicates."""
 
     upto: dict[TopicPartition, int] = field(default_factory=dict)
     duplicates: int = 0

@@ -56,7 +56,7 @@ class FetchingActor(ABC):
         self._starts = StartingOffsets(self, self._known, self.config.committed_only)
 
     def look_up_starts(self) -> None:
-        """Of partitions without a position, and of those whose log does not have theirs."""
+        """Looks up where to begin in partitions without a position, and in those whose log does not have theirs."""
         self._starts.look_up([*self.fetching.initializing(), *self.fetching.resets_due()])
 
     def pump(self) -> None:

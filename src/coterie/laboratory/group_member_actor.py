@@ -58,7 +58,7 @@ class MemberBroker(Protocol):
 
     @property
     def durability(self) -> Durability:
-        """Of its log."""
+        """The durability of its log."""
         ...
 
     @property
@@ -68,7 +68,7 @@ class MemberBroker(Protocol):
 
     @property
     def shard(self) -> GroupsView:
-        """Of the coordinator."""
+        """The shard of the coordinator."""
         ...
 
     def submit(self, command: BrokerCommand, ctx: Context, answer: Answer) -> None:
@@ -107,7 +107,7 @@ class GroupMemberActor(ABC, Generic[C, M]):
         """The machine of a new process."""
 
     def _make_commits(self) -> ActorCommits:
-        """Of a new process."""
+        """Makes the commits of a new process."""
         return ActorCommits(self, AUTO_COMMIT_INTERVAL_MS)
 
     @abstractmethod
@@ -302,7 +302,7 @@ class GroupMemberActor(ABC, Generic[C, M]):
         return self.world.now_ms < self.cut_off_until_ms
 
     def _send(self, request: Message) -> None:
-        """Of the member machine."""
+        """Sends a request of the member machine."""
         self.send(
             request,
             lambda response: self.machine.answered(request, response, self.clock_ms()),

@@ -19,7 +19,7 @@ UNKNOWN_OFFSET = -1
 
 
 class OperationOutcome(Enum):
-    """Of an operation, as its client knows it. UNKNOWN: no response came, or one that leaves it open."""
+    """The outcome of an operation, as its client knows it. UNKNOWN: no response came, or one that leaves it open."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"

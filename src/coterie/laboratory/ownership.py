@@ -19,7 +19,7 @@ class PartitionOwner(Protocol):
 
     @property
     def machine(self) -> GroupMachine:
-        """Of the member's newest process."""
+        """The machine of the member's newest process."""
 
 
 @dataclass(slots=True)

@@ -144,7 +144,7 @@ class ProducerScenario:
                 self.ended(batch)
 
     def add_partitions(self, partitions: frozenset[TopicPartition]) -> None:
-        """Of a producer with transactions."""
+        """The machine's effect, of a producer with transactions."""
         raise AssertionError("this producer has no transaction")
 
     def ended(self, batch: ProducerBatch) -> None:

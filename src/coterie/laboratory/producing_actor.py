@@ -59,7 +59,8 @@ class ProducingActor(ABC):
         """Each record of the batch has its result."""
 
     def _add_partitions(self, partitions: frozenset[TopicPartition]) -> None:
-        """Of a producer with transactions; `ProducerMachine.partitions_added` or `partitions_refused` follows."""
+        """The machine's effect, of a producer with transactions; `ProducerMachine.partitions_added` or
+        `partitions_refused` follows."""
         raise AssertionError("this producer has no transaction")
 
     # -- the machine --------------------------------------------------------------------------------------------------

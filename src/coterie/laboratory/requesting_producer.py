@@ -119,7 +119,7 @@ class AppendingProducer(RequestingProducer):
 
     @abstractmethod
     def _next_value(self) -> bytes:
-        """Of the next record, which is appended now."""
+        """The value of the next record, which is appended now."""
 
     @abstractmethod
     def _record_ended(self, partition: TopicPartition, value: bytes, result: tuple[int, int] | ProduceFailure) -> None:

@@ -40,7 +40,7 @@ class _Group:
 
 
 class RemotingTraffic(Traffic):
-    """Of all brokers together, in the bytes of the real protocol."""
+    """The traffic of all brokers together, in the bytes of the real protocol."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)

@@ -56,7 +56,7 @@ class ClosedLog:
 
 
 def checksum_of_aborted(fs: FileSystem, directory: str, names: Iterable[str]) -> int:
-    """Of the content of the `.txnindex` files among ``names``; 0 where there is none."""
+    """The checksum of the content of the `.txnindex` files among ``names``; 0 where there is none."""
     crc = 0
     for name in sorted(names):
         if name.endswith(".txnindex"):

@@ -212,7 +212,7 @@ def _correct_epochs(result: Survey, epochs: LeaderEpochs) -> None:
 
 
 def _last_fits(header: BatchHeader, base_offset: int, end_offset: int | None, gap_expected: bool) -> bool:
-    """Of the log's last batch behind a gap: whether the log's end, or damage, explains the gap."""
+    """For the log's last batch behind a gap: whether the log's end, or damage, explains the gap."""
     if end_offset is not None:
         return header.last_offset + 1 == end_offset
     return gap_expected and header.last_offset - base_offset < WIDEST

@@ -39,7 +39,7 @@ def offset_for_timestamp(log: PartitionLog, timestamp: int) -> tuple[int, int] |
 
 
 def _first_at(log: PartitionLog, segment: Segment, position: int, end: int, timestamp: int) -> tuple[int, int] | None:
-    """Of one stretch of a segment."""
+    """The first record at the time, in one stretch of a segment."""
     for at, header in segment.headers(position, end):
         if header.max_timestamp < timestamp or header.last_offset < log.log_start_offset:
             continue

@@ -80,7 +80,8 @@ def produced_batch(records: bytes, version: int) -> tuple[bytes, BatchHeader] | 
 
 
 def _only_batch(records: bytes) -> BatchHeader:
-    """Of records that are not exactly one batch: the header of the one that they hold whole. Raises BatchError, Refusal."""
+    """For records that are not exactly one batch: the header of the one that they hold whole. Raises BatchError,
+    Refusal."""
     if is_legacy(records):
         raise Refusal(ErrorCode.INVALID_RECORD, "an old message set in a Produce that carries record batches")
     whole = [header for _, header in batches(records)]

@@ -64,7 +64,7 @@ def sync_request(
 
 
 def heartbeat_request(config: MemberConfig, member_id: str, generation: int) -> HeartbeatRequest:
-    """Of the generation, with the instance id of a static member."""
+    """A heartbeat of the generation, with the instance id of a static member."""
     return HeartbeatRequest(config.group_id, generation, member_id, config.group_instance_id)
 
 

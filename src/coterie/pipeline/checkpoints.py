@@ -13,8 +13,8 @@ from coterie.pipeline.options import SourceOptions
 
 
 def newest_offset(checkpoint: Path) -> Offset | None:
-    """Of the first source, from Spark's offset log: a version, metadata, then a line per source. None where there is none
-    yet, or none in that format."""
+    """The newest offset of the first source, from Spark's offset log: a version, metadata, then a line per source. None
+    where there is none yet, or none in that format."""
     numbers = [int(p.name) for p in checkpoint.glob("offsets/*") if p.name.isdecimal()]
     if not numbers:
         return None

@@ -20,8 +20,8 @@ _ALSO = {
 
 
 def check_columns(schema: StructType) -> None:
-    """Of a read: the source's, or those of them that the user's schema names, whose bytes may be read as text. Raises
-    OptionError."""
+    """Checks the columns of a read: the source's, or those of them that the user's schema names, whose bytes may be read as
+    text. Raises OptionError."""
     kinds = dict(column.split(" ") for column in f"{COLUMNS}, {HEADERS}".split(", "))
     for field in schema.fields:
         name, kind = field.name, field.dataType.simpleString()

@@ -60,7 +60,7 @@ def read_range(
 
 
 def _pieces(r: OffsetRange, stored: list[Stored], with_headers: bool) -> Iterator[Columns]:
-    """Of all batches together. Raises CorruptBatchError for the first that cannot be read."""
+    """The pieces of all batches together. Raises CorruptBatchError for the first that cannot be read."""
     raw = [(b.data, b.at, b.header) for b in stored]
     try:
         yield from columns_in_pieces(raw, with_headers=with_headers)

@@ -94,8 +94,8 @@ class GroupStream:
         return {tp: min(end, self._goal.get(tp, end)) for tp, end in self._ends.items()}
 
     def _validate(self) -> None:
-        """Of a position of a former leader: a log that was cut before it is reported lost, though it may have grown again since
-        (KIP-320)."""
+        """Validates each position of a former leader: a log that was cut before it is reported lost, though it may have
+        grown again since (KIP-320)."""
         member = self.member
         former = {tp: epoch for tp, epoch in member.epochs.items() if 0 <= epoch < self._epochs[tp]}
         for tp, end in self.reader.ends_of_epochs(former).items():

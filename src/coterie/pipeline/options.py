@@ -231,7 +231,7 @@ def _side(
 
 
 def _check_bounds(starting: str | TopicOffsets, ending: str | TopicOffsets) -> None:
-    """Of a batch read, which can neither begin at the end nor end at the beginning."""
+    """Checks the bounds of a batch read, which can neither begin at the end nor end at the beginning."""
     for name, bound, word, number in (
         ("startingOffsets", starting, "latest", LATEST),
         ("endingOffsets", ending, "earliest", EARLIEST),

@@ -57,7 +57,7 @@ class RangeReader:
 
     @property
     def position(self) -> Position:
-        """Of the partition; ``offset`` is that of the next batch."""
+        """The position in the partition; ``offset`` is that of the next batch."""
         return self._machine.positions[self._partition]
 
     def seek(self, offset: int) -> None:

@@ -40,7 +40,7 @@ class CoterieDataSource(DataSource):
 
     @sentences.alone()
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Of a batch query: over a broker, or over a folder of its files. Raises OptionError."""
+        """The reader of a batch query: over a broker, or over a folder of its files. Raises OptionError."""
         from coterie.pipeline.options import source_options, warn
 
         check_columns(schema)
@@ -63,7 +63,7 @@ class CoterieDataSource(DataSource):
 
     @sentences.alone()
     def writer(self, schema: StructType, overwrite: bool) -> CoterieWriter:
-        """Of a batch query. Raises OptionError, also for mode overwrite."""
+        """The writer of a batch query. Raises OptionError, also for mode overwrite."""
         if overwrite:
             raise OptionError("the coterie sink adds records to a topic and cannot overwrite it: use mode append")
         from coterie.pipeline.sink import CoterieWriter

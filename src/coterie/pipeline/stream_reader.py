@@ -130,7 +130,7 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _print_exception(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    """Of an error that ends the process. When Spark has closed the socket, PySpark reports that on the same socket; the
+    """Prints an error that ends the process. When Spark has closed the socket, PySpark reports that on the same socket; the
     traceback of its BrokenPipeError would be on the user's terminal after a stop of the query."""
     if not isinstance(error, BrokenPipeError):
         sys.__excepthook__(kind, error, traceback)

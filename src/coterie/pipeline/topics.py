@@ -212,7 +212,7 @@ class TopicReader:
         return self._resolve("startingOffsets", o.starting, partitions)
 
     def bounds(self) -> dict[TopicPartition, tuple[int, int]]:
-        """Of a batch read: where each partition begins and ends. Raises OptionError, DataLossError."""
+        """The bounds of a batch read: where each partition begins and ends. Raises OptionError, DataLossError."""
         o, start, log_ends = self.options, self.starting(), self.ends()
         partitions = sorted(start)
         if o.ending_timestamps is not None:

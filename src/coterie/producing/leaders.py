@@ -57,7 +57,7 @@ class Leaders:
     # -- what follows ---------------------------------------------------------------------------------------------------
 
     def forgotten(self) -> list[Effect]:
-        """Of the topics whose leaders are out of date, once each."""
+        """An effect for each topic whose leaders are out of date, once."""
         effects: list[Effect] = [ForgetLeaders(topic) for topic in sorted(self.stale)]
         self.stale.clear()
         return effects

@@ -99,9 +99,9 @@ class _Call:
 
 @dataclass(slots=True)
 class Transactions:
-    """Of one transactional id. Times in ms of the driver's clock; ``jitter`` between -1 and 1. ``error`` is what brought the
-    producer into an error state; ``took_part`` whether the coordinator may know of the open transaction; ``bumps_epoch``
-    whether that is one of version 2."""
+    """The transactions of one transactional id. Times in ms of the driver's clock; ``jitter`` between -1 and 1. ``error``
+    is what brought the producer into an error state; ``took_part`` whether the coordinator may know of the open
+    transaction; ``bumps_epoch`` whether that is one of version 2."""
 
     known: ClusterMetadata
     transactional_id: str

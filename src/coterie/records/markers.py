@@ -26,7 +26,7 @@ def end_of_transaction(
 
 
 def ends_transaction(record: BatchRecord) -> bool | None:
-    """Of a control record: whether it commits or aborts; None for another kind of control record."""
+    """Whether a control record commits or aborts; None for another kind of control record."""
     if record.key is None or len(record.key) < 4:
         return None
     kind = struct.unpack_from(">h", record.key, 2)[0]
@@ -34,13 +34,13 @@ def ends_transaction(record: BatchRecord) -> bool | None:
 
 
 def marker_of(data: bytes, position: int, header: BatchHeader) -> bool | None:
-    """Of a control batch, which holds one record: as `ends_transaction`; None for one that compaction left empty. Raises
+    """As `ends_transaction`, of a control batch, which holds one record; None for one that compaction left empty. Raises
     BatchError."""
     return ends_transaction(decode_records(data, position, header)[0]) if header.record_count else None
 
 
 def coordinator_epoch_of(data: bytes, position: int, header: BatchHeader) -> int:
-    """Of a transaction's marker (EndTxnMarker); -1 where it has none. Raises BatchError."""
+    """The coordinator epoch of a transaction's marker (EndTxnMarker); -1 where it has none. Raises BatchError."""
     value = decode_records(data, position, header)[0].value if header.record_count else None
     if value is None or len(value) < 6:
         return -1

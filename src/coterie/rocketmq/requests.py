@@ -24,7 +24,7 @@ _SUSPEND, _SUBSCRIPTION = 2, 4  # pull: wait for messages; the subscription is i
 
 @dataclass(frozen=True, slots=True)
 class TopicRoute:
-    """Of a topic: its readable queues, and its brokers' addresses as HOST:PORT, masters only."""
+    """The route of a topic: its readable queues, and its brokers' addresses as HOST:PORT, masters only."""
 
     queues: tuple[MessageQueue, ...]
     addresses: Mapping[str, str]

@@ -342,7 +342,7 @@ class LocalBroker(ClusterControls, FaultControls):
         return controller.host, controller.port
 
     def _address(self, topic: str, partition: int) -> tuple[str, int]:
-        """Of the leader."""
+        """The address of the leader."""
         if self._cluster is None:
             return self.host, self.port
         leader = self._cluster.brokers[self.leader_of(topic, partition)]

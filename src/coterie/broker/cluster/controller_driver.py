@@ -192,7 +192,7 @@ class ControllerDriver:
             self._respond(token, response)
 
     def _address(self, request: ControlRequest) -> Address | None:
-        """Of the request's broker; None where the request is no longer to be sent."""
+        """The address of the request's broker; None where the request is no longer to be sent."""
         office = self.machine.office
         if office is None or office.epoch != request.controller_epoch:
             return None

@@ -64,7 +64,7 @@ class HostedTopics:
             self._topics.announce(name, count, topic_id, known.settings, known.topic_id)
 
     def _derived_id(self, name: str, created: int) -> bytes:
-        """Of a topic whose node has none: the same on every broker, and another for each topic of that name."""
+        """The id of a topic whose node has none: the same on every broker, and another for each topic of that name."""
         return hashlib.md5(f"{self._cluster_id}/{name}/{created}".encode(), usedforsecurity=False).digest()
 
     def forgotten(self, partitions: Iterable[TopicPartition]) -> None:

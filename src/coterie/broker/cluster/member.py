@@ -100,7 +100,7 @@ class ClusterMember:
         return self.control.leaders.get(broker) if live is None else (live.host, live.port)
 
     def low_watermark(self, partition: TopicPartition) -> int:
-        """Of a partition that this broker leads. Raises ReplicaRefusal NOT_LEADER_OR_FOLLOWER."""
+        """The low watermark of a partition that this broker leads. Raises ReplicaRefusal NOT_LEADER_OR_FOLLOWER."""
         return self.manager.replicas.leader(partition).low_watermark(self._view.live)
 
     # -- the end --------------------------------------------------------------------------------------------------------

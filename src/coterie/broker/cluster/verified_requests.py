@@ -59,8 +59,8 @@ class _TransactionalBatch:
 
 
 class VerifiedRequests:
-    """Of the partitions that this broker leads. ``verification`` None: beside brokers whose coordinators know no such request
-    (before Kafka 3.6) nothing is verified, as with them."""
+    """Verifies transactions in requests to the partitions that this broker leads. ``verification`` None: beside brokers
+    whose coordinators know no such request (before Kafka 3.6) nothing is verified, as with them."""
 
     def __init__(self, topics: Topics, verification: TransactionVerification | None) -> None:
         self._topics, self._verification = topics, verification

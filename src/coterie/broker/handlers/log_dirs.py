@@ -44,7 +44,7 @@ def _log_dir(broker: LogDirServices) -> str:
 
 
 def _sizes(topics: Topics, requested: list[DescribableLogDirTopic] | None) -> list[DescribeLogDirsTopic]:
-    """Of the partitions requested, each once; None asks for all."""
+    """The sizes of the partitions requested, each once; None asks for all."""
     if requested is None:
         wanted = {name: dict.fromkeys(range(len(topic.partitions))) for name, topic in topics.by_name.items()}
     else:

@@ -24,7 +24,7 @@ from coterie.wire.messages.describe_user_scram_credentials import (
 def handle_describe_user_scram_credentials(
     broker: ClientServices, request: DescribeUserScramCredentialsRequest, call: Call
 ) -> DescribeUserScramCredentialsResponse:
-    """Of the users requested, each once; no list, or an empty one, asks for all."""
+    """The credentials of the users requested, each once; no list, or an empty one, asks for all."""
     requested = Counter(user.name for user in request.users or ())
     response = DescribeUserScramCredentialsResponse(error_message="")
     for user in requested or broker.scram_credentials.users():

@@ -82,7 +82,7 @@ async def _all_show_whole_isrs(cluster: MixedCluster) -> None:
 
 
 def steps(brokers: Sequence[int]) -> list[ToolStep]:
-    """Of three brokers; their order is that of the replicas of a reassigned partition."""
+    """The steps on three brokers; their order is that of the replicas of a reassigned partition."""
     first, second, third = brokers
     create = f"kafka-topics --create --topic {TOPIC} --partitions 3 --replication-factor 3"
 

@@ -21,7 +21,8 @@ class ReplicaFiles:
 
     @staticmethod
     def read(folder: Path) -> ReplicaFiles:
-        """Of one partition's folder. A batch that is cut short, because its broker writes it just now, is left out."""
+        """What one partition's folder holds. A batch that is cut short, because its broker writes it just now, is left
+        out."""
         records = b"".join(file.read_bytes() for file in sorted(folder.glob("*.log")))
         end_offset = size = 0
         try:

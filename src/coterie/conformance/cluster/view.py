@@ -33,7 +33,7 @@ class ZooKeeperView:
         return None if data is None else int(json.loads(data)["brokerid"])
 
     def names(self, path: str) -> list[str]:
-        """Of the nodes below that one."""
+        """The names of the nodes below that one."""
         names = self._session.apply(List(path))
         assert isinstance(names, list)
         return names

@@ -38,7 +38,7 @@ class CommandCluster(ZooKeeperView):
         return ",".join(f"{HOST}:{port}" for port in self._state()["brokers"].values())
 
     def ids(self) -> list[int]:
-        """Of all brokers."""
+        """The ids of all brokers."""
         return sorted(map(int, self._state()["brokers"]))
 
     def kill(self, broker_id: int) -> None:

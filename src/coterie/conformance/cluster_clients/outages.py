@@ -30,7 +30,8 @@ class ObservedKill:
 
 @dataclass(slots=True)
 class GroupTimes:
-    """Of a group: when the members' commits were accepted, and when they had records of each partition, ascending."""
+    """The times of a group: when the members' commits were accepted, and when they had records of each partition,
+    ascending."""
 
     commits: list[float] = field(default_factory=list)
     reads: dict[int, list[float]] = field(default_factory=dict)
@@ -87,7 +88,7 @@ def slowest_by_kill(rows: Sequence[GroupOutage]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class OutageFigure:
-    """Of a sample of seconds; ``notch``: half the width of the interval around the median."""
+    """Figures of a sample of seconds; ``notch``: half the width of the interval around the median."""
 
     median: float
     worst: float

@@ -68,8 +68,8 @@ class Feed(threading.Thread):
 
 @dataclass(frozen=True, slots=True)
 class StoryFigures:
-    """Of a story: how long its change took in s (0: not asked for), the longest time in s that a partition was not read, the
-    records, and how many of them were read again."""
+    """The figures of a story: how long its change took in s (0: not asked for), the longest time in s that a partition was
+    not read, the records, and how many of them were read again."""
 
     change_s: float
     idle_s: float

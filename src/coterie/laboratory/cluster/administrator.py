@@ -64,7 +64,7 @@ class Administrator(Process):
         return self._server.apply(self._session, operation)
 
     def assignments(self, topic: str) -> tuple[dict[int, ReplicaAssignment], int]:
-        """Of a topic's node, with its version; ({}, -1) without one."""
+        """The assignments in a topic's node, with its version; ({}, -1) without one."""
         node = self.apply(Read(paths.topic(topic)))
         return (nodes.assignments_of(node.data), node.version) if isinstance(node, Znode) else ({}, -1)
 
@@ -194,7 +194,7 @@ class Administrator(Process):
         return nodes.config_of(node.data) if isinstance(node, Znode) else {}
 
     def delete_records(self) -> None:
-        """Of a partition at its leader, or at a broker that takes itself for it."""
+        """Deletes records of a partition at its leader, or at a broker that takes itself for it."""
         partition = self.world.random.choice([p for p in self.partitions() if p[0] not in self.of_fixed_size])
         leaders = [b for b in self.brokers.values() if b.alive and b.leader_of(partition) is not None]
         if leaders:

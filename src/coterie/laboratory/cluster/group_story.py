@@ -104,7 +104,8 @@ class GroupClusterStory(ClusterStory):
                 member.start()
 
     def _move_coordinator(self) -> None:
-        """Of one partition of `__consumer_offsets`, by an election, a reassignment, a shutdown or the broker's death."""
+        """Moves the coordinator of one partition of `__consumer_offsets`, by an election, a reassignment, a shutdown or
+        the broker's death."""
         world = self.world
         partition = OFFSETS_TOPIC, world.between(0, OFFSETS_PARTITIONS - 1)
         leaders = [b for b in self.brokers.values() if b.alive and not b.paused and b.leader_of(partition) is not None]

@@ -43,7 +43,7 @@ class LaterFaults:
         return [b for b in self._brokers.values() if b.alive and not b.paused]
 
     def cut_power_in_reassignment(self) -> None:
-        """Of a broker that has the partition, or is to have it."""
+        """Cuts the power of a broker that has the partition, or is to have it."""
         administrator, world = self._administrator, self._world
         partition = world.random.choice(sorted(administrator.partitions()))
         administrator.reassign(partition)
@@ -66,7 +66,7 @@ class LaterFaults:
             self._world.after(self._world.random.choice(SLOW_FOR_MS), partial(setattr, disk, "fsync_ms", 0))
 
     def alter_settings(self) -> None:
-        """Of a topic, perhaps while the leaders of its partitions move."""
+        """Alters settings of a topic, perhaps while the leaders of its partitions move."""
         administrator, world = self._administrator, self._world
         topics = sorted({topic for topic, _ in administrator.partitions() if topic not in administrator.of_fixed_size})
         altered = {

@@ -38,7 +38,7 @@ class _Link:
 
 
 def connections_to(network: Network, client: str, brokers: Mapping[int, HandlingBroker]) -> ClientConnections:
-    """Of a client of that name; it looks things up at any broker."""
+    """The connections of a client of that name; it looks things up at any broker."""
     links = {number: _Link(network, client, broker) for number, broker in brokers.items()}
 
     def choose(node_id: int | None) -> tuple[int, _Link]:

@@ -14,7 +14,7 @@ CLOCK_JUMPS_MS = (1_000, 40_000, 20 * 60_000, 5 * 3_600_000)
 
 
 class MachineClocks:
-    """Of the seeds from `OWN_CLOCKS_FROM` on; before, all machines have the world's."""
+    """The clocks of the machines, in the seeds from `OWN_CLOCKS_FROM` on; before, all machines have the world's."""
 
     def __init__(self, world: World, brokers: Mapping[int, ClusterBroker], report: ClusterReport) -> None:
         self._world, self._brokers, self._report = world, brokers, report
@@ -31,7 +31,7 @@ class MachineClocks:
             self._world.strike_until(end_ms, CLOCK_JUMP_EVERY_MS, self.jump)
 
     def jump(self) -> None:
-        """Of a machine, forward or back. A process that runs does not see it."""
+        """Moves a machine's clock, forward or back. A process that runs does not see it."""
         self._report.clock_jumps += 1
         machine, random = self._world.random.choice(list(self._brokers.values())), self._world.random
         machine.wall_offset_ms += random.choice((-1, 1)) * random.choice(CLOCK_JUMPS_MS)

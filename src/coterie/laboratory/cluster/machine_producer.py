@@ -14,7 +14,7 @@ from coterie.producing.config import ProducingConfig
 
 
 class MachineProducer(AppendingProducer):
-    """Of one topic, whose ``partitions`` may become more. ``ledgers``: of each of its lives."""
+    """A producer of one topic, whose ``partitions`` may become more. ``ledgers``: of each of its lives."""
 
     def __init__(
         self, network: Network, name: str, brokers: Mapping[int, HandlingBroker], config: ProducingConfig

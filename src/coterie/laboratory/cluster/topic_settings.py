@@ -15,8 +15,8 @@ SEGMENT_BYTES, RETENTION_BYTES = "segment.bytes", "retention.bytes"
 
 
 class TopicSettings:
-    """Of one life of a broker, in the manner of `broker/cluster/applied_settings`. ``configured`` is called after a topic has
-    other settings; ``known``: what was read of each topic."""
+    """The topics' settings in one life of a broker, in the manner of `broker/cluster/applied_settings`. ``configured`` is
+    called after a topic has other settings; ``known``: what was read of each topic."""
 
     def __init__(self, now_ms: int, config: ReplicationConfig, configured: Callable[[str], None]) -> None:
         self.machine = ConfigChanges(now_ms)

@@ -241,7 +241,7 @@ class ConsumerActor(GroupMemberActor[C, M]):
         self.send(self._known.metadata_request(sorted(topics)), received, ended)
 
     def jitter(self) -> float:
-        """Of a pause."""
+        """The randomness of a pause."""
         return self.world.random.uniform(-1, 1)
 
     # -- the network ----------------------------------------------------------------------------------------------------

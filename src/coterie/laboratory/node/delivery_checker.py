@@ -104,7 +104,7 @@ class DeliveryChecker:
             self._check_complete(name, partition, range(self._start(partition), offset), delivered)
 
     def check_epoch(self, partition: TopicPartition, offset: int, epoch: int, epochs: LeaderEpochCache) -> None:
-        """Of a committed offset; ``epochs``: those of the log. Raises AssertionError."""
+        """Checks the epoch of a committed offset; ``epochs``: those of the log. Raises AssertionError."""
         name = f"{partition[0]}-{partition[1]}: {offset} is committed with leader epoch {epoch}"
         if epoch == UNDEFINED_EPOCH:
             assert not offset or offset in self._sought.get(partition, ()), f"{name}, although reading moved there"

@@ -28,7 +28,7 @@ class StartingActor(Protocol):
         """The time (ms) by the process's clock."""
 
     def jitter(self) -> float:
-        """Of a pause, between -1 and 1."""
+        """The randomness of a pause, between -1 and 1."""
 
     def seek(self, tp: TopicPartition, offset: int) -> None:
         """Reads from there on."""

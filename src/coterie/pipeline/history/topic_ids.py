@@ -37,7 +37,8 @@ def read_names(out: Path) -> TopicNames:
 
 
 def folder_topic_names(folder: Path) -> TopicNames:
-    """Of the topics in a broker's data folder, or beside a partition's; empty where the files are missing or unreadable."""
+    """The names by id of the topics in a broker's data folder, or beside a partition's; empty where the files are missing
+    or unreadable."""
     data = folder.parent if (folder / "partition.metadata").exists() else folder
     names: TopicNames = {}
     for (topic, _), path in partition_folders(data).items():
