@@ -10,6 +10,7 @@ from coterie.backoff import Backoff
 from coterie.cluster_metadata import GROUP, ClusterMetadata
 from coterie.consuming.auto_commit import AutoCommitSchedule
 from coterie.consuming.commit_errors import Verdict
+from coterie.consuming.commit_verdicts import CommitPurpose
 from coterie.consuming.commits import CommitEffect, CommitEnded, Commits, SendCommit
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.wire.errors import ErrorCode
@@ -89,6 +90,17 @@ def test_a_synchronous_commit_is_repeated_before_any_later_commit() -> None:
     assert (effect.node_id, effect.token) == (2, sync)
     machine.answered(sync, response(), now_ms, 0)
     assert tokens_sent(machine.next(now_ms)) == [later]
+
+
+def test_a_commit_before_a_revocation_is_not_repeated_for_a_deleted_topic() -> None:
+    """KAFKA-16235: the group waits for the member meanwhile, and it reads nothing."""
+    machine = commits()
+    token = machine.commit(OFFSETS, 0, 300_000, CommitPurpose.REVOCATION)
+    assert tokens_sent(machine.next(0)) == [token]
+    machine.answered(token, response(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), 0, 0)
+    assert tokens_sent(machine.next(100)) == [token]
+    machine.answered(token, response(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), 100, 0)
+    assert ends(machine.next(100)) == [(token, Verdict.GIVE_UP, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,8 @@ class ClassicMembership(Membership):
     # -- topics -----------------------------------------------------------------------------------------------------------
 
     async def _assign_group(self, effect: AssignGroup) -> None:
-        create = self._cluster.settings.allow_auto_create_topics
+        # What matched a pattern may have been deleted since; Kafka's consumer looks up all topics then, which creates none.
+        create = self._cluster.settings.allow_auto_create_topics and self._pattern is None
         try:
             infos = await self._cluster.refresh(effect.topics, create=create)
             for name in effect.topics & self.machine.topics:

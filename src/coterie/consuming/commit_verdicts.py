@@ -18,7 +18,8 @@ GroupMachine = MemberMachine | ConsumerMemberMachine
 
 
 class CommitPurpose(Enum):
-    """What a member of the consumer protocol commits for; it says which errors end the commit that others repeat."""
+    """What a member commits for; it says which errors end the commit that others repeat. Kafka's classic consumer repeats the
+    commit before a revocation for a deleted topic too, for up to max.poll.interval.ms (KAFKA-16235)."""
 
     CALL = "of a user: a stale epoch ends it"
     REVOCATION = "before partitions are revoked: a topic that may be deleted ends it, since the group waits"
@@ -102,10 +103,9 @@ def verdict(machine: GroupMachine | None, code: ErrorCode, sent: tuple[str, int]
     return Verdict.GIVE_UP
 
 
-def call_verdict(machine: GroupMachine | None, what: Verdict, code: ErrorCode, purpose: CommitPurpose) -> Verdict:
-    """What a `verdict` means to the call, of a member of the consumer protocol."""
-    is_of_consumer = isinstance(machine, ConsumerMemberMachine)
-    return _ENDS[purpose].get(code, what) if is_of_consumer and what in RETRIED else what
+def call_verdict(what: Verdict, code: ErrorCode, purpose: CommitPurpose) -> Verdict:
+    """What a `verdict` means to the call."""
+    return _ENDS[purpose].get(code, what) if what in RETRIED else what
 
 
 def _consumer_verdict(machine: ConsumerMemberMachine, code: ErrorCode, same: bool) -> Verdict:

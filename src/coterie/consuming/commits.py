@@ -175,7 +175,7 @@ class Commits:
                 self._is_fenced = True
             is_unknown = what == Verdict.COMMIT_FAILED and sent.identity[1] < 0
             code = ErrorCode.UNKNOWN_MEMBER_ID if is_unknown else code
-            of_call = call_verdict(sent.member, what, code, commit.purpose)
+            of_call = call_verdict(what, code, commit.purpose)
             self._failed(commit, Verdict.GIVE_UP if is_final else of_call, code, partition, now_ms, jitter)
         return what
 
