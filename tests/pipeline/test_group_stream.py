@@ -6,33 +6,16 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from coterie.client import Admin, Producer
+from coterie.client import Admin
 from coterie.client.blocking import BlockingConsumer
-from coterie.pipeline.admission import Limits
-from coterie.pipeline.data_loss import DataLossError
-from coterie.pipeline.fetching import read_range
-from coterie.pipeline.group_stream import NOTHING, GroupStream, ranges_of
-from coterie.pipeline.options import source_options
+from coterie.pipeline.group_stream import ranges_of
 from tests.broker_process import BrokerProcess
-
-Range = tuple[int, int]
-
-
-# Of members of each protocol, classic and consumer (KIP-848): what makes them quick.
-MEMBER: dict[str, dict[str, str]] = {
-    "classic": {"kafka.heartbeat.interval.ms": "50"},
-    "consumer": {"kafka.group.protocol": "consumer"},
-}
-QUICK = (
-    *("--set", "group.consumer.min.heartbeat.interval.ms=50", "--set", "group.consumer.heartbeat.interval.ms=50"),
-    *("--set", "group.consumer.assignment.interval.ms=0"),
-)
+from tests.pipeline.group_query import MEMBER, Query, Range, broker_of_600, committed
 
 
 @pytest.fixture(params=list(MEMBER))
@@ -44,88 +27,8 @@ def protocol(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def broker(tmp_path: Path, protocol: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[BrokerProcess]:
     monkeypatch.setattr(Query, "member_options", MEMBER[protocol])
-    process = BrokerProcess(tmp_path / "data", *QUICK)
-    produce(process, 600)
-    yield process
-    process.stop()
-
-
-def produce(broker: BrokerProcess, count: int) -> None:
-    async def send() -> None:
-        async with Producer({"bootstrap.servers": broker.address}) as producer:
-            for n in range(count):
-                await producer.send("t", b"%d" % n, partition=n % 6)
-
-    asyncio.run(send())
-
-
-def committed(broker: BrokerProcess) -> dict[int, int]:
-    async def ask() -> dict[int, int]:
-        async with Admin({"bootstrap.servers": broker.address}) as admin:
-            return {p: offset for (_, p), offset in (await admin.group_offsets("g")).items()}
-
-    return asyncio.run(ask())
-
-
-class Query:
-    """What Spark does with a reader: its checkpoint, and what its sink has received, outlive the reader."""
-
-    member_options: Mapping[str, str] = MEMBER["classic"]
-
-    def __init__(self, broker: BrokerProcess, **options: str) -> None:
-        given = {
-            "kafka.bootstrap.servers": broker.address,
-            "kafka.group.id": "g",
-            "subscribe": "t",
-            "mode": "group",
-            "startingOffsets": "earliest",
-            **self.member_options,
-            **options,
-        }
-        self.options = source_options(given, streaming=True)
-        self.done: dict[str, Any] = NOTHING  # the last batch in the commit log
-        self.planned: dict[str, Any] | None = None  # one that is in the offset log only
-        self.sink: Counter[Range] = Counter()
-        self.start()
-
-    def start(self) -> None:
-        self.stream = GroupStream(self.options)
-        self.replays = self.planned is not None
-
-    def plan(self, rows: int | None = None) -> bool:
-        """Asks for a batch; True when there is one."""
-        if not self.replays:
-            newest = self.stream.latest(self.done, Limits(rows))
-            if newest == self.done:
-                return False
-            self.planned = newest
-        self.replays = False
-        assert self.planned is not None
-        self.tasks = self.stream.plan(self.done, self.planned)
-        return True
-
-    def run(self) -> int:
-        """The tasks, the sink, and the commit log."""
-        places = [
-            (r.partition, int(offset))
-            for r in self.tasks
-            for columns in read_range(r, self.options.settings(), with_headers=False, fail_on_data_loss=True)
-            for offset in columns.offsets
-        ]
-        self.sink.update(places)
-        assert self.planned is not None
-        self.done, self.planned = self.planned, None
-        return len(places)
-
-    def drain(self) -> int:
-        self.stream.until_now()
-        count = 0
-        while self.plan():
-            count += self.run()
-        return count
-
-    def owned(self) -> set[int]:
-        return {p for _, p in self.stream.member.positions}
+    with broker_of_600(tmp_path / "data") as process:
+        yield process
 
 
 def test_one_query_reads_everything_and_the_group_knows(broker: BrokerProcess) -> None:
@@ -305,40 +208,3 @@ def test_a_query_outlives_its_broker(broker: BrokerProcess, protocol: str) -> No
             break
     assert count == len(one.sink) == 600
     one.stream.leave()
-
-
-def lose_the_end(broker: BrokerProcess, partition: int) -> None:
-    """The machine goes down, and the log's last batch is torn; afterwards as many records are appended as there were."""
-    broker.kill()
-    log = broker.data / f"t-{partition}" / "00000000000000000000.log"
-    log.write_bytes(log.read_bytes()[:-1])
-    broker.start()
-    produce(broker, 600)
-
-
-def test_a_log_that_was_cut_and_grew_again_is_data_loss(broker: BrokerProcess) -> None:
-    """KIP-320: the offsets are as they were, the records are others."""
-    query = Query(broker)
-    assert query.drain() == 600
-    lose_the_end(broker, 3)
-    query.stream.until_now()
-    for _ in range(2):
-        with pytest.raises(DataLossError, match=r"t-3 was cut at 0 by a new leader, before the group's offset 100"):
-            query.plan()
-    query.stream.leave()
-    another = Query(broker)
-    with pytest.raises(DataLossError, match="t-3 was cut at 0"):
-        another.drain()
-    another.stream.leave()
-
-
-def test_without_the_error_reading_goes_on_where_the_log_was_cut(broker: BrokerProcess) -> None:
-    query = Query(broker, failOnDataLoss="false")
-    assert query.drain() == 600
-    query.stream.leave()
-    lose_the_end(broker, 3)
-    another = Query(broker, failOnDataLoss="false")
-    assert another.drain() == 600
-    assert committed(broker) == dict.fromkeys(range(6), 200) | {3: 100}
-    assert not another.plan()
-    another.stream.leave()

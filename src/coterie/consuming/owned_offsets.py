@@ -63,13 +63,17 @@ class OwnedOffsets:
     def to_commit(
         self, processed: Mapping[TopicPartition, int], lost: Collection[TopicPartition] = ()
     ) -> dict[TopicPartition, int]:
-        """Of what was processed, what may be committed: never an offset before the committed one, never a partition that is
-        not owned, or is lost to another member."""
+        """Of what was processed, what may be committed: never an offset before the committed one, nor behind a position that
+        went back, never a partition that is not owned, or is lost to another member."""
         return {
             tp: offset
             for tp, offset in processed.items()
-            if tp in self.positions and tp not in lost and offset > self.committed[tp]
+            if tp in self.positions and tp not in lost and self.committed[tp] < offset <= self.positions[tp]
         }
+
+    def starts(self) -> dict[TopicPartition, int]:
+        """The positions of partitions of which the group has committed nothing."""
+        return {tp: offset for tp, offset in self.positions.items() if self.committed[tp] < 0}
 
     def commit_made(self, offsets: Mapping[TopicPartition, int]) -> None:
         """The group has committed these; of partitions given up meanwhile nothing is kept."""

@@ -93,11 +93,13 @@ class GroupMember:
             if failure is not None:
                 membership.complaint = None
                 raise failure
-            done = self._commit(processed)
+            done = self._commit(self._offsets.to_commit(processed, self._lost()))
             if done and membership.for_poll:
                 self._take_up()
             if done and membership.is_stable() and membership.keeps_assignment_of(self._generation):
-                return True
+                done = self._commit(self._offsets.starts())  # so that another start at the latest offset skips nothing
+                if done:
+                    return True
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 return False
@@ -106,12 +108,13 @@ class GroupMember:
     async def _polled(self) -> None:
         self._member.polled()
 
-    def _commit(self, processed: Mapping[TopicPartition, int]) -> bool:
-        """Never back, never what is not owned. False while the round of a rebalance forbids it."""
+    def _lost(self) -> set[TopicPartition]:
         membership, waiting = self._member, self._member.for_poll
         revoked = [e for e in waiting if isinstance(e, Revoke) and (e.lost or membership.machine.lost)]
-        lost = {tp for e in revoked for tp in e.partitions}
-        new = self._offsets.to_commit(processed, lost)
+        return {tp for e in revoked for tp in e.partitions}
+
+    def _commit(self, new: Mapping[TopicPartition, int]) -> bool:
+        """False while the round of a rebalance forbids it."""
         if not new:
             return True
         assert self._committer is not None

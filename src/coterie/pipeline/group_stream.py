@@ -3,18 +3,19 @@
 An offset names the ranges of its batch, so that a batch can be
 planned again whatever the group has become meanwhile:
 
-    {"generation": 3, "member": "…", "ranges": {"flights": {"0": [100, 250]}}}
+    {"generation": 3, "member": "…", "ranges": {"flights": {"0": [100, 250]}}, "epochs": {"flights": {"0": 5}}}
+
+``epochs``: of the leaders whose logs have the ranges, where they are known (KIP-320).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from coterie.pipeline.admission import Admission, Limits
 from coterie.pipeline.data_loss import DataLossError
 from coterie.pipeline.group_member import GroupMember
-from coterie.pipeline.offsets import LATEST, Offset, TopicPartition, as_json
+from coterie.pipeline.offsets import LATEST, Offset, TopicPartition, as_json, from_json
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import TopicReader
@@ -35,11 +36,15 @@ class GroupStream:
         self._joined = False
         self._goal: dict[TopicPartition, int] | None = None
         self._planned: tuple[Offset, Ranges] = (NOTHING, {})  # the last batch, and what is read of it
+        self._checkpoint: Ranges = {}  # of the last batch that Spark named
         self._ends: dict[TopicPartition, int] = {}
         self._epochs: dict[TopicPartition, int] = {}  # of the leaders that have these ends
 
     def _beginning(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return self.reader.beginning(partitions)
+        """Of partitions of which the group has no offset, or no longer: the checkpoint may have where its batch began."""
+        begun = {tp: self._checkpoint[tp][0] for tp in partitions if tp in self._checkpoint}
+        others = [tp for tp in partitions if tp not in begun]
+        return begun | (self.reader.beginning(others) if others else {})
 
     def initial(self) -> Offset:
         """The group's committed offsets, or startingOffsets where it has none."""
@@ -53,7 +58,7 @@ class GroupStream:
         """The next batch, or ``start`` itself when there is none yet. By now Spark has finished ``start``."""
         patience_s = PATIENCE_S if self._goal is None else math.inf
         # A batch of a former life of this query is not committed: which parts of it were fenced off is unknown by now.
-        ranges_of(start)  # refuses another mode's checkpoint
+        self._checkpoint = ranges_of(start)  # refuses another mode's checkpoint
         processed = self._planned[1] if start == self._planned[0] else {}
         if not self._settle(processed, patience_s):
             return start
@@ -63,15 +68,16 @@ class GroupStream:
         if not ranges:
             return start
         member_id, generation = self.member.identity
-        made = {"generation": generation, "member": member_id, "ranges": _ranges_as_json(ranges)}
-        self._plan(made, ranges, {tp: self._epochs[tp] for tp in ranges})
+        epochs = {tp: self._epochs[tp] for tp in ranges if self._epochs[tp] >= 0}
+        made: Offset = {"generation": generation, "member": member_id}
+        made |= {"ranges": _ranges_as_json(ranges), "epochs": as_json(epochs)}
+        self._plan(made, ranges)
         return made
 
-    def _plan(self, offset: Offset, ranges: Ranges, epochs: Mapping[TopicPartition, int]) -> None:
-        """``epochs``: of the leaders whose logs have the ranges."""
+    def _plan(self, offset: Offset, ranges: Ranges) -> None:
         self._planned = (offset, ranges)
         self.member.positions.update({tp: end for tp, (_, end) in ranges.items()})
-        self.member.epochs.update(epochs)
+        self.member.epochs.update({tp: self._epochs[tp] for tp in ranges})
 
     def _settle(self, processed: Ranges, patience_s: float) -> bool:
         if not self._joined:
@@ -111,19 +117,17 @@ class GroupStream:
         """The tasks of a batch. One that this process did not make is a batch that Spark runs again after a restart: of it
         only what the group has not committed, and what this member still owns, is read."""
         if end != self._planned[0]:
+            self._checkpoint = ranges_of(end)
             while not self._settle({}, math.inf):
                 pass
-            ranges = self._fenced(ranges_of(end))
-            self._plan(end, ranges, dict.fromkeys(ranges, -1))
+            self._reach()
+            self._plan(end, self._fenced(self._checkpoint))
         return self.reader.plan_ranges(self._planned[1])
 
     def _fenced(self, ranges: Ranges) -> Ranges:
+        """From the group's offset on, which is before the range where the log was cut or the group was set back."""
         positions = self.member.positions
-        return {
-            tp: (max(first, positions[tp]), end)
-            for tp, (first, end) in ranges.items()
-            if tp in positions and positions[tp] < end
-        }
+        return {tp: (positions[tp], end) for tp, (_, end) in ranges.items() if tp in positions and positions[tp] < end}
 
     def report(self) -> Offset:
         """Records not yet in a batch, for the query's progress."""
@@ -150,6 +154,11 @@ def ranges_of(offset: Offset) -> Ranges:
         for topic, by in offset["ranges"].items()
         for partition, (first, end) in by.items()
     }
+
+
+def epochs_of(offset: Offset) -> dict[TopicPartition, int]:
+    """Of a checkpoint's offset: those of the leaders that had its ranges, as far as they are known."""
+    return from_json(offset.get("epochs", {}))
 
 
 def _ranges_as_json(ranges: Ranges) -> dict[str, dict[str, list[int]]]:

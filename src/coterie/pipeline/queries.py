@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from coterie.client.errors import CommitFailedError, KafkaError, RebalanceInProgressError
-from coterie.pipeline.group_stream import ranges_of
+from coterie.pipeline.group_stream import epochs_of, ranges_of
 from coterie.pipeline.offsets import TopicPartition, from_json
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.topics import TopicReader
@@ -92,7 +92,8 @@ def _commit_last(options: SourceOptions, end: dict[str, Any]) -> None:
         return
     reader = TopicReader(options)
     try:
-        offsets = {tp: last for tp, (_, last) in ranges_of(end).items()}
+        epochs = epochs_of(end)
+        offsets = {tp: (last, epochs.get(tp, -1), "") for tp, (_, last) in ranges_of(end).items()}
         reader.commit(offsets, end["member"], end["generation"])
     except (CommitFailedError, RebalanceInProgressError):
         pass  # the group has moved on; the new owners of the partitions read from the last commit

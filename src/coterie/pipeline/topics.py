@@ -15,7 +15,7 @@ from coterie.client.retrying import NO_SUCH_TOPIC, Retrying
 from coterie.client.settings import ClientSettings
 from coterie.cluster_metadata import GROUP, Address, ClusterMetadata
 from coterie.consuming.commit_errors import RETRIED, Verdict, verdict_without_machine
-from coterie.consuming.commit_requests import commit_request, first_error
+from coterie.consuming.commit_requests import CommitOffsets, commit_request, first_error
 from coterie.consuming.committed_lookup import SendOffsetFetch
 from coterie.consuming.offset_lookup import SendListOffsets
 from coterie.consuming.validation import VALIDATED_FROM
@@ -307,7 +307,7 @@ class TopicReader:
             raise
         return response
 
-    def commit(self, offsets: Mapping[TopicPartition, int], member_id: str = "", generation: int = -1) -> None:
+    def commit(self, offsets: CommitOffsets, member_id: str = "", generation: int = -1) -> None:
         """For a group without members, or in the name of a member, by `commit_errors`. Raises CommitFailedError or
         RebalanceInProgressError for a member, or another KafkaError."""
         group_id = self.options.group_id or ""
