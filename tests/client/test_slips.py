@@ -40,7 +40,7 @@ SENDS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"key": "k"}, TypeError, "key must be bytes or None, not str"),
     ({"topic": b"t"}, TypeError, "topic must be a str, not bytes"),
     ({"headers": {"a": b"x"}}, TypeError, r"headers must be a sequence .* not dict; use list\(headers.items\(\)\)"),
-    ({"headers": [("a", "x")]}, TypeError, "a header's value must be bytes or None, not str"),
+    ({"headers": [("a", "x")]}, TypeError, "a header's value must be bytes or None, not str; encode it: value.encode"),
     ({"headers": [(b"a", b"x")]}, TypeError, "a header's name must be a str, not bytes"),
     ({"headers": ["ab"]}, TypeError, r"a header must be a \(name, value\) pair, not 'ab'"),
     ({"headers": 7}, TypeError, "headers must be a sequence"),

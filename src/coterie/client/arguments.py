@@ -76,7 +76,7 @@ def binary(value: Any, name: str) -> bytes | None:
         return value
     if isinstance(value, _BINARY):
         return bytes(value)
-    advice = f"; encode it: {name}.encode()" if isinstance(value, str) else ""
+    advice = f"; encode it: {name.split()[-1]}.encode()" if isinstance(value, str) else ""
     raise TypeError(f"{name} must be bytes or None, not {_kind(value)}{advice}")
 
 
