@@ -117,6 +117,7 @@ MODULES = (
     "laboratory/earliest_timer.py",
     "laboratory/group_member_actor.py",
     "laboratory/member_actor.py",
+    "laboratory/member_broker.py",
     "laboratory/member_checker.py",
     "laboratory/node/delivery_checker.py",
     "laboratory/node/record_checker.py",

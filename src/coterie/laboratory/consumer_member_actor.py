@@ -8,7 +8,8 @@ from typing import Protocol
 from coterie.coordinator.consumer.state import TopicIdPartition
 from coterie.coordinator.consumer.topics import TopicsImage
 from coterie.laboratory.consumer_member_checker import ConsumerMemberChecker
-from coterie.laboratory.group_member_actor import ActorEffect, GroupMemberActor, MemberBroker
+from coterie.laboratory.group_member_actor import ActorEffect, GroupMemberActor
+from coterie.laboratory.member_broker import MemberBroker
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
 from coterie.member.consumer.config import ConsumerMemberConfig
@@ -63,10 +64,10 @@ class ConsumerMemberActor(GroupMemberActor[ConsumerMemberConfig, ConsumerMemberM
     @property
     def accepted(self) -> int:
         """Commits of all its lives."""
-        return self._accepted_before + (self.commits.accepted if self._life else 0)
+        return self._accepted_before + (self.commits.accepted if self.life else 0)
 
     def start(self) -> None:
-        if self._life:
+        if self.life:
             self._accepted_before += self.commits.accepted
         super().start()
 
@@ -75,7 +76,7 @@ class ConsumerMemberActor(GroupMemberActor[ConsumerMemberConfig, ConsumerMemberM
         self.topics = topics
         if self.alive:
             self.machine.subscribe(topics, self.clock_ms())
-            self._pump()
+            self.pump()
 
     def _make_machine(self) -> None:
         """A new process has a new member id."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 from coterie.consuming.commit_requests import CommitOffsets
 from coterie.consuming.commit_verdicts import GroupMachine
 from coterie.coordinator.outcome import Context
-from coterie.coordinator.state import Group
 from coterie.laboratory.actor_commits import ActorCommits
-from coterie.laboratory.broker_actor import Answer, BrokerCommand, Durability
+from coterie.laboratory.broker_actor import Answer
 from coterie.laboratory.earliest_timer import EarliestTimer
+from coterie.laboratory.member_broker import MemberBroker
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
@@ -34,46 +34,93 @@ C = TypeVar("C", bound=MemberConfig | ConsumerMemberConfig)
 M = TypeVar("M", bound=GroupMachine)
 
 
-class GroupsView(Protocol):
-    """A coordinator's groups of the classic protocol, by id."""
+class _SentRequest:
+    """A request under way. A closure that may put itself on hold would be a cycle, one for each request, and work for the
+    garbage collector."""
 
-    @property
-    def groups(self) -> Mapping[str, Group]:
-        """The loaded ones."""
-        ...
+    __slots__ = (
+        "_actor",
+        "_failed",
+        "_incarnation",
+        "_is_answered",
+        "_life",
+        "_lost_back",
+        "_lost_there",
+        "_received",
+        "_request",
+        "_response",
+    )
 
+    def __init__(
+        self,
+        actor: GroupMemberActor[Any, Any],
+        request: Message,
+        received: Callable[[Message], None],
+        failed: Callable[[], None],
+    ) -> None:
+        self._actor, self._request, self._received, self._failed = actor, request, received, failed
+        self._life, self._incarnation, self._is_answered = actor.life, actor.broker.incarnation, False
+        world = actor.world
+        self._lost_there = world.chance(world.faults.break_probability)
+        self._lost_back = world.chance(world.faults.break_probability)
 
-class MemberBroker(Protocol):
-    """What a member's process, and what is checked of it, use of the broker that it has for its coordinator."""
+    def arrive(self) -> None:
+        """The request arrives at the broker."""
+        actor = self._actor
+        if self._lost_there or not self._is_open():
+            self._notice()
+            return
+        actor.submit(self._request, self._answered)
+        if self._lost_back:
+            self._notice()
+        elif not self._is_answered:
+            self._watch()
 
-    @property
-    def up(self) -> bool:
-        """Whether connections reach it."""
-        ...
+    def arrive_again(self) -> None:
+        """The request arrives a second time."""
+        actor = self._actor
+        if actor.broker.up and actor.broker.incarnation == self._incarnation:
+            actor.submit(self._request, lambda response: None)
 
-    @property
-    def incarnation(self) -> int:
-        """Counts its processes: a connection ends with one."""
-        ...
+    def _is_open(self) -> bool:
+        """Whether the connection is open."""
+        actor = self._actor
+        return actor.broker.up and actor.broker.incarnation == self._incarnation and not actor.cut_off()
 
-    @property
-    def durability(self) -> Durability:
-        """The durability of its log."""
-        ...
+    def _watch(self) -> None:
+        """A broker that dies while the request waits in it breaks the connection, and so does a cut."""
+        if self._is_answered:
+            return
+        if self._is_open():
+            self._actor.world.after(1_000, self._watch)
+        else:
+            self._notice()
 
-    @property
-    def partitions(self) -> Mapping[str, int]:
-        """How many each topic has."""
-        ...
+    def _answered(self, response: Message) -> None:
+        if not self._lost_back:
+            self._is_answered, self._response = True, response
+            world = self._actor.world
+            world.after(world.delay_ms(), self._back)
 
-    @property
-    def shard(self) -> GroupsView:
-        """The shard of the coordinator."""
-        ...
+    def _back(self) -> None:
+        """The response arrives at the process."""
+        actor = self._actor
+        if actor.cut_off():
+            self._notice()
+        elif actor.lives(self._life):
+            self._received(self._response)
+            actor.pump()
 
-    def submit(self, command: BrokerCommand, ctx: Context, answer: Answer) -> None:
-        """Calls ``answer`` with the response, once, unless it ends before."""
-        ...
+    def _notice(self) -> None:
+        """The process learns in a while that the connection is broken."""
+        world = self._actor.world
+        world.after(world.faults.notice_ms, self._broken)
+
+    def _broken(self) -> None:
+        actor = self._actor
+        if actor.lives(self._life):
+            self._failed()
+            actor.pump()
 
 
 class GroupMemberActor(ABC, Generic[C, M]):
@@ -98,8 +145,8 @@ class GroupMemberActor(ABC, Generic[C, M]):
         self._clock_offset_ms = world.between(-5_000, 5_000)
         self._clock_rate = 1 - world.clock_drift + 2 * world.clock_drift * world.random.random()
         self.failed: Failed | None = None
-        self._life = 0
-        self._timer = EarliestTimer(world, self._pump)
+        self.life = 0
+        self._timer = EarliestTimer(world, self.pump)
         ownership.actors.append(self)
 
     @abstractmethod
@@ -122,13 +169,13 @@ class GroupMemberActor(ABC, Generic[C, M]):
         """Starts the process: a new machine that subscribes, with new commits, and polls."""
         self.alive, self.failed = True, None
         self._own(set())
-        self._life += 1
+        self.life += 1
         self._timer.forget()
         self._make_machine()
         self.machine.subscribe(self.topics, self.clock_ms())
         self.commits = self._make_commits()
         self._revocations: deque[tuple[tuple[str, int], ...]] = deque()
-        self._pump()
+        self.pump()
         self._poll()
 
     @property
@@ -146,6 +193,10 @@ class GroupMemberActor(ABC, Generic[C, M]):
         world = self.world
         return world.start_ms + int((clock_ms - world.start_ms - self._clock_offset_ms) / self._clock_rate) + 1
 
+    def lives(self, life: int) -> bool:
+        """Whether the process is still the one of that ``life``."""
+        return self.alive and self.life == life
+
     def crash(self) -> None:
         self.alive = False
         self._own(set())
@@ -153,21 +204,21 @@ class GroupMemberActor(ABC, Generic[C, M]):
     def leave(self) -> None:
         """A clean close that waits for nothing, as KafkaConsumer.close with a timeout of 0."""
         self.commits.commit_before_revocation(lambda: None)
-        self._pump()
+        self.pump()
         self._close()
 
     def _close(self) -> None:
         self.machine.leave("the consumer is being closed")
-        self._pump()
+        self.pump()
         self.crash()
 
     # -- driving the machine --------------------------------------------------------------------------------------------
 
     def _poll(self) -> None:
-        life = self._life
+        life = self.life
 
         def again() -> None:
-            if self.alive and self._life == life:
+            if self.lives(life):
                 self._poll_once()
                 self._poll()
 
@@ -180,7 +231,7 @@ class GroupMemberActor(ABC, Generic[C, M]):
         if self.world.now_ms >= self.stalled_until_ms and not self.commits.is_blocking:
             self.machine.polled(self.clock_ms())
             self._work()
-            self._pump()
+            self.pump()
 
     def _work(self) -> None:
         """What was polled is processed; then a commit may be due. A synchronous one holds the process until it ends."""
@@ -192,7 +243,7 @@ class GroupMemberActor(ABC, Generic[C, M]):
         elif self.owned and self.world.chance(0.05):
             self.commits.commit_sync(SYNC_COMMIT_MS)
 
-    def _pump(self) -> None:
+    def pump(self) -> None:
         """Carries out what is due, until nothing is: then no effect of this time is left."""
         if not self.alive:
             return
@@ -276,12 +327,12 @@ class GroupMemberActor(ABC, Generic[C, M]):
         self._after(self.world.delay_ms(), action)
 
     def _after(self, delay_ms: int, action: Callable[[], None]) -> None:
-        life = self._life
+        life = self.life
 
         def run() -> None:
-            if self.alive and self._life == life:
+            if self.lives(life):
                 action()
-                self._pump()
+                self.pump()
 
         self.world.after(delay_ms, run)
 
@@ -311,57 +362,15 @@ class GroupMemberActor(ABC, Generic[C, M]):
 
     def send(self, request: Message, received: Callable[[Message], None], failed: Callable[[], None]) -> None:
         """To the broker: once, one of the two is called with the result, unless the process ends before."""
-        world, broker, life = self.world, self.broker, self._life
-        incarnation = broker.incarnation
-        lost_there, lost_back = (world.chance(world.faults.break_probability) for _ in range(2))
-        done: list[bool] = []
-
-        def back(response: Message) -> None:
-            if self.cut_off():
-                world.after(world.faults.notice_ms, broken)
-            elif self.alive and self._life == life:
-                received(response)
-                self._pump()
-
-        def broken() -> None:
-            if self.alive and self._life == life:
-                failed()
-                self._pump()
-
-        def answered(response: Message) -> None:
-            if not lost_back:
-                done.append(True)
-                world.after(world.delay_ms(), lambda: back(response))
-
-        def arrived() -> None:
-            if lost_there or self.cut_off() or not broker.up or broker.incarnation != incarnation:
-                world.after(world.faults.notice_ms, broken)
-                return
-            self._submit(request, answered)
-            if lost_back:
-                world.after(world.faults.notice_ms, broken)
-            elif not done:
-                watch()
-
-        def again() -> None:
-            if broker.up and broker.incarnation == incarnation:
-                self._submit(request, lambda response: None)
-
-        def watch() -> None:
-            # A broker that dies while the request waits in it breaks the connection, and so does a cut.
-            if done:
-                return
-            if not broker.up or broker.incarnation != incarnation or self.cut_off():
-                world.after(world.faults.notice_ms, broken)
-            else:
-                world.after(1_000, watch)
-
-        world.after(world.delay_ms(), arrived)
+        world = self.world
+        sent = _SentRequest(self, request, received, failed)
+        world.after(world.delay_ms(), sent.arrive)
         # A static member's first join, doubled, is to Kafka a second process under its name, and fences the first.
         first = isinstance(request, JoinGroupRequest) and not request.member_id and request.group_instance_id
         if world.chance(world.faults.double_probability) and not first:
-            world.after(world.delay_ms() + world.faults.max_delay_ms, again)
+            world.after(world.delay_ms() + world.faults.max_delay_ms, sent.arrive_again)
 
-    def _submit(self, request: Message, answer: Answer) -> None:
+    def submit(self, request: Message, answer: Answer) -> None:
+        """The request arrives at the broker."""
         ctx = Context(0, None, self.world.fresh_id(), self.api_version, self.name, "/lab")
         self.broker.submit(request, ctx, answer)  # type: ignore[arg-type]

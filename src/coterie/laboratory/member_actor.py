@@ -29,7 +29,7 @@ class MemberActor(GroupMemberActor[MemberConfig, MemberMachine]):
         """Renewed metadata shows these topics."""
         if self.alive:
             self.machine.topics_seen(topics)
-            self._pump()
+            self.pump()
 
     def _takes_part(self) -> bool:
         return self.machine.stage not in NOT_TAKING_PART

@@ -121,7 +121,7 @@ class ReadingActor(GroupMemberActor[C, M]):
         self._read()
         self.reader.pause()
         self.commits.commit_now(lambda: self._after(0, self._close), CLOSE_MS)
-        self._pump()
+        self.pump()
 
     def _begin_reading(self, added: tuple[TopicPartition, ...]) -> None:
         """The committed offsets are known at once: looking them up is no part of what the study measures."""

@@ -15,8 +15,9 @@ from coterie.laboratory.cluster.group_broker import OFFSETS_PARTITIONS, READ_PAR
 from coterie.laboratory.cluster.group_checker import ClusterGroupChecker
 from coterie.laboratory.cluster.process import Network, Process
 from coterie.laboratory.consumer_member_actor import ConsumerMemberActor, ConsumerMemberBroker
-from coterie.laboratory.group_member_actor import C, GroupMemberActor, M, MemberBroker
+from coterie.laboratory.group_member_actor import C, GroupMemberActor, M
 from coterie.laboratory.member_actor import MemberActor
+from coterie.laboratory.member_broker import MemberBroker
 from coterie.laboratory.node.connection import REQUEST_TIMEOUT_MS, LaboratoryConnection
 from coterie.laboratory.node.consumer import LAST_VERSIONS
 from coterie.laboratory.ownership import Ownership
@@ -149,7 +150,7 @@ class CoordinatedActor(GroupMemberActor[C, M]):
             if is_there:
                 self._use(self._brokers[state.leader])
             ended(is_there)
-            self._pump()
+            self.pump()
 
         partition = OFFSETS_TOPIC, self._index
         if self.cut_off():
@@ -166,17 +167,17 @@ class CoordinatedActor(GroupMemberActor[C, M]):
 
     def send(self, request: Message, received: Callable[[Message], None], failed: Callable[[], None]) -> None:
         """On the connection to the coordinator: once, one of the two is called, unless the process ends before."""
-        life, connection = self._life, self._connection
+        life, connection = self.life, self._connection
 
         def ended(response: Message | None) -> None:
-            if not self.alive or self._life != life:
+            if not self.lives(life):
                 return
             if response is None:
                 failed()
             else:
                 self._note(request, response)
                 received(response)
-            self._pump()
+            self.pump()
 
         if connection is None or connection.broken or self.cut_off():
             self.world.after(self.world.faults.notice_ms, lambda: ended(None))

@@ -177,8 +177,8 @@ class ConsumerActor(GroupMemberActor[C, M]):
         super()._revoked()
         self.commits.drop_lookup()
 
-    def _pump(self) -> None:
-        super()._pump()
+    def pump(self) -> None:
+        super().pump()
         if self.alive:
             self._fetch()
 
@@ -272,17 +272,17 @@ class ConsumerActor(GroupMemberActor[C, M]):
         self, request: Message, last: int | None, received: Callable[[Message], None], failed: Callable[[], None]
     ) -> None:
         """As `send`, in version ``last`` or, where it is None, in the newest."""
-        world, life, key = self.world, self._life, request.api_key
+        world, life, key = self.world, self.life, request.api_key
 
         def ended(response: Message | None) -> None:
-            if not self.alive or self._life != life:
+            if not self.lives(life):
                 return
             if response is None or self.cut_off():
                 self._to_commit.clear()
                 failed()
             else:
                 received(response)
-            self._pump()
+            self.pump()
 
         if self.cut_off() or not self._node_broker.up:
             world.after(world.faults.notice_ms, lambda: ended(None))

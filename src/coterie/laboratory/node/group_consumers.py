@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import cast
 
 from coterie.laboratory.consumer_member_actor import ConsumerMemberActor, ConsumerMemberBroker
-from coterie.laboratory.group_member_actor import MemberBroker
 from coterie.laboratory.member_actor import MemberActor
+from coterie.laboratory.member_broker import MemberBroker
 from coterie.laboratory.node.consumer import ConsumerActor, ConsumerParts
 from coterie.laboratory.node.coordinator_view import CoordinatorView
 from coterie.member.config import MemberConfig
