@@ -62,10 +62,11 @@ class RecordLedger:
     def check(self, partition: TopicPartition, log: Iterable[tuple[int, bytes]], *, certain: bool) -> None:
         """Against the whole log of a partition, offsets and values in order. ``certain`` False where the disk lies."""
         offsets: dict[bytes, list[int]] = {}
+        prefix = f"{self.name}:".encode()
         for offset, value in log:
-            name, number, _ = value.split(b":", 2)
-            if name.decode() == self.name:
-                offsets.setdefault(b"%s:%s:" % (name, number), []).append(offset)
+            if value.startswith(prefix):
+                key = value[: value.index(b":", len(prefix)) + 1]
+                offsets.setdefault(key, []).append(offset)
         acknowledged = self.acknowledged.get(partition, {})
         if self.is_idempotent:
             twice = [key for key, places in offsets.items() if len(places) > 1]

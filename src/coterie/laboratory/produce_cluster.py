@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from coterie.laboratory.broker_actor import Durability
+from coterie.laboratory.decoded_reads import DecodedReads
 from coterie.laboratory.world import World
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
@@ -52,6 +53,7 @@ class ProduceCluster:
         self.leaders: dict[TopicPartition, int] = {(TOPIC, n): NODES[n % len(NODES)] for n in range(partitions)}
         self.epochs = dict.fromkeys(self.leaders, 0)
         self.logs = {partition: self._opened(partition) for partition in self.leaders}
+        self._reads = {partition: DecodedReads(_decoded) for partition in self.leaders}
         self.up = dict.fromkeys(NODES, True)
         self.on_crash: list[Callable[[int], None]] = []
         self.dies_after = self.failing_before = self.failing_after = self.crashes = self.requests = self.duplicates = (
@@ -153,11 +155,21 @@ class ProduceCluster:
 
     def values(self, partition: TopicPartition) -> list[tuple[int, bytes]]:
         """Offset and value of every record in the log."""
-        log, offset = self.logs[partition], 0
+        log, reads, offset = self.logs[partition], self._reads[partition], 0
         listed: list[tuple[int, bytes]] = []
         while offset < log.end_offset:
-            data = log.read(offset, 1_000_000)
-            for position, header in batches(data):
-                listed += [(r.offset, r.value or b"") for r in decode_records(data, position, header)]
-                offset = header.last_offset + 1
+            records, offset = reads.of(offset, log.read(offset, 1_000_000))
+            assert records, (
+                f"nothing can be read of {partition} where {listed[-1:]} is the last record, before {log.end_offset}"
+            )
+            listed += records
         return listed
+
+
+def _decoded(data: bytes) -> tuple[list[tuple[int, bytes]], int]:
+    """Offset and value of each record, and the offset behind them."""
+    decoded, end_offset = list[tuple[int, bytes]](), 0
+    for position, header in batches(data):
+        decoded += [(r.offset, r.value or b"") for r in decode_records(data, position, header)]
+        end_offset = header.last_offset + 1
+    return decoded, end_offset

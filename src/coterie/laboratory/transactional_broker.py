@@ -5,6 +5,7 @@ failing disk. It dies also between a decision, its markers and its end.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.outcome import Context, CoordinatorConfig
@@ -35,6 +36,8 @@ MAX_TIMEOUT_MS = 900_000
 UPKEEP_MS = 10_000  # transaction.abort.timed.out.transaction.cleanup.interval.ms
 INIT_VERSION = 5
 BACK_AFTER_MS = 1_000
+
+_decoded = lru_cache(maxsize=10_000)(decode_transaction)  # each start reads the same records, and more
 
 
 class TransactionalBroker(BrokerActor):
@@ -81,7 +84,7 @@ class TransactionalBroker(BrokerActor):
     def _load_transaction(self, key: bytes | None, value: bytes | None) -> None:
         assert key is not None
         assert value is not None
-        stored = decode_transaction(key, value)
+        stored = _decoded(key, value)
         self.machine.by_id[stored.transactional_id] = stored
 
     def _upkeep_later(self, incarnation: int) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from coterie.laboratory.decoded_reads import DecodedReads
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import BatchHeader, batches, check_crc
 from coterie.records.decoding import decode_records
@@ -23,6 +24,7 @@ from coterie.records.markers import marker_of
 READ_BYTES = 20_000
 TopicPartition = tuple[str, int]
 Values = tuple[bytes, ...]
+Reads = DecodedReads[list[tuple[BatchHeader, Values]]]
 
 
 class Acknowledgement(StrEnum):
@@ -62,6 +64,7 @@ class _Partition:
     acknowledged_anywhere: set[bytes] = field(default_factory=set)
     delete_requested: int = 0
     deleted_until: int = 0
+    reads: Reads = field(default_factory=lambda: DecodedReads(_decoded))
 
 
 class RecordChecker:
@@ -173,7 +176,7 @@ class RecordChecker:
         contents: dict[int, bytes] = {}
         name = f"{partition[0]}-{partition[1]}"
         start = log.log_start_offset
-        for header, values in read_batches(log):
+        for header, values in read_batches(log, known.reads):
             self.batches_checked += 1
             expected = next_offset if next_offset is not None else min(header.base_offset, start)
             assert header.base_offset == expected, f"{name}: offset {header.base_offset} follows {expected - 1}"
@@ -241,17 +244,24 @@ class RecordChecker:
         assert not torn, f"transactions {torn} were committed in part"
 
 
-def read_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, Values]]:
-    """Every batch of a log, with the checks of a consumer; no values for a marker."""
-    offset = log.log_start_offset
+def read_batches(log: PartitionLog, reads: Reads | None = None) -> Iterator[tuple[BatchHeader, Values]]:
+    """Every batch of a log, with the checks of a consumer; no values for a marker. ``reads``: what was read of it before."""
+    offset, reads = log.log_start_offset, DecodedReads(_decoded) if reads is None else reads
     while offset < log.end_offset:
-        data, before = log.read(offset, READ_BYTES), offset
-        for position, header in batches(data):
-            check_crc(data, position, header)
-            records = [] if header.is_control else decode_records(data, position, header)
-            yield header, tuple(record.value or b"" for record in records)
+        before = offset
+        for header, values in reads.of(offset, log.read(offset, READ_BYTES)):
+            yield header, values
             offset = header.last_offset + 1
         assert offset > before, f"nothing can be read at offset {offset}, before the end {log.end_offset}"
+
+
+def _decoded(data: bytes) -> list[tuple[BatchHeader, Values]]:
+    decoded = []
+    for position, header in batches(data):
+        check_crc(data, position, header)
+        records = [] if header.is_control else decode_records(data, position, header)
+        decoded.append((header, tuple([record.value or b"" for record in records])))
+    return decoded
 
 
 def committed_records(log: PartitionLog) -> Iterator[tuple[int, bytes]]:
