@@ -122,8 +122,8 @@ class ConsumerCrew:
 
     def waiting(self) -> set[int]:
         """The members that are behind the group epoch or have fewer partitions than each gets at least."""
-        least = self.partitions // len(self.members)
-        return {n for n, m in enumerate(self.members) if m.epoch != self.group_epoch or m.partitions < least}
+        least, epoch = self.partitions // len(self.members), self.group_epoch
+        return {n for n, m in enumerate(self.members) if m.epoch != epoch or m.partitions < least}
 
     def settle(self) -> None:
         """Until every member has its part of the target assignment of the group epoch. Raises AssertionError where they do
