@@ -18,6 +18,8 @@ from coterie.coordinator.consumer.state import (
     ConsumerGroup,
     ConsumerMemberState,
     ConsumerSubscription,
+    CurrentAssignment,
+    TopicIdPartition,
 )
 from coterie.coordinator.consumer.stored import event_of, record_of
 from coterie.coordinator.events import OffsetStored
@@ -184,13 +186,45 @@ def test_the_events_of_the_sample() -> None:
     """Each record is an event of `consumer.events`, whose record is the same but for the order of topics and partitions."""
     for record, read in of_consumer_groups():
         event = event_of(read)
-        again = record_of(read.group_id, event)
+        stored = to_record(read.group_id, event)
+        assert stored is not None
+        again = from_bytes(stored.key, stored.value)
         assert again is not None
         assert event_of(again) == event
         assert again.key == read.key
-        key, value = to_bytes(again)
-        assert len(value or b"") == len(record.value or b"")
-        assert from_record(key, value) == (read.group_id, event)
+        assert to_bytes(again) == (stored.key, stored.value)
+        assert len(stored.value or b"") == len(record.value or b"")
+        assert from_record(stored.key, stored.value) == (read.group_id, event)
+
+
+def test_any_current_assignment_is_written_as_its_messages() -> None:
+    """Which `current_record` does without: of no topic to three, of one partition to hundreds, in every state."""
+    for seed in range(300):
+        rng = random.Random(seed)
+        group_id, member_id = rng.choice(("g", "grüppe", "x" * 200)), rng.choice(("m", "é" * 90))
+        assigned, pending = some_partitions(rng), some_partitions(rng)
+        epochs = rng.randrange(-2, 2**31), rng.randrange(-1, 2**31)
+        state = rng.choice(list(ConsumerMemberState))
+        value = ConsumerGroupCurrentMemberAssignmentValue(*epochs, state, owned(assigned), owned(pending))
+        expected = to_bytes(ConsumerGroupRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), value))
+        event = CurrentStored(member_id, CurrentAssignment(*epochs, state, assigned, pending))
+        stored = to_record(group_id, event)
+        assert stored is not None
+        assert (stored.key, stored.value) == expected
+        assert from_record(stored.key, stored.value) == (group_id, event)
+
+
+def some_partitions(rng: random.Random) -> dict[TopicIdPartition, int]:
+    count = rng.choice((0, 0, 1, 2, 5, 50, 300))
+    return {(bytes([rng.randrange(3)]) * 16, rng.randrange(300)): rng.randrange(2**31) for _ in range(count)}
+
+
+def owned(partitions: dict[TopicIdPartition, int]) -> list[OwnedPartitions]:
+    """Topics and partitions in order."""
+    numbers: dict[bytes, list[int]] = {}
+    for topic_id, number in sorted(partitions):
+        numbers.setdefault(topic_id, []).append(number)
+    return [OwnedPartitions(t, ns, [partitions[t, n] for n in ns]) for t, ns in numbers.items()]
 
 
 def test_the_sample_replayed() -> None:

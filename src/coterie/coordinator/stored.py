@@ -14,8 +14,8 @@ from typing import Any, get_args
 
 from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
 from coterie.coordinator import stored_consumer_groups
-from coterie.coordinator.consumer.events import ConsumerEvent
-from coterie.coordinator.consumer.stored import event_of, record_of
+from coterie.coordinator.consumer.events import ConsumerEvent, CurrentStored
+from coterie.coordinator.consumer.stored import current_record, event_of, record_of
 from coterie.coordinator.events import (
     Event,
     GroupRemoved,
@@ -110,6 +110,10 @@ def _consumer_group_record(group_id: str, event: ConsumerEvent) -> StoredRecord 
     return None if record is None else StoredRecord(*stored_consumer_groups.to_bytes(record))
 
 
+def _current_record(group_id: str, event: CurrentStored) -> StoredRecord:
+    return StoredRecord(*current_record(group_id, event.member_id, event.current))
+
+
 _RECORDS: dict[type, Callable[[str, Any], StoredRecord | None]] = {
     OffsetStored: _offset_record,
     TransactionalOffsetStored: _offset_record,
@@ -117,6 +121,7 @@ _RECORDS: dict[type, Callable[[str, Any], StoredRecord | None]] = {
     GroupStored: _group_record,
     GroupRemoved: _group_tombstone,
     **dict.fromkeys(get_args(ConsumerEvent), _consumer_group_record),
+    CurrentStored: _current_record,
 }
 
 

@@ -52,7 +52,7 @@ class ConsumerJournalLines:
             case c.TargetEpochStored():
                 line.event = "target_computed"
                 before, after = self._target.get(group.group_id, {}), _owners(group)
-                changed = [p for p in sorted({*before, *after}) if before.get(p) != after.get(p)]
+                changed = sorted({partition for partition, _ in before.items() ^ after.items()})
                 self._moved(line, [(p, before.get(p), after.get(p)) for p in changed])
                 self._target[group.group_id] = after
             case c.CurrentStored(member_id, current):

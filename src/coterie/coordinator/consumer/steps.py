@@ -88,8 +88,12 @@ def lone_step(group: object, events: Sequence[object]) -> str | None:
     if member is None:
         return None
     before, after = member.current, event.current
+    if after.member_epoch <= JOIN_GROUP_EPOCH:
+        return None
+    if after.has_partitions_of(before):
+        return member.member_id
     is_released = any(after.assignment_epoch(p) is None for p in (*before.assigned, *before.pending_revocation))
-    return None if is_released or after.member_epoch <= JOIN_GROUP_EPOCH else member.member_id
+    return None if is_released else member.member_id
 
 
 def replace_static(

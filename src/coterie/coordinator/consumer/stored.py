@@ -4,7 +4,8 @@ equal events make equal bytes; Kafka writes them in the order of its hash tables
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import struct
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from coterie.coordinator.consumer import events as e
@@ -18,16 +19,21 @@ from coterie.coordinator.consumer.state import (
 )
 from coterie.coordinator.stored_consumer_groups import ConsumerGroupRecord
 from coterie.wire.messages import consumer_group_records as m
+from coterie.wire.primitives import UNSIGNED_VARINTS
+
+_CURRENT_KEY, _LENGTH, _CURRENT_VALUE = struct.Struct(">hh"), struct.Struct(">h"), struct.Struct(">hiib")
+_ONE_TAG = b"\1\0"  # the epochs in which partitions were assigned are the only tagged field, number 0 (KIP-1251)
 
 
 def record_of(group_id: str, event: e.ConsumerEvent) -> ConsumerGroupRecord | None:
-    """The record of a hard event; None for a soft one, and for key 4, of which only the tombstone is ever written."""
+    """The record of a hard event, but for that of `current_record`; None for a soft one, and for key 4, of which only the
+    tombstone is ever written."""
     make = _RECORDS.get(type(event))
     return None if make is None else ConsumerGroupRecord(*make(group_id, event))
 
 
 def event_of(record: ConsumerGroupRecord) -> e.ConsumerEvent:
-    """The event of a record, of any kind that `record_of` returns."""
+    """The event of a record, of any kind that these functions write."""
     stored, removed = _EVENTS[type(record.key)]
     return removed(record.key) if record.value is None else stored(record.key, record.value)
 
@@ -85,13 +91,6 @@ def _target_value(partitions: Iterable[TopicIdPartition]) -> m.ConsumerGroupTarg
     return m.ConsumerGroupTargetAssignmentMemberValue(topics)
 
 
-def _owned_value(partitions: Mapping[TopicIdPartition, int]) -> list[m.OwnedPartitions]:
-    return [
-        m.OwnedPartitions(topic, numbers, [partitions[topic, p] for p in numbers])
-        for topic, numbers in partitions_by_topic(partitions)
-    ]
-
-
 def _owned(topics: Iterable[m.OwnedPartitions], member_epoch: int) -> dict[TopicIdPartition, int]:
     """Without an epoch for each partition, as before Kafka 4.3, all count as assigned in the member's epoch, at least 0."""
     owned: dict[TopicIdPartition, int] = {}
@@ -103,14 +102,22 @@ def _owned(topics: Iterable[m.OwnedPartitions], member_epoch: int) -> dict[Topic
     return owned
 
 
-def _current_value(current: CurrentAssignment) -> m.ConsumerGroupCurrentMemberAssignmentValue:
-    return m.ConsumerGroupCurrentMemberAssignmentValue(
-        current.member_epoch,
-        current.previous_member_epoch,
-        current.state,
-        _owned_value(current.assigned),
-        _owned_value(current.pending_revocation),
-    )
+def current_record(group_id: str, member_id: str, current: CurrentAssignment) -> tuple[bytes, bytes]:
+    """Key and value of a member's current assignment as they stand in the log. Written without messages, in half of the time
+    (3.5 us instead of 6.6): with each new target assignment every member has one."""
+    group, member = group_id.encode(), member_id.encode()
+    key = b"".join((_CURRENT_KEY.pack(8, len(group)), group, _LENGTH.pack(len(member)), member))
+    pieces = [_CURRENT_VALUE.pack(0, current.member_epoch, current.previous_member_epoch, current.state)]
+    for partitions in (current.assigned, current.pending_revocation):
+        topics = partitions_by_topic(partitions) if partitions else []
+        pieces.append(UNSIGNED_VARINTS[len(topics) + 1])
+        for topic_id, numbers in topics:
+            form, count = f">{len(numbers)}i", UNSIGNED_VARINTS[len(numbers) + 1]
+            epochs = struct.pack(form, *[partitions[topic_id, number] for number in numbers])
+            tagged = UNSIGNED_VARINTS[len(count) + len(epochs)]
+            pieces += (topic_id, count, struct.pack(form, *numbers), _ONE_TAG, tagged, count, epochs)
+    pieces.append(b"\0")
+    return key, b"".join(pieces)
 
 
 def _current(value: m.ConsumerGroupCurrentMemberAssignmentValue) -> CurrentAssignment:
@@ -145,10 +152,6 @@ _RECORDS: dict[type, Callable[[str, Any], tuple[Any, Any]]] = {
         _target_value(x.partitions),
     ),
     e.TargetRemoved: lambda g, x: (m.ConsumerGroupTargetAssignmentMemberKey(g, x.member_id), None),
-    e.CurrentStored: lambda g, x: (
-        m.ConsumerGroupCurrentMemberAssignmentKey(g, x.member_id),
-        _current_value(x.current),
-    ),
     e.CurrentRemoved: lambda g, x: (m.ConsumerGroupCurrentMemberAssignmentKey(g, x.member_id), None),
     e.RegexStored: lambda g, x: (
         m.ConsumerGroupRegularExpressionKey(g, x.regex),

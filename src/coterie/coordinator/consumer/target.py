@@ -89,8 +89,7 @@ def compute_target(
     group as they are after this heartbeat; a static member that takes another's instance id inherits its target."""
     assignor = assignors[preferred_assignor(members, list(assignors))]
     by_id = {topic.topic_id: topic for topic in topics.topics.values()}
-    known: dict[frozenset[str], frozenset[TopicId]] = {}  # members mostly subscribe to the same topics
-    assigned = assignor([_assigned(group, m, topics, known) for m in members.values()], by_id)
+    assigned = assignor([_assigned(group, m, topics) for m in members.values()], by_id)
     target = {member_id: frozenset(assigned.get(member_id, NO_PARTITIONS)) for member_id in members}
     events: list[e.ConsumerEvent] = [
         e.TargetStored(member_id, partitions)
@@ -107,14 +106,9 @@ def target_of(group: ConsumerGroup, member_id: str, instance_id: str | None) -> 
     return group.target.get(owner, NO_PARTITIONS)
 
 
-def _assigned(
-    group: ConsumerGroup, member: ConsumerMember, topics: TopicsImage, known: dict[frozenset[str], frozenset[TopicId]]
-) -> AssignedMember:
+def _assigned(group: ConsumerGroup, member: ConsumerMember, topics: TopicsImage) -> AssignedMember:
     subscription = member.subscription
-    names = subscribed_names(subscription, group.regexes)
-    topic_ids = known.get(names)
-    if topic_ids is None:
-        topic_ids = known[names] = topics.topic_ids(names)
+    topic_ids = topics.topic_ids(subscribed_names(subscription, group.regexes))
     target = group.target.get(member.member_id)
     if target is None:
         target = target_of(group, member.member_id, subscription.instance_id)

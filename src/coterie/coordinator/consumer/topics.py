@@ -12,6 +12,7 @@ from coterie.coordinator.consumer.xxh3 import xxh3_64
 from coterie.lazy_dataclass import dataclass
 
 NO_TOPICS_HASH = 0
+_SUBSCRIPTIONS_KEPT = 1_000
 _HASH_VERSION = 0  # the first byte of what is hashed of a topic
 _TOPIC, _UUID, _INT = struct.Struct("<bqq"), struct.Struct(">qq"), struct.Struct("<i")
 _UNSIGNED, _SIGNED = struct.Struct("<Q"), struct.Struct("<q")
@@ -34,10 +35,16 @@ class TopicsImage:
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
     version: int = 0
     created_version: int = 0
+    _ids: dict[frozenset[str], frozenset[TopicId]] = field(default_factory=dict, compare=False)
 
-    def topic_ids(self, names: Iterable[str]) -> frozenset[TopicId]:
-        """The ids of the topics that exist."""
-        return frozenset(self.topics[name].topic_id for name in names if name in self.topics)
+    def topic_ids(self, names: frozenset[str]) -> frozenset[TopicId]:
+        """The ids of the topics that exist. Kept, because the members of a group mostly subscribe to the same topics."""
+        ids = self._ids.get(names)
+        if ids is None:
+            if len(self._ids) >= _SUBSCRIPTIONS_KEPT:
+                self._ids.clear()
+            ids = self._ids[names] = frozenset([self.topics[name].topic_id for name in names if name in self.topics])
+        return ids
 
     def metadata_hash(self, names: Iterable[str]) -> int:
         """64 bits, signed, of the topics that exist: ids, names, partitions, racks; 0 for none. That of Apache Kafka 4.3
