@@ -78,6 +78,7 @@ LONG_FILES = (
     "tests/cli/test_cluster.py",
     "tests/conformance/test_commands.py",
     "tests/test_edition.py",
+    "tests/test_compiled_source.py",
     "tests/conformance/test_history_workload.py",
     "tests/conformance/test_members.py",
     "tests/client/test_consumer_protocol.py",

@@ -1,4 +1,5 @@
-"""`./run` builds the compiled edition beside what was asked for after an installation, and uses it while no source is newer."""
+"""`./run` builds the compiled edition beside what was asked for after an installation, and uses it while no source is newer;
+`./run test --compiled` builds it first, and `.ci/run` runs the tests of both editions."""
 
 from __future__ import annotations
 
@@ -11,9 +12,13 @@ import pytest
 
 from tests.awaiting import until_in_thread
 
-RUN = Path(__file__).parents[1] / "run"
+ROOT = Path(__file__).parents[1]
 PARTS = ("src/coterie/records/_unfold.pyx", "src/coterie/records/cursor.pxi")
-PYTHON = '#!/bin/sh\necho "$@" >>"$CALLS"\n'
+PYTHON = """#!/bin/sh
+echo "$@" >>"$CALLS"
+case "$*" in "-m pytest"*) echo "$PYTHONPATH" >>"$PATHS" ;; esac
+case "$*" in $FAILING) exit 3 ;; esac
+"""
 COTERIE = '#!/bin/sh\necho "$PYTHONPATH" >>"$PATHS"\n'
 
 
@@ -22,7 +27,8 @@ class Checkout:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        shutil.copy(RUN, folder / "run")
+        shutil.copy(ROOT / "run", folder / "run")
+        shutil.copytree(ROOT / ".ci", folder / ".ci")
         for name in (
             "pyproject.toml",
             "constraints.txt",
@@ -34,16 +40,21 @@ class Checkout:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text("")
         (folder / ".venv/bin").mkdir(parents=True)
-        for name, text in (("python", PYTHON), ("coterie", COTERIE)):
+        for name, text in (("python", PYTHON), ("coterie", COTERIE), ("chromium", "#!/bin/sh\n")):
             (folder / ".venv/bin" / name).write_text(text)
             (folder / ".venv/bin" / name).chmod(0o755)
         (folder / "calls").touch()
 
+    def call(self, script: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        own = {"CALLS": str(self.folder / "calls"), "PATHS": str(self.folder / "paths"), "CC": "true"}
+        own["PATH"] = f"{self.folder}/.venv/bin:{os.environ['PATH']}"
+        command = ["bash", str(self.folder / script), *arguments]
+        return subprocess.run(command, env=own | variables, capture_output=True, text=True, timeout=60, check=False)
+
     def run(self, *arguments: str, **variables: str) -> str:
         """The PYTHONPATH that the command got."""
-        own = {"PATH": os.environ["PATH"], "CALLS": str(self.folder / "calls"), "PATHS": str(self.folder / "paths")}
-        command = ["bash", str(self.folder / "run"), *arguments]
-        subprocess.run(command, env=own | {"CC": "true"} | variables, capture_output=True, timeout=60, check=True)
+        done = self.call("run", *arguments, **variables)
+        assert done.returncode == 0, done.stderr
         return (self.folder / "paths").read_text().splitlines()[-1]
 
     def builds(self) -> int:
@@ -100,3 +111,45 @@ def test_a_build_is_used_while_no_source_is_newer(checkout: Checkout) -> None:
     assert checkout.run("coterie", PYTHONPATH="x") == f"{built}:x"
     checkout.build(newest - 10)
     assert checkout.run("coterie") == ""
+
+
+def test_tests_of_the_compiled_edition_run_on_a_build(checkout: Checkout) -> None:
+    assert checkout.run("test", CI="true") == ""
+    assert checkout.builds() == 0
+    assert checkout.run("test", "--compiled", CI="true") == f"{checkout.folder}/build/compiled"
+    assert checkout.run("test", "--compiled", "tests/log", CI="true") == f"{checkout.folder}/build/compiled"
+    assert checkout.builds() == 2
+    calls = (checkout.folder / "calls").read_text().splitlines()
+    all_tests, named = [call for call in calls if call.startswith("-m pytest")][1:]
+    assert all_tests.endswith(" @tests/compiled.txt")
+    assert named == "-m pytest tests/log"
+
+
+def test_the_set_up_builds_where_it_is_asked_to(checkout: Checkout) -> None:
+    (checkout.folder / "paths").write_text("none\n")
+    checkout.run("setup", CI="true")
+    assert checkout.builds() == 0
+    checkout.run("setup", "--compiled", CI="true")
+    assert (checkout.builds(), checkout.installations()) == (1, 1)
+
+
+NO_BUILD = "it cannot be built here"
+
+
+@pytest.mark.parametrize(
+    ("failing", "status", "tests", "is_last"),
+    [
+        ("none", 0, 2, ""),
+        ("-m pytest* tests", 3, 1, ""),
+        ("*compiled_edition.py*", 1, 1, NO_BUILD),
+        ("-m pytest*@tests/compiled.txt", 3, 2, ""),
+    ],
+)
+def test_ci_fails_with_the_tests_of_either_edition(
+    checkout: Checkout, failing: str, status: int, tests: int, is_last: str
+) -> None:
+    done = checkout.call(".ci/run", CI="true", FAILING=failing)
+    assert done.returncode == status
+    calls = (checkout.folder / "calls").read_text().splitlines()
+    assert sum(call.startswith("-m pytest") for call in calls) == tests
+    assert done.stderr.splitlines()[-1].startswith(is_last)

@@ -1,0 +1,185 @@
+"""What the compiled edition is made of: the written out constructors are those of `dataclass`, and no source breaks a rule of
+mypyc's that the interpreter does not have."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dataclasses
+import inspect
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeGuard
+
+import compiled_edition
+import pytest
+
+from coterie import lazy_dataclass
+
+ROOT = Path(__file__).parent.parent
+ON_THE_BUILT = (ROOT / "tests/compiled.txt").read_text().split()  # files and folders, arguments of pytest
+EACH_MODULE = pytest.mark.parametrize("file", compiled_edition.module_files())
+BASES = frozenset().union(
+    *(
+        compiled_edition.bases_of((compiled_edition.SOURCE / file).read_text())
+        for file in compiled_edition.module_files()
+    )
+)
+
+
+def interpretable(text: str) -> str:
+    """A written out constructor of a frozen dataclass assigns to its fields: compiled code may, the interpreter may not. What
+    mypyc alone reads is left out."""
+    return text.replace("frozen=True", "unsafe_hash=True").replace(compiled_edition.OPEN_TO_HEIRS, "")
+
+
+def write_interpretable(folder: Path) -> None:
+    """The sources that the compiled edition is made of."""
+    compiled_edition.write_sources(folder)
+    for file in compiled_edition.module_files():
+        path = folder / "coterie" / file
+        path.write_text(interpretable(path.read_text("utf-8")), "utf-8")
+
+
+def written_out(file: str) -> tuple[ModuleType, ModuleType]:
+    """A module of the package, and the same with written out constructors."""
+    name = "coterie." + file.removesuffix(".py").replace("/", ".")
+    source = compiled_edition.SOURCE / file
+    text = compiled_edition.write_out(source.read_text("utf-8"), BASES)
+    assert text.count("\n") == source.read_text("utf-8").count("\n")
+    other = ModuleType(name)
+    sys.modules[f"{name}.written_out"] = other
+    other.__name__ = f"{name}.written_out"
+    exec(compile(interpretable(text), str(source), "exec"), other.__dict__)
+    __import__(name)
+    return sys.modules[name], other
+
+
+def classes_of(path: Path) -> list[ast.ClassDef]:
+    return [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ClassDef)]
+
+
+def decorator_of(file: str, name: str) -> str:
+    """Of a class that is a dataclass."""
+    node = next(node for node in classes_of(compiled_edition.SOURCE / file) if node.name == name)
+    return ast.unparse(node.decorator_list[0])
+
+
+@EACH_MODULE
+def test_written_out_constructors_are_those_of_dataclass(file: str) -> None:
+    """Each takes the same arguments, and gives every field what `dataclass` gives it."""
+    original, other = written_out(file)
+    for name, cls in vars(original).items():
+        if not (isinstance(cls, type) and dataclasses.is_dataclass(cls) and cls.__module__ == original.__name__):
+            continue
+        twin: Any = getattr(other, name)
+        if twin.__init__.__code__.co_filename in ("<string>", lazy_dataclass.__file__):  # made by dataclass
+            continue
+        mine = {n: p for n, p in inspect.signature(lazy_dataclass.constructor(cls)).parameters.items() if n != "self"}
+        its = inspect.signature(twin).parameters
+        assert list(mine) == list(its)
+        required = {n: object() for n, p in mine.items() if p.default is inspect.Parameter.empty}
+        assert set(required) == {n for n, p in its.items() if p.default is inspect.Parameter.empty}
+        everything = {n: object() for n in mine}
+        for arguments in (everything, required):
+            one, two = cls(**arguments), twin(**arguments)
+            for field in dataclasses.fields(cls):
+                values = getattr(one, field.name), getattr(two, field.name)
+                assert values[0] is values[1] or type(values[0]).__qualname__ == type(values[1]).__qualname__, (
+                    field.name
+                )
+                assert (
+                    field.name in arguments
+                    or repr(values[0]).partition(" at ")[0] == repr(values[1]).partition(" at ")[0]
+                )
+        assert (
+            (cls.__eq__ is object.__eq__) == (twin.__eq__ is object.__eq__) == ("eq=False" in decorator_of(file, name))
+        )
+
+
+@EACH_MODULE
+def test_each_exception_of_a_function_has_a_name_of_its_own(file: str) -> None:
+    """mypyc gives a variable the type of its first `except`, and the next one fails with TypeError."""
+    tree = ast.parse((compiled_edition.SOURCE / file).read_text("utf-8"))
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef):
+            caught = {(n.name, ast.unparse(n.type)) for n in ast.walk(function) if _names_exception(n) and n.type}
+            names = [name for name, _ in caught]
+            assert len(names) == len(set(names)), f"{function.name}: {sorted(caught)}"
+
+
+def _names_exception(node: ast.AST) -> TypeGuard[ast.ExceptHandler]:
+    return isinstance(node, ast.ExceptHandler) and node.name is not None
+
+
+def imported_into(path: Path) -> dict[str, str]:
+    """The names that a source imports, and the file of the package that each comes from."""
+    nodes = [n for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.ImportFrom) and n.module]
+    return {
+        alias.asname or alias.name: f"{(node.module or '').removeprefix('coterie.').replace('.', '/')}.py"
+        for node in nodes
+        for alias in node.names
+    }
+
+
+def sources_in(path: Path) -> list[Path]:
+    return sorted(path.rglob("*.py")) if path.is_dir() else [path]
+
+
+@pytest.mark.parametrize("folder", ["src/coterie", *ON_THE_BUILT])
+def test_interpreted_classes_inherit_from_open_compiled_ones_alone(folder: str) -> None:
+    """Python refuses others when the class is made: of the package, and of the tests that run on the built edition."""
+    compiled = set(compiled_edition.module_files())
+    for path in sources_in(ROOT / folder):
+        if str(path).removeprefix(f"{compiled_edition.SOURCE}/") in compiled:
+            continue
+        imported = imported_into(path)
+        for node in classes_of(path):
+            for base in node.bases:
+                name = ast.unparse(base).partition("[")[0]
+                is_closed = imported.get(name, "") in compiled and name not in compiled_edition.OPEN
+                assert not is_closed, f"{path}: {node.name} inherits from {name}, which is compiled"
+
+
+def test_open_classes_have_interpreted_heirs_and_no_attributes_of_their_own() -> None:
+    """mypyc keeps an attribute with a value in the object: an heir that gave the name another would be ignored."""
+    compiled = set(compiled_edition.module_files())
+    heirs = set[str]()
+    for path in compiled_edition.SOURCE.rglob("*.py"):
+        is_compiled = str(path.relative_to(compiled_edition.SOURCE)) in compiled
+        for node in classes_of(path):
+            if not is_compiled:
+                heirs |= {ast.unparse(base).partition("[")[0] for base in node.bases}
+            elif node.name in compiled_edition.OPEN:
+                values = [part for part in node.body if isinstance(part, ast.Assign | ast.AnnAssign) and part.value]
+                assert not values, f"{node.name} has {ast.unparse(values[0])}"
+    assert heirs >= compiled_edition.OPEN
+
+
+@EACH_MODULE
+def test_each_field_has_a_type_that_mypyc_can_load(file: str) -> None:
+    """Of a dataclass: it takes `object` and exceptions for globals of the module, and the import fails with KeyError."""
+    for node in classes_of(compiled_edition.SOURCE / file):
+        fields = [part for part in node.body if isinstance(part, ast.AnnAssign)] if node.decorator_list else []
+        for field in fields:
+            name = ast.unparse(field.annotation)
+            kind = getattr(builtins, name, int)
+            assert kind is not object, f"{node.name} has a field of type object"
+            assert not issubclass(kind, BaseException), f"{node.name} has a field of type {name}"
+
+
+def test_a_dataclass_keeps_its_own_constructor() -> None:
+    """Where the written out one would not be the same, or there is no room for it."""
+    fields = "    x: int\n    y: list[int] = field(default_factory=list)\n"
+    for source in (
+        "@dataclass\nclass A(B):\n    '''.'''\n\n" + fields,
+        "@dataclass\nclass A:\n" + fields,
+        "@dataclass\nclass A:\n    '''.'''\n\n    x: int\n\n    def __post_init__(self) -> None: ...\n",
+        "@dataclass\nclass A:\n    '''.'''\n\n    x: int = field(init=False)\n",
+        "class A:\n    '''.'''\n\n" + fields,
+    ):
+        assert compiled_edition.write_out(source) == source
+    source = "@dataclass(frozen=True)\nclass A:\n    '''.'''\n\n" + fields
+    assert compiled_edition.write_out(source, frozenset({"A"})) == source
+    assert "def __init__(self, x: int, y: list[int] | None = None)" in compiled_edition.write_out(source)
