@@ -13,6 +13,7 @@ from coterie.laboratory.cluster.client_story import run_client_cluster_seed
 from coterie.laboratory.cluster.produced_log import ProducedReplicaLog
 from coterie.laboratory.cluster.report import ClusterReport
 from coterie.laboratory.cluster.seeds import WITH_WHOLE_CLIENTS_FROM, run_seed_of_clusters
+from coterie.laboratory.cluster.transaction_client_story import run_transaction_client_seed
 from coterie.log import truncation
 from coterie.log.partition_log import PartitionLog
 from coterie.log.producers import Producers
@@ -40,6 +41,16 @@ def test_fresh_seeds() -> None:
 def test_seeds_of_clusters_have_these_stories() -> None:
     seed = WITH_WHOLE_CLIENTS_FROM + 3
     assert run_seed_of_clusters(seed, minutes=0.2) == run_client_cluster_seed(seed, minutes=0.2)
+
+
+def test_brokers_on_a_failing_disk_write_nothing_to_the_terminal(caplog: pytest.LogCaptureFixture) -> None:
+    """`lab fuzz` prints reports; what the brokers of a story log is part of it."""
+    seed = 195_002
+    run_transaction_client_seed(seed, minutes=0.5)
+    assert any("cannot be written" in line for line in caplog.messages), "a seed whose disks fail is wanted"
+    caplog.clear()
+    run_seed_of_clusters(seed, minutes=0.5)
+    assert not caplog.messages
 
 
 def a_repeated_batch_is_appended_again(patch: Patch) -> None:

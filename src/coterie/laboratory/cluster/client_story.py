@@ -8,7 +8,6 @@ from coterie.laboratory.cluster.report import ClusterReport
 from coterie.laboratory.cluster.serving_broker import ServingBroker
 from coterie.laboratory.cluster.story import SESSION_TIMEOUT_MS, ClusterStory
 from coterie.laboratory.fuzz import naming_seed
-from coterie.laboratory.node.story import without_log_lines
 from coterie.replication.states import ReplicationConfig
 
 
@@ -36,5 +35,5 @@ class ClientStory(ClusterStory):
 
 def run_client_cluster_seed(seed: int, minutes: float = 5.0) -> ClusterReport:
     """The same seed gives the same story. Raises FuzzFailure."""
-    with naming_seed(seed), without_log_lines():
+    with naming_seed(seed):
         return ClientStory(seed).run(int(minutes * 60_000))

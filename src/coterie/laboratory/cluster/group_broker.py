@@ -35,7 +35,7 @@ SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "1000",
     "coterie.journal.enable": "false",
 }
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("coterie.broker")
 
 
 class HostedGroups:

@@ -10,7 +10,6 @@ from coterie.laboratory.cluster.story import SESSION_TIMEOUT_MS
 from coterie.laboratory.cluster.transaction_serving_broker import SOURCE, TransactionServingBroker
 from coterie.laboratory.cluster.transaction_story import IDS, LEDGER_PARTITIONS, TransactionClusterStory
 from coterie.laboratory.fuzz import naming_seed
-from coterie.laboratory.node.story import without_log_lines
 from coterie.replication.states import ReplicationConfig
 
 
@@ -39,5 +38,5 @@ class TransactionClientStory(TransactionClusterStory):
 
 def run_transaction_client_seed(seed: int, minutes: float = 5.0) -> ClusterReport:
     """The same seed gives the same story. Raises FuzzFailure."""
-    with naming_seed(seed), without_log_lines():
+    with naming_seed(seed):
         return TransactionClientStory(seed).run(int(minutes * 60_000))
