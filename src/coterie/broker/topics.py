@@ -239,11 +239,14 @@ class Topics:
         self, name: str, count: int, topic_id: bytes, configs: Mapping[str, str], written_id: bytes | None = None
     ) -> Topic:
         """In a cluster: the controller's topic, which has so many partitions at least; whether this broker has a replica of
-        one is in the partition. ``configs``: of a topic that is new here; ``written_id``: the id in ZooKeeper, which then
-        is ``topic_id`` as well. Raises OSError."""
+        one is in the partition. One that is here with another id, of a topic of that name that this broker did not see
+        deleted or from before its node was read, gets ``topic_id``. ``configs``: of a topic that is new here;
+        ``written_id``: the id in ZooKeeper, which then is ``topic_id`` as well. Raises OSError."""
         topic = self.by_name.get(name) or Topic(name, topic_id, dict(configs))
-        if count > len(topic.partitions):
+        if count > len(topic.partitions) or topic_id != topic.topic_id:
             self.replica_logs.announced(topic, count, self._settings.log_config(topic.configs), written_id)
+            self.by_id.pop(topic.topic_id, None)
+            topic.topic_id = topic_id
             self._register(topic)
             self._save()
         return topic

@@ -38,6 +38,11 @@ class SettingsChanged:
     topic_id: bytes | None = None
     created: int = -1
 
+    @property
+    def exists(self) -> bool:
+        """Whether the topic has a node. What is read of one without is not that of the next topic of its name."""
+        return self.created >= 0
+
 
 class ConfigChanges(SessionScript):
     """One for each broker. Inputs beside those of a SessionScript: `changed` (the watch fired), `read`, `expired`."""

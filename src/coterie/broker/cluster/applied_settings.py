@@ -70,7 +70,7 @@ class AppliedSettings:
     def with_settings(self, topics: Iterable[str], then: Callable[[], None]) -> None:
         """Calls ``then`` once the settings of the topics have been read."""
         topics = list(topics)
-        unread = {topic for topic in topics if topic not in self._of_topics}
+        unread = {topic for topic in topics if topic not in self._of_topics or not self._of_topics[topic].exists}
         if not unread:
             then()
             return

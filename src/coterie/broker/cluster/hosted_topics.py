@@ -56,12 +56,13 @@ class HostedTopics:
             self._announce(name, count)
 
     def _announce(self, name: str, count: int) -> None:
-        known = self._known_of(name)
-        if known is None:
-            self._topics.announce(name, count, self._derived_id(name, -1), {})
-        else:
+        known, topic = self._known_of(name), self._topics.by_name.get(name)
+        if known is not None and known.exists:
             topic_id = known.topic_id or self._derived_id(name, known.created)
             self._topics.announce(name, count, topic_id, known.settings, known.topic_id)
+        else:  # until its node has been read; one that is here already keeps its id
+            topic_id = self._derived_id(name, -1) if topic is None else topic.topic_id
+            self._topics.announce(name, count, topic_id, {} if known is None else known.settings)
 
     def _derived_id(self, name: str, created: int) -> bytes:
         """The id of a topic whose node has none: the same on every broker, and another for each topic of that name."""

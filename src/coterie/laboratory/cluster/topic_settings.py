@@ -27,7 +27,7 @@ class TopicSettings:
 
     def with_settings(self, topics: Iterable[str], then: Callable[[], None]) -> None:
         """Calls ``then`` once the settings of the topics have been read."""
-        unread = set(topics) - self.of.keys()
+        unread = {topic for topic in topics if topic not in self.known or not self.known[topic].exists}
         if not unread:
             then()
             return
