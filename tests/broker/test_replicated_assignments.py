@@ -17,7 +17,7 @@ from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.awaiting import quiet, until
-from tests.broker.test_replicated_writes import ME, OTHER, fetched, follow, lead, one_of_two
+from tests.broker.test_replicated_writes import ME, OTHER, act, fetched, follow, lead, one_of_two
 from tests.broker.test_server import run
 
 LONG_MS = 60_000
@@ -108,6 +108,28 @@ def test_a_leader_that_resigns_refuses_the_assignments_that_wait(is_classic: boo
             again = send()
             follow(broker, offsets)
             assert {error(first.response), error(again.response)} == {ErrorCode.NOT_COORDINATOR}
+
+    run(story)
+
+
+@pytest.mark.parametrize("is_classic", [True, False])
+def test_what_waits_for_the_end_of_the_turn_is_not_written_by_a_broker_without_a_role(is_classic: bool) -> None:
+    """Its session with ZooKeeper has expired, and it registers again in the turn in which the request came (the laboratory's
+    seed 195,137). It wrote to its log alone, and the member received an assignment that no other broker has."""
+
+    async def story() -> None:
+        async with one_of_two() as (broker, _, _, offsets):
+            lead(broker, offsets, (ME, OTHER))
+            await broker.groups.loaded()
+            send = partial(sync, broker, await joined(broker)) if is_classic else partial(heartbeat, broker)
+            pending = send()
+            assert pending.response is None
+            assert offsets.replica is not None
+            effects, offsets.replica = offsets.replica.stop(), None
+            broker.role_changed(offsets)
+            act(broker, effects)
+            assert error(pending.response) == ErrorCode.NOT_COORDINATOR
+            assert offsets.log.end_offset == 0
 
     run(story)
 

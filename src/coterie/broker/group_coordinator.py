@@ -265,8 +265,8 @@ class GroupCoordinator:
         if outcome.resolve:
             self._resolve(decision.group.group_id, outcome.resolve)
         if not decision.records:
-            is_replicated = hosted.partition.replica is not None
-            answer(hosted.assignments.answerable(outcome.replies) if is_replicated else outcome.replies)
+            in_cluster = hosted.partition.in_cluster
+            answer(hosted.assignments.answerable(outcome.replies) if in_cluster else outcome.replies)
         elif hosted.unreplicated is not None:
             hosted.unreplicated.add(decision)
         elif hosted.partition.sync_due():

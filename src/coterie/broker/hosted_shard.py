@@ -132,10 +132,10 @@ class HostedShard:
 
     def _append(self, decisions: list[Decision]) -> None:
         try:
-            if self.partition.replica is None:
-                self.log.append(decisions)
-            else:
+            if self.partition.in_cluster:
                 self._append_for_replicas(decisions)
+            else:
+                self.log.append(decisions)
         except OSError as error:
             logger.error("%s-%d cannot be written: %s", OFFSETS_TOPIC, self.partition.index, error)
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error
