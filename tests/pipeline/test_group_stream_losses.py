@@ -53,6 +53,7 @@ def test_a_log_that_was_cut_and_grew_again_is_data_loss(broker: BrokerProcess) -
     for _ in range(2):
         with pytest.raises(DataLossError, match=r"t-3 was cut at 0 by a new leader, before the group's offset 100"):
             query.plan()
+    until_heard(query)
     query.stream.leave()
     another = Query(broker)
     with pytest.raises(DataLossError, match="t-3 was cut at 0"):
