@@ -23,7 +23,7 @@ OF_KAFKAS_SCHEMAS = ROOT / "src" / "coterie" / "wire" / "messages"
 SHORT_FUNCTIONS_NEED_IT = ("bench", "configuration", "conformance", "console", "consuming", "laboratory", "producing")
 SHORT_METHODS_NEED_IT = ("consuming", "producing")
 SHORT_LINES = 3
-# The actors of the laboratory are processes that start, crash and submit: what their base says of it is not said again.
+# The actors of the laboratory are processes that start, crash and submit: their base documents these methods.
 OVERRIDES_MAY_BE_SILENT = ("laboratory",)
 REFUSED_BY_THE_CORE = (
     "JoinGroup",
