@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from coterie.laboratory.member_actor import GROUP
 from coterie.laboratory.node.consumer_story import ConsumersStory
 from coterie.laboratory.node.copying_story import CopyingStory
+from coterie.laboratory.node.group_consumers import AnyConsumer, ClassicConsumer
 from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
+from coterie.wire.errors import ErrorCode
 
 CLASSIC_SHARES = (0.0, 0.0, 0.6)  # of the members after the first
 
@@ -43,6 +45,12 @@ class ServerAssignedStory(ConsumersStory):
             max_poll_interval_ms=rng.choice([10_000, 30_000]),
             remote_assignor=rng.choice([None, "uniform", "range"]),
         )
+
+    def _may_end_by(self, consumer: AnyConsumer) -> frozenset[ErrorCode]:
+        """A classic member that has joined but not synced when the group is upgraded is refused its SyncGroup where its first
+        assignor is not the one that the group had, as by Kafka 4.3 (tests/spec/consumer/migration.txt)."""
+        ends = super()._may_end_by(consumer)
+        return ends | {ErrorCode.INCONSISTENT_GROUP_PROTOCOL} if isinstance(consumer, ClassicConsumer) else ends
 
 
 class ServerAssignedCopyingStory(CopyingStory, ServerAssignedStory):
