@@ -11,6 +11,7 @@ Needs mypy, setuptools and a C compiler.
 from __future__ import annotations
 
 import ast
+import builtins
 import hashlib
 import os
 import shutil
@@ -23,33 +24,41 @@ ROOT = Path(__file__).resolve().parent
 SOURCE = ROOT / "src" / "coterie"
 STAMP = "edition.sha256"
 # What a heartbeat, a commit, a join, a small Produce and a Fetch pass on their way through the broker, but for the messages,
-# whose codecs are generated; what a broker's start reads its logs with; a consumer's machines; and what the laboratory does
-# for each event. A package stands for its files. No class outside may inherit from one of these but `OPEN`. mypyc cannot compile a
-# dataclass with a field of type object or Exception, nor what is only for a type checker (consuming/position, record).
+# whose codecs are generated; what a broker's start reads its logs with; a consumer's and a producer's machines; replicas; and
+# what the laboratory does for each event. A package stands for its files. No class outside may inherit from one of these but
+# `OPEN`, and no class from two of them. mypyc cannot compile a generic dataclass, what is only for a type checker
+# (consuming/record), nor an heir that gives an attribute a narrower type. tests/test_compiled_source.py has its other limits.
 MODULES = (
     "backoff.py",
+    "cluster_metadata.py",
     "journal.py",
+    "script.py",
     "wire/framing.py",
     "wire/primitives.py",
     "records/batch.py",
     "records/decoding.py",
     "records/encoding.py",
     "records/fields.py",
+    "records/markers.py",
     "records/varints.py",
     "records/walking.py",
     "log/appended.py",
     "log/compaction.py",
     "log/config.py",
+    "log/epoch_cache.py",
     "log/epoch_checkpoint.py",
+    "log/filesystem.py",
     "log/flushing.py",
     "log/leader_epochs.py",
-    "log/segment_loader.py",
     "log/log_state.py",
     "log/partition_log.py",
     "log/producers.py",
     "log/reading.py",
+    "log/recovery.py",
     "log/segment.py",
     "log/segment_index.py",
+    "log/segment_loader.py",
+    "log/survey.py",
     "log/transactions.py",
     "log/validation.py",
     "coordinator/classic",
@@ -69,6 +78,7 @@ MODULES = (
     "coordinator/state.py",
     "coordinator/stored.py",
     "coordinator/subscriptions.py",
+    "coordinator/transactions",
     "coordinator/write_queue.py",
     "broker/calls.py",
     "broker/connection_memory.py",
@@ -76,10 +86,6 @@ MODULES = (
     "broker/fetch_sessions.py",
     "broker/flusher.py",
     "broker/group_coordinator.py",
-    "broker/handlers/fetch.py",
-    "broker/handlers/groups.py",
-    "broker/handlers/offsets.py",
-    "broker/handlers/records.py",
     "broker/hosted_shard.py",
     "broker/journal_writer.py",
     "broker/memory.py",
@@ -89,12 +95,18 @@ MODULES = (
     "broker/server.py",
     "broker/topic.py",
     "broker/turns.py",
+    "broker/handlers/current_leaders.py",
+    "broker/handlers/fetch.py",
+    "broker/handlers/groups.py",
+    "broker/handlers/offsets.py",
+    "broker/handlers/produce_wait.py",
+    "broker/handlers/records.py",
     "member",
     "member/consumer",
     "consuming/assigned_positions.py",
     "consuming/auto_commit.py",
-    "consuming/commit_requests.py",
     "consuming/commit_errors.py",
+    "consuming/commit_requests.py",
     "consuming/commit_verdicts.py",
     "consuming/commits.py",
     "consuming/committed_lookup.py",
@@ -107,24 +119,91 @@ MODULES = (
     "consuming/fetching.py",
     "consuming/offset_lookup.py",
     "consuming/owned_offsets.py",
+    "consuming/position.py",
     "consuming/validation.py",
+    "producing",
+    "replication",
     "laboratory/actor_commits.py",
     "laboratory/broker_actor.py",
     "laboratory/checkers.py",
+    "laboratory/client_connections.py",
     "laboratory/consumer_group_checker.py",
-    "laboratory/consumer_member_checker.py",
     "laboratory/consumer_member_actor.py",
+    "laboratory/consumer_member_checker.py",
+    "laboratory/decoded_reads.py",
+    "laboratory/disk.py",
     "laboratory/earliest_timer.py",
+    "laboratory/fetching_actor.py",
     "laboratory/group_member_actor.py",
     "laboratory/member_actor.py",
     "laboratory/member_broker.py",
     "laboratory/member_checker.py",
-    "laboratory/node/delivery_checker.py",
-    "laboratory/node/record_checker.py",
+    "laboratory/producing_actor.py",
+    "laboratory/requesting_producer.py",
+    "laboratory/sending_actor.py",
+    "laboratory/traffic.py",
+    "laboratory/transacting_producer.py",
     "laboratory/world.py",
+    "laboratory/zookeeper_server.py",
+    "laboratory/cluster/administrator.py",
+    "laboratory/cluster/broker.py",
+    "laboratory/cluster/clients.py",
+    "laboratory/cluster/disk_replica_log.py",
+    "laboratory/cluster/known_records.py",
+    "laboratory/cluster/leading_broker.py",
+    "laboratory/cluster/ledger_clients.py",
+    "laboratory/cluster/links.py",
+    "laboratory/cluster/machine_clients.py",
+    "laboratory/cluster/machine_clocks.py",
+    "laboratory/cluster/machine_consumer.py",
+    "laboratory/cluster/machine_producer.py",
+    "laboratory/cluster/process.py",
+    "laboratory/cluster/process_scheduler.py",
+    "laboratory/cluster/produced_log.py",
+    "laboratory/cluster/producer_id_checker.py",
+    "laboratory/cluster/record_deletions.py",
+    "laboratory/cluster/replica_checker.py",
+    "laboratory/cluster/replica_fetcher.py",
+    "laboratory/cluster/replica_log.py",
+    "laboratory/cluster/request_channels.py",
+    "laboratory/cluster/topic_settings.py",
+    "laboratory/cluster/transactional_clients.py",
+    "laboratory/cluster/transactional_log.py",
+    "laboratory/node/client.py",
+    "laboratory/node/connection.py",
+    "laboratory/node/coordinator_view.py",
+    "laboratory/node/copy_checker.py",
+    "laboratory/node/delivery_checker.py",
+    "laboratory/node/disk.py",
+    "laboratory/node/producer.py",
+    "laboratory/node/readers.py",
+    "laboratory/node/record_checker.py",
+    "laboratory/node/scheduler.py",
+    "laboratory/node/starting_offsets.py",
+    "laboratory/node/transactional_producer.py",
+    "laboratory/node/writers.py",
 )
 # Classes with heirs that are interpreted: mypyc then looks a method up in the object's class, unless that is the class itself.
-OPEN = frozenset({"BrokerActor", "ConsumerMemberActor", "GroupMemberActor", "MemberActor"})
+OPEN = frozenset(
+    {
+        "BrokerActor",
+        "ClusterBroker",
+        "ConsumerMemberActor",
+        "GroupMemberActor",
+        "LaboratoryConnection",
+        "LeadingBroker",
+        "MemberActor",
+        "MemoryFile",
+        "MemoryFileSystem",
+        "Process",
+        "ReplicatingBroker",
+        "ScriptMachine",
+        "Traffic",
+    }
+)
+# Extension modules by what is imported together: a broker's memory has neither a client's nor the laboratory's.
+GROUPS = {"coterie_client": ("consuming", "member", "producing"), "coterie_laboratory": ("laboratory",)}
+THE_REST = "coterie"
 OPEN_TO_HEIRS = "@mypyc_attr(allow_interpreted_subclasses=True)"
 MYPY_CONFIG = "[mypy]\nmypy_path = {folder}\npython_version = {version}\nignore_missing_imports = True\n"
 
@@ -140,6 +219,15 @@ def module_files() -> list[str]:
     return files
 
 
+def grouped() -> dict[str, list[str]]:
+    """`module_files` by the group of each."""
+    group_of = {room: group for group, rooms in GROUPS.items() for room in rooms}
+    groups: dict[str, list[str]] = {}
+    for file in module_files():
+        groups.setdefault(group_of.get(file.partition("/")[0], THE_REST), []).append(f"coterie/{file}")
+    return groups
+
+
 # -- the constructors of dataclasses ----------------------------------------------------------------------------------
 
 
@@ -148,21 +236,36 @@ def write_out(source: str, bases: frozenset[str] = frozenset()) -> str:
     not one of ``bases``."""
     source = _with_dataclasses(source)
     lines = source.split("\n")
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ClassDef) and not node.bases and not node.keywords and node.name not in bases:
+    classes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+    for node in classes:
+        if not node.bases and not node.keywords and node.name not in bases:
             _write_out_class(node, lines)
-        if isinstance(node, ast.ClassDef) and node.name in OPEN:
+        if node.name in OPEN:
             _open_class(node, lines)
+    loaded = sorted(set().union(*(_builtins_of(node) for node in classes if node.decorator_list)))
+    if loaded:
+        _add_import(f"from builtins import {', '.join(loaded)}", lines)
     return "\n".join(lines)
+
+
+def _builtins_of(node: ast.ClassDef) -> set[str]:
+    """The builtin types of a dataclass's fields that mypyc takes for globals of the module: `object` and exceptions."""
+    names = {ast.unparse(part.annotation) for part in node.body if isinstance(part, ast.AnnAssign)}
+    kinds = {name: getattr(builtins, name, int) for name in names}
+    return {name for name, kind in kinds.items() if kind is object or issubclass(kind, BaseException)}
+
+
+def _add_import(statement: str, lines: list[str]) -> None:
+    """On the blank line behind the first import, which every module has."""
+    at = lines.index("from __future__ import annotations") + 1
+    assert not lines[at] or lines[at].startswith(("from typing", "from builtins")), f"no blank line for {statement}"
+    lines[at] = f"{lines[at]}; {statement}" if lines[at] else statement
 
 
 def _open_class(node: ast.ClassDef, lines: list[str]) -> None:
     """Marks a class of `OPEN` for mypyc, on the two blank lines before it; mypy_extensions is not imported at run time."""
-    future = lines.index("from __future__ import annotations")
-    assert not any(lines[at] for at in (future + 1, node.lineno - 3, node.lineno - 2)), (
-        f"no blank lines for {node.name}"
-    )
-    lines[future + 1] = "from typing import TYPE_CHECKING"
+    assert not any(lines[at] for at in (node.lineno - 3, node.lineno - 2)), f"no blank lines for {node.name}"
+    _add_import("from typing import TYPE_CHECKING", lines)
     lines[node.lineno - 3] = "if TYPE_CHECKING: from mypy_extensions import mypyc_attr"
     lines[node.lineno - 2] = OPEN_TO_HEIRS
 
@@ -290,9 +393,12 @@ def build(folder: Path) -> None:
             opt_level="1",
             debug_level="0",
             multi_file=True,
-            group_name="coterie",
+            separate=[(files, name) for name, files in grouped().items()],
             target_dir="c",
         )
+        for extension in extensions:
+            # Each file of a group defines what it uses of other groups; calls within a group need no table.
+            extension.extra_compile_args += ["-fcommon", "-fvisibility=hidden"]
         command = Distribution({"name": "coterie", "ext_modules": extensions}).get_command_obj("build_ext")
         command.inplace, command.build_temp = True, "c"
         command.ensure_finalized()
@@ -302,7 +408,8 @@ def build(folder: Path) -> None:
     for file in files:
         shutil.copyfile(SOURCE.parent / file, folder / file)
     suffix = str(sysconfig.get_config_var("EXT_SUFFIX"))
-    made = [folder / f"coterie__mypyc{suffix}", *((folder / file[:-3]).with_suffix(suffix) for file in files)]
+    made = [folder / f"{group}__mypyc{suffix}" for group in grouped()]
+    made += [(folder / file[:-3]).with_suffix(suffix) for file in files]
     modules = "".join(f"{path.relative_to(folder)}\n" for path in made)
     (folder / "modules.txt").write_text(modules, "utf-8")
     (folder / STAMP).write_text(of_source, "utf-8")

@@ -24,12 +24,20 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.turns import finish
 from coterie.broker.unserved import UnservedRequests
 from coterie.fuzzing.messages import random_struct
+from coterie.laboratory.cluster.seeds import WITH_GROUPS_FROM, WITH_WHOLE_CLIENTS_FROM, run_seed_of_clusters
 from coterie.laboratory.consumer_group_fuzz import run_consumer_seed
 from coterie.laboratory.fuzz import run_seed
 from coterie.laboratory.node.broker import Answered, LaboratoryBroker
 from coterie.laboratory.node.scheduler import VirtualClock, WorldScheduler
-from coterie.laboratory.node.seeds import run_clients_seed
+from coterie.laboratory.node.seeds import (
+    COPYING_FROM,
+    SERVER_ASSIGNED_COPYING_FROM,
+    SERVER_ASSIGNED_FROM,
+    run_clients_seed,
+)
 from coterie.laboratory.node.story import run_records_seed
+from coterie.laboratory.produce_fuzz import run_produce_seed
+from coterie.laboratory.transaction_fuzz import run_transaction_seed
 from coterie.laboratory.world import World
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.records.encoding import encode_batch
@@ -195,11 +203,16 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     print("interpreted" if str(a_compiled_module.__file__).endswith(".py") else "compiled")
     stories: dict[str, Callable[[int], object]] = {
-        "clients": lambda seed: run_clients_seed(seed, STORY_MINUTES),
         "records": lambda seed: run_records_seed(seed, STORY_MINUTES),
         "members": lambda seed: run_seed(seed, STORY_MINUTES),
         "consumer-groups": lambda seed: run_consumer_seed(seed, STORY_MINUTES),
+        "producers": lambda seed: run_transaction_seed(seed, STORY_MINUTES),
+        "senders": lambda seed: run_produce_seed(seed, STORY_MINUTES),
     }
+    for first in (0, COPYING_FROM, SERVER_ASSIGNED_FROM, SERVER_ASSIGNED_COPYING_FROM):
+        stories[f"clients-{first}"] = lambda seed, first=first: run_clients_seed(first + seed, STORY_MINUTES)
+    for first in (0, WITH_GROUPS_FROM, WITH_WHOLE_CLIENTS_FROM + 1):  # three that follow each other tell three stories
+        stories[f"clusters-{first}"] = lambda seed, first=first: run_seed_of_clusters(first + seed, STORY_MINUTES)
     for seed in SEEDS:
         for name in sys.argv[1:] or ["frames", *stories]:
             recording = Recording()

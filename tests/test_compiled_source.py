@@ -4,9 +4,9 @@ mypyc's that the interpreter does not have."""
 from __future__ import annotations
 
 import ast
-import builtins
 import dataclasses
 import inspect
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -143,30 +143,71 @@ def test_interpreted_classes_inherit_from_open_compiled_ones_alone(folder: str) 
 
 
 def test_open_classes_have_interpreted_heirs_and_no_attributes_of_their_own() -> None:
-    """mypyc keeps an attribute with a value in the object: an heir that gave the name another would be ignored."""
+    """mypyc keeps an attribute with a value in the object: an heir that gave the name another would be ignored. A class that is
+    open has open bases."""
     compiled = set(compiled_edition.module_files())
     heirs = set[str]()
-    for path in compiled_edition.SOURCE.rglob("*.py"):
-        is_compiled = str(path.relative_to(compiled_edition.SOURCE)) in compiled
-        for node in classes_of(path):
-            if not is_compiled:
-                heirs |= {ast.unparse(base).partition("[")[0] for base in node.bases}
-            elif node.name in compiled_edition.OPEN:
-                values = [part for part in node.body if isinstance(part, ast.Assign | ast.AnnAssign) and part.value]
-                assert not values, f"{node.name} has {ast.unparse(values[0])}"
+    for folder in (compiled_edition.SOURCE, *(ROOT / entry for entry in ON_THE_BUILT)):
+        for path in sources_in(folder):
+            is_compiled = str(path).removeprefix(f"{compiled_edition.SOURCE}/") in compiled
+            for node in classes_of(path):
+                if not is_compiled or node.name in compiled_edition.OPEN:
+                    heirs |= {ast.unparse(base).partition("[")[0] for base in node.bases}
+                if is_compiled and node.name in compiled_edition.OPEN:
+                    values = [part for part in node.body if isinstance(part, ast.Assign | ast.AnnAssign) and part.value]
+                    assert not values, f"{node.name} has {ast.unparse(values[0])}"
     assert heirs >= compiled_edition.OPEN
 
 
+FUTURE = "from __future__ import annotations\n\n"
+
+
+def test_a_broker_loads_neither_the_groups_of_clients_nor_of_the_laboratory() -> None:
+    """A group's memory is that of all its modules; and no module is in two."""
+    groups = compiled_edition.grouped()
+    assert sorted(file for files in groups.values() for file in files) == sorted(
+        f"coterie/{file}" for file in compiled_edition.module_files()
+    )
+    program = "import sys, coterie.broker.broker; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    modules = {group: {file[:-3].replace("/", ".") for file in files} for group, files in groups.items()}
+    assert loaded & modules.pop(compiled_edition.THE_REST)
+    assert not [module for files in modules.values() for module in loaded & files]
+
+
+def test_builtin_types_of_fields_are_imported_where_mypyc_takes_them_for_globals() -> None:
+    """`object` and exceptions, of a dataclass; else the import of the module fails with KeyError."""
+    fields = "class A:\n    '.'\n    x: object\n    y: KeyError\n    z: dict[str, object]\n    n: int\n"
+    written = compiled_edition.write_out(f"{FUTURE}@dataclass\n{fields}")
+    assert written.split("\n")[1] == "from builtins import KeyError, object"
+    assert compiled_edition.write_out(FUTURE + fields) == FUTURE + fields
+
+
+def test_a_line_is_shared_by_what_is_imported_for_mypyc() -> None:
+    source = f"{FUTURE}\n\nclass Traffic:\n    '.'\n\n\n@dataclass\nclass A:\n    x: object\n"
+    assert "Traffic" in compiled_edition.OPEN
+    line = compiled_edition.write_out(source).split("\n")[1]
+    assert line == "from typing import TYPE_CHECKING; from builtins import object"
+
+
+def nodes_of(file: str) -> list[ast.AST]:
+    return list(ast.walk(ast.parse((compiled_edition.SOURCE / file).read_text("utf-8"))))
+
+
 @EACH_MODULE
-def test_each_field_has_a_type_that_mypyc_can_load(file: str) -> None:
-    """Of a dataclass: it takes `object` and exceptions for globals of the module, and the import fails with KeyError."""
-    for node in classes_of(compiled_edition.SOURCE / file):
-        fields = [part for part in node.body if isinstance(part, ast.AnnAssign)] if node.decorator_list else []
-        for field in fields:
-            name = ast.unparse(field.annotation)
-            kind = getattr(builtins, name, int)
-            assert kind is not object, f"{node.name} has a field of type object"
-            assert not issubclass(kind, BaseException), f"{node.name} has a field of type {name}"
+def test_no_bound_of_a_slice_calls_what_has_an_effect(file: str) -> None:
+    """mypyc 2.4 calls it twice where the value is of one of two types, such as `bytes | bytearray`."""
+    inside = [part for bounds in nodes_of(file) if isinstance(bounds, ast.Slice) for part in ast.walk(bounds)]
+    called = {ast.unparse(part.func) for part in inside if isinstance(part, ast.Call)}
+    assert called <= {"len", "max", "min"}
+
+
+@EACH_MODULE
+def test_no_lambda_takes_any_number_of_arguments(file: str) -> None:
+    """mypyc 2.4 writes C for it that no compiler takes, where the lambda has a type with arguments."""
+    lambdas = [node for node in nodes_of(file) if isinstance(node, ast.Lambda)]
+    assert not [ast.unparse(each) for each in lambdas if each.args.vararg or each.args.kwarg]
 
 
 def test_a_dataclass_keeps_its_own_constructor() -> None:

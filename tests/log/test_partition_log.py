@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coterie.log.config import LogConfig
-from coterie.log.filesystem import FileSystem, MemoryFileSystem
+from coterie.log.filesystem import FileSystem, MemoryFile, MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import delete_records, retain
 from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
@@ -319,24 +319,25 @@ def test_delete_records() -> None:
     assert len([n for n in fs.names("t-0") if n.endswith(".log")]) == 1
 
 
-class FullDisk(MemoryFileSystem):
-    """A disk that takes only half of a write, then none."""
+class FillingFile(MemoryFile):
+    """Takes only half of a write once its disk is full."""
 
+    def __init__(self, disk: FullDisk) -> None:
+        super().__init__()
+        self._disk = disk
+
+    def append(self, data: bytes | bytearray) -> None:
+        if self._disk.full:
+            super().append(bytes(data[: len(data) // 2]))
+            raise OSError(28, "No space left on device")
+        super().append(data)
+
+
+class FullDisk(MemoryFileSystem):
     full = False
 
-    def open(self, path: str):  # type: ignore[no-untyped-def]
-        file = super().open(path)
-        if path.endswith(".log") and not hasattr(file, "disk"):
-            whole = file.append
-
-            def append(data: bytes | bytearray) -> None:
-                if self.full:
-                    whole(bytes(data[: len(data) // 2]))
-                    raise OSError(28, "No space left on device")
-                whole(data)
-
-            file.append = append  # type: ignore[method-assign]
-        return file
+    def open(self, path: str) -> MemoryFile:
+        return self.files.setdefault(path, FillingFile(self)) if path.endswith(".log") else super().open(path)
 
 
 def test_a_full_disk_leaves_no_half_batch() -> None:

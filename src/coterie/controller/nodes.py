@@ -36,7 +36,10 @@ REASSIGNED = "/admin/reassign_partitions"
 PREFERRED_ELECTION = "/admin/preferred_replica_election"
 CONFIG_CHANGES = "/config/changes"
 ID_BYTES = 16  # of a topic's id
-TOPICS_KIND, BROKERS_KIND, GROUPS_KIND, CLIENT_METRICS_KIND = "topics", "brokers", "groups", "client-metrics"
+TOPICS_KIND = "topics"
+BROKERS_KIND = "brokers"
+GROUPS_KIND = "groups"
+CLIENT_METRICS_KIND = "client-metrics"
 DEFAULT_ENTITY = "<default>"  # of all brokers
 _MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
 

@@ -55,7 +55,10 @@ class SendingActor(ProducingActor):
     def _restart(self) -> None:
         self._leaders.clear()
         self._connections.clear()
-        self._begin(lambda *partition: self._leaders.get(partition), lambda *partition: self._epochs.get(partition, -1))
+        self._begin(
+            lambda topic, index: self._leaders.get((topic, index)),
+            lambda topic, index: self._epochs.get((topic, index), -1),
+        )
 
     # -- its life -----------------------------------------------------------------------------------------------------
 
@@ -123,7 +126,7 @@ class SendingActor(ProducingActor):
             self._after(wait_ms, action)
             return
         if 0 <= -wait_ms <= 1:
-            self.resumed_ms = self.world.now_ms
+            self.resumed_ms = float(self.world.now_ms)
         super()._act(action)
 
     def _ended(self, batch: ProducerBatch) -> None:
@@ -207,7 +210,8 @@ class SendingActor(ProducingActor):
             return
         connection.is_open = False
         tokens = list(connection.under_way)
-        connection.arriving = set(tokens[: self.world.between(0, len(tokens))])
+        arriving = self.world.between(0, len(tokens))
+        connection.arriving = set(tokens[:arriving])
         if notices:
             self._after(self.world.between(0, self.world.faults.notice_ms), lambda: self._fail(tokens, failure))
 
@@ -218,4 +222,5 @@ class SendingActor(ProducingActor):
 
 def _key(value: bytes) -> bytes:
     """Producer and number, without what makes it long."""
-    return value[: value.index(b":", value.index(b":") + 1) + 1]
+    end = value.index(b":", value.index(b":") + 1)
+    return value[: end + 1]

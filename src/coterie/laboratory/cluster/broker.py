@@ -71,9 +71,9 @@ class ClusterBroker(LeadingBroker):
         self.checkpointed: dict[TopicPartition, int] = {}
         self.wall_offset_ms = 0  # of the machine's clock, from which a process takes its own when it starts
         self.lost_power = False  # since it last registered, whatever has started it meanwhile
-        self.appended: Callable[[TopicPartition, int, int], None] = lambda *_: None
+        self.appended: Callable[[TopicPartition, int, int], None] = lambda partition, epoch, broker: None
         self.rebalances_leaders = self.reserves_ids = False
-        self.id_given: Callable[[int, int], None] = lambda *_: None
+        self.id_given: Callable[[int, int], None] = lambda broker, producer_id: None
 
     # -- a process's life -----------------------------------------------------------------------------------------------
 

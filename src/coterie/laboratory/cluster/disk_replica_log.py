@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from coterie.laboratory.cluster.replica_log import FETCHED_AT_MOST, Batch
 from coterie.laboratory.disk import FaultyFileSystem
@@ -69,7 +69,7 @@ class _FillingFileSystem(FaultyFileSystem):
 class DiskReplicaLog(StoredReplicaLog):
     """As `MemoryReplicaLog`; each life of the broker opens the files anew."""
 
-    fetched_bytes = FETCHED_AT_MOST * BATCH_BYTES
+    fetched_bytes: ClassVar[int] = FETCHED_AT_MOST * BATCH_BYTES
 
     def __init__(self, world: World, disk: BrokerDisk) -> None:
         self._world, self._disk, self._fs = world, disk, _FillingFileSystem(disk)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from coterie.laboratory.cluster.disk_replica_log import DiskReplicaLog
 from coterie.laboratory.cluster.replica_log import Batch
 from coterie.records.batch import batches
@@ -11,7 +13,7 @@ from coterie.replication.stored_log import LeaderAppend
 class TransactionalReplicaLog(DiskReplicaLog):
     """A batch of `append_as_leader` is the call that appends it; batches may be control batches."""
 
-    fetched_bytes = 600
+    fetched_bytes: ClassVar[int] = 600
 
     def append_of(self, batch: LeaderAppend) -> LeaderAppend:
         """See `DiskReplicaLog`."""

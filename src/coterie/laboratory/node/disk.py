@@ -122,7 +122,8 @@ class OpenFile:
             self._mounted.before(self._path, writes=True)
         except (OSError, ProcessEnded):
             if data and not was_over:
-                self._put(data[: self._disk.rng.randrange(len(data))])
+                kept = self._disk.rng.randrange(len(data))
+                self._put(data[:kept])
             raise
         self._put(data)
         self._end += len(data)

@@ -57,9 +57,9 @@ class RecordReader(ClientProcess):
                         self.values[topic, index] = []
             response = yield Request(self._fetch(), self.world.between(*FETCH_VERSIONS))
             if response is not None:
-                for topic in response.responses:
-                    for data in topic.partitions:
-                        self._take((topic.topic, data.partition_index), data)
+                for fetched in response.responses:
+                    for data in fetched.partitions:
+                        self._take((fetched.topic, data.partition_index), data)
             yield Sleep(self.world.between(0, 500))
 
     def _fetch(self) -> FetchRequest:
