@@ -237,14 +237,20 @@ def write_out(source: str, bases: frozenset[str] = frozenset()) -> str:
     source = _with_dataclasses(source)
     lines = source.split("\n")
     classes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+    imports = []
     for node in classes:
         if not node.bases and not node.keywords and node.name not in bases:
             _write_out_class(node, lines)
         if node.name in OPEN:
+            imports = ["from typing import TYPE_CHECKING"]
             _open_class(node, lines)
     loaded = sorted(set().union(*(_builtins_of(node) for node in classes if node.decorator_list)))
     if loaded:
-        _add_import(f"from builtins import {', '.join(loaded)}", lines)
+        imports.append(f"from builtins import {', '.join(loaded)}")
+    if imports:
+        blank = lines.index("from __future__ import annotations") + 1
+        assert not lines[blank], f"no blank line for {imports}"
+        lines[blank] = "; ".join(imports)
     return "\n".join(lines)
 
 
@@ -255,17 +261,9 @@ def _builtins_of(node: ast.ClassDef) -> set[str]:
     return {name for name, kind in kinds.items() if kind is object or issubclass(kind, BaseException)}
 
 
-def _add_import(statement: str, lines: list[str]) -> None:
-    """On the blank line behind the first import, which every module has."""
-    at = lines.index("from __future__ import annotations") + 1
-    assert not lines[at] or lines[at].startswith(("from typing", "from builtins")), f"no blank line for {statement}"
-    lines[at] = f"{lines[at]}; {statement}" if lines[at] else statement
-
-
 def _open_class(node: ast.ClassDef, lines: list[str]) -> None:
     """Marks a class of `OPEN` for mypyc, on the two blank lines before it; mypy_extensions is not imported at run time."""
     assert not any(lines[at] for at in (node.lineno - 3, node.lineno - 2)), f"no blank lines for {node.name}"
-    _add_import("from typing import TYPE_CHECKING", lines)
     lines[node.lineno - 3] = "if TYPE_CHECKING: from mypy_extensions import mypyc_attr"
     lines[node.lineno - 2] = OPEN_TO_HEIRS
 
