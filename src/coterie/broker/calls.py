@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sys import intern
+
 from coterie.lazy_dataclass import dataclass
 from coterie.wire.framing import Head
 
@@ -36,35 +38,36 @@ class Call:
 
 
 class ClientCalls:
-    """The calls of one connection, ``by_version`` of the API. Most of its requests are alike but for their bodies: a call is
-    kept for the next request whose header ends with ``client``; its body begins at ``body_at``."""
+    """The calls of one connection. Most of its requests are alike but for their bodies: ``latest`` is kept for the next request
+    whose header ends with ``client``, which begins its body at ``body_at`` (0 before the first one)."""
 
-    __slots__ = ("body_at", "by_version", "client", "client_id", "host", "local_address", "port", "software")
+    __slots__ = ("body_at", "client", "latest")
 
     def __init__(self) -> None:
-        self.host, self.port = "", 0
-        self.local_address: tuple[str, int] = ("", 0)
-        self.client_id, self.software = "", UNNAMED_SOFTWARE
         self.client, self.body_at = b"", 0
-        self.by_version: dict[int, Call] = {}
+        self.latest = Call(-1, "", "", ("", 0))
+
+    def connected(self, host: str, port: int, local_address: tuple[str, int]) -> None:
+        """Sets the two ends of the connection."""
+        self.latest = Call(-1, "", host, local_address, UNNAMED_SOFTWARE, port)
 
     def of(self, head: Head, client: bytes) -> Call:
-        """The call of a request whose header differs from those before."""
-        if client != self.client:
-            self.by_version.clear()
-        self.client_id = head.client_id or ""
+        """The call of a request whose header differs from the one before by more than the version."""
         self.client, self.body_at = client, head.body_at
-        return self._add(head.api_version)
+        old, client_id = self.latest, intern(head.client_id or "")
+        call = self.latest = Call(head.api_version, client_id, old.host, old.local_address, old.software, old.port)
+        return call
+
+    def in_version(self, version: int) -> Call:
+        """The call of a request of another version."""
+        old = self.latest
+        call = self.latest = Call(version, old.client_id, old.host, old.local_address, old.software, old.port)
+        return call
 
     def named(self, software: Software, version: int) -> Call:
         """The call of the ApiVersions that named the client's software; the calls after it have that software too."""
-        self.software = software
-        self.by_version.clear()
-        return self._add(version)
-
-    def _add(self, version: int) -> Call:
-        call = Call(version, self.client_id, self.host, self.local_address, self.software, self.port)
-        self.by_version[version] = call
+        old = self.latest
+        call = self.latest = Call(version, old.client_id, old.host, old.local_address, software, old.port)
         return call
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
+from sys import intern
 from time import monotonic as time_s  # the loop's clock
 from typing import Protocol
 
@@ -83,9 +84,8 @@ class AcceptedConnection(Receiver):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
-        calls = self._calls
-        calls.host, calls.port = "/" + str(peer[0]), int(peer[1])
-        calls.local_address = (str(local[0]), int(local[1]))
+        # Connections of one host share its text; an IPv6 address has more than two parts.
+        self._calls.connected(intern("/" + str(peer[0])), int(peer[1]), local[:2])
         self.last_used_s = self._broker.loop.time()
         if not self._broker.connected(self):
             transport.abort()
@@ -262,14 +262,16 @@ class AcceptedConnection(Receiver):
     def _request(self, frame: bytes) -> bool:
         """Handles one frame, its size included; False when the connection was closed for it."""
         route, calls = ROUTES.get(frame[4:8]), self._calls
-        call = None if route is None else calls.by_version.get(route.version)
+        call = calls.latest
         try:
-            if route is None or call is None or not frame.startswith(calls.client, 12):
+            if route is None or not calls.body_at or not frame.startswith(calls.client, 12):
                 head = read_head(frame, 4)
                 route = find_route(head.api_key, head.api_version)
                 if route is None:
                     return self._not_served(head)
                 call = calls.of(head, frame[12 : head.body_at])
+            elif call.api_version != route.version:
+                call = calls.in_version(route.version)
             body_at = calls.body_at
             if route.tagged:  # nearly always without a tag
                 body_at = skip_tags(frame, body_at) if frame[body_at] else body_at + 1
@@ -289,7 +291,7 @@ class AcceptedConnection(Receiver):
             self._cut_off(str(reason))
             return False
         except Exception:
-            logger.exception("%s from %s failed; its connection is closed", route.name, self._calls.host)
+            logger.exception("%s from %s failed; its connection is closed", route.name, self._calls.latest.host)
             self._transport.abort()
             return False
         if result is None:
@@ -314,7 +316,7 @@ class AcceptedConnection(Receiver):
             answer = ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, self._broker.advertised())
             self._out.append(encode_response(head.correlation_id, answer, 0))
             return True
-        client = self._calls.software.text or head.client_id or "unnamed"
+        client = self._calls.latest.software.text or head.client_id or "unnamed"
         self._cut_off(self._broker.unserved.add(client, head.api_key, head.api_version))
         return False
 
@@ -345,7 +347,7 @@ class AcceptedConnection(Receiver):
             data = frame(correlation_id, response)
         except Exception:
             # Other clients may wait for the same decision: they get their responses nonetheless.
-            logger.exception("a response to %s cannot be encoded", self._calls.host)
+            logger.exception("a response to %s cannot be encoded", self._calls.latest.host)
             data = frame(correlation_id, server_error(response))
         self._out.append(data)
         self._out_bytes += len(data)
@@ -363,7 +365,7 @@ class AcceptedConnection(Receiver):
     def _cut_off(self, reason: str) -> None:
         """Closes the connection once its responses are written; "" where the reason was logged before."""
         if reason:
-            self._broker.log_lines.warning("closing the connection from %s: %s", self._calls.host, reason)
+            self._broker.log_lines.warning("closing the connection from %s: %s", self._calls.latest.host, reason)
         self._in_turn = False
         self._flush()
         self.close()
@@ -371,12 +373,12 @@ class AcceptedConnection(Receiver):
     @property
     def client_id(self) -> str:
         """The client id of the latest request; "" where it has none."""
-        return self._calls.client_id
+        return self._calls.latest.client_id
 
     @property
     def host(self) -> str:
         """The client's address."""
-        return self._calls.host
+        return self._calls.latest.host
 
     def is_waiting(self) -> bool:
         """Whether requests wait for responses that the client would read: then it is not idle."""

@@ -42,6 +42,7 @@ OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
 OFFSET_VALUE_VERSION_WITH_TOPIC_ID = 4
 GROUP_VALUE_VERSION = 3
 _V3_HEAD, _V3_TAIL = struct.Struct(">hqih"), struct.Struct(">q")  # offset value v3: version to metadata's length; time
+_PARTITION = struct.Struct(">i")  # the last field of an offset's key
 
 
 @value
@@ -131,14 +132,18 @@ def _offset_value_version(committed: CommittedOffset) -> int:
     return OFFSET_VALUE_VERSION if committed.topic_id == NULL_UUID else OFFSET_VALUE_VERSION_WITH_TOPIC_ID
 
 
-@lru_cache(maxsize=100_000)
 def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
-    """Remembered: a member commits the same partitions again and again."""
-    key = OffsetCommitKey(group_id, topic, partition)
-    return _versioned(OFFSET_KEY_VERSION, key.encode(OFFSET_KEY_VERSION))
+    return _offset_key_head(group_id, topic) + _PARTITION.pack(partition)
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=10_000)
+def _offset_key_head(group_id: str, topic: str) -> bytes:
+    """An offset's key up to its partition, with which it ends. Remembered, because a member commits the same topics again and
+    again; whole keys were two fifths of a broker's memory for its offsets."""
+    key = OffsetCommitKey(group_id, topic, 0)
+    return _versioned(OFFSET_KEY_VERSION, key.encode(OFFSET_KEY_VERSION))[: -_PARTITION.size]
+
+
 def group_key(group_id: str) -> bytes:
     """The record key of a group's metadata in `__consumer_offsets` (GroupMetadataKey, key version 2)."""
     return _versioned(GROUP_KEY_VERSION, GroupMetadataKey(group_id).encode(GROUP_KEY_VERSION))

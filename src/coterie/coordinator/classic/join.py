@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from sys import intern
 
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.group_record import group_store_error, group_stored
@@ -65,7 +66,7 @@ def decide_join(
     if not _has_room(group, request.member_id, config):
         return _refused(group, request, ctx)
     refuse_dead(group)
-    protocols = tuple([(p.name, p.metadata) for p in request.protocols])
+    protocols = tuple([(intern(p.name), p.metadata) for p in request.protocols])
     if not group.supports(request.protocol_type, protocols):
         raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if newcomer:
