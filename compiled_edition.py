@@ -23,17 +23,49 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 SOURCE = ROOT / "src" / "coterie"
 STAMP = "edition.sha256"
-# What a heartbeat, a commit, a join, a small Produce and a Fetch pass on their way through the broker, but for the messages,
-# whose codecs are generated; what a broker's start reads its logs with; a consumer's and a producer's machines; replicas; and
-# what the laboratory does for each event. A package stands for its files. No class outside may inherit from one of these but
-# `OPEN`, and no class from two of them. mypyc cannot compile a generic dataclass, what is only for a type checker
-# (consuming/record), nor an heir that gives an attribute a narrower type. tests/test_compiled_source.py has its other limits.
+# What a heartbeat, a commit, a join, a small Produce and a Fetch pass on their way through the broker; their messages, which
+# become native classes (compiled_messages.py); what a broker reads its logs with at its start; the machines of a consumer and a
+# producer; replicas; and what the laboratory does for each event. A package stands for its files. No class outside may inherit
+# from one of these but `OPEN`, and no class from two of them. mypyc cannot compile a generic dataclass, what is only for a type
+# checker (consuming/record), nor an heir that gives an attribute a narrower type. tests/test_compiled_source.py has its other
+# limits.
 MODULES = (
     "backoff.py",
     "cluster_metadata.py",
     "journal.py",
     "script.py",
+    "wire/fields.py",
     "wire/framing.py",
+    "wire/message.py",
+    "wire/messages/add_offsets_to_txn.py",
+    "wire/messages/add_partitions_to_txn.py",
+    "wire/messages/api_versions.py",
+    "wire/messages/consumer_group_heartbeat.py",
+    "wire/messages/consumer_group_records.py",
+    "wire/messages/consumer_offsets.py",
+    "wire/messages/consumer_protocol.py",
+    "wire/messages/end_txn.py",
+    "wire/messages/fetch.py",
+    "wire/messages/find_coordinator.py",
+    "wire/messages/heartbeat.py",
+    "wire/messages/init_producer_id.py",
+    "wire/messages/join_group.py",
+    "wire/messages/leader_and_isr.py",
+    "wire/messages/leave_group.py",
+    "wire/messages/list_offsets.py",
+    "wire/messages/metadata.py",
+    "wire/messages/offset_commit.py",
+    "wire/messages/offset_fetch.py",
+    "wire/messages/offset_for_leader_epoch.py",
+    "wire/messages/produce.py",
+    "wire/messages/producer_snapshot.py",
+    "wire/messages/sticky_assignor.py",
+    "wire/messages/sync_group.py",
+    "wire/messages/transaction_state.py",
+    "wire/messages/txn_offset_commit.py",
+    "wire/messages/update_metadata.py",
+    "wire/messages/write_txn_markers.py",
+    "wire/native_parts.py",
     "wire/primitives.py",
     "records/batch.py",
     "records/decoding.py",
@@ -195,9 +227,12 @@ OPEN = frozenset(
         "MemberActor",
         "MemoryFile",
         "MemoryFileSystem",
+        "Message",
         "Process",
         "ReplicatingBroker",
         "ScriptMachine",
+        "Struct",
+        "VersionedStruct",
         "Traffic",
     }
 )
@@ -217,6 +252,11 @@ def module_files() -> list[str]:
         inside = sorted(path.glob("*.py")) if path.is_dir() else [path]
         files += [str(file.relative_to(SOURCE)) for file in inside if file.name != "__init__.py"]
     return files
+
+
+def is_of_messages(file: str) -> bool:
+    """Whether a file's classes are declared messages, which become native ones."""
+    return file.startswith("wire/messages/")
 
 
 def grouped() -> dict[str, list[str]]:
@@ -347,7 +387,7 @@ def _name_of(node: ast.expr) -> str:
 def digest() -> str:
     """Of all that the compiled modules are made of: every source file (types come from the others too), and this program."""
     total = hashlib.sha256(sys.version.encode())
-    for path in [Path(__file__), *sorted(SOURCE.rglob("*.py"))]:
+    for path in [Path(__file__), ROOT / "compiled_messages.py", *sorted(SOURCE.rglob("*.py"))]:
         total.update(path.read_bytes())
     return total.hexdigest()
 
@@ -359,14 +399,19 @@ def is_fresh(folder: Path) -> bool:
 
 
 def write_sources(folder: Path) -> None:
-    """A copy of the packages in ``folder``, with written out constructors in the modules that are compiled."""
+    """A copy of the packages in ``folder``, with written out constructors in the modules that are compiled, and native classes
+    in those of messages."""
+    sys.path.insert(0, str(SOURCE.parent))  # the declarations are read by running them
+    from compiled_messages import native_module
+
     for package in ("coterie", "pyspark_coterie"):
         shutil.rmtree(folder / package, ignore_errors=True)
         shutil.copytree(SOURCE.parent / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     copies = [folder / "coterie" / file for file in module_files()]
     bases = frozenset().union(*(bases_of(copy.read_text("utf-8")) for copy in copies))
-    for copy in copies:
-        copy.write_text(write_out(copy.read_text("utf-8"), bases), "utf-8")
+    for file, copy in zip(module_files(), copies, strict=True):
+        text = copy.read_text("utf-8")
+        copy.write_text(native_module(file, text) if is_of_messages(file) else write_out(text, bases), "utf-8")
 
 
 def build(folder: Path) -> None:

@@ -23,6 +23,7 @@ from coterie.broker.routes import ROUTES, UNREADABLE, find_route, server_error
 from coterie.broker.services import Handler, Services
 from coterie.broker.turns import MAX_TURN_S
 from coterie.receiver import Receiver
+from coterie.wire.codec import unreadable
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import API_VERSIONS_KEY, Head, ResponseFrame, encode_response, read_head, skip_tags
@@ -277,7 +278,7 @@ class AcceptedConnection(Receiver):
                 body_at = skip_tags(frame, body_at) if frame[body_at] else body_at + 1
             request, _ = route.decode(frame, body_at, self._broker.max_elements)
         except UNREADABLE as error:
-            self._cut_off(f"a request that cannot be read: {error}")
+            self._cut_off(f"a request that cannot be read: {unreadable(error)}")
             return False
         except OSError as absent:  # the messages of its API cannot be imported: no descriptor is left
             self._cut_off(f"a request whose messages cannot be loaded: {absent}; a later one may be served")

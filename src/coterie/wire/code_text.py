@@ -6,7 +6,13 @@ import struct as struct_module
 from typing import Any
 
 from coterie.wire.fields import FieldSpec
-from coterie.wire.primitives import UNSIGNED_VARINTS, TooManyElements, WireError, read_unsigned_varint
+from coterie.wire.primitives import (
+    UNSIGNED_VARINTS,
+    TooManyElements,
+    WireError,
+    read_unsigned_varint,
+    skip_tagged_fields,
+)
 
 
 class CodeText:
@@ -19,6 +25,7 @@ class CodeText:
             "WireError": WireError,
             "TooManyElements": TooManyElements,
             "uvarint": read_unsigned_varint,
+            "skip_tagged_fields": skip_tagged_fields,
             "uv": UNSIGNED_VARINTS,
         }
         self.names = 0

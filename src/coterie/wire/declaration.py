@@ -15,14 +15,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
 
-from coterie.wire.codec import decode, encode
 from coterie.wire.fields import (
     FieldSpec,
     FieldType,
     Struct,
-    VersionedStruct,
     Versions,
     array,
     boolean,
@@ -39,6 +37,7 @@ from coterie.wire.fields import (
     uint32,
     uuid,
 )
+from coterie.wire.message import Message
 
 __all__ = [
     "Message",
@@ -88,21 +87,6 @@ def field(
     return dataclasses.field(default=default, metadata=meta)
 
 
-class Message(VersionedStruct):
-    """A whole request, response or stored value; declared with `message`."""
-
-    __slots__ = ()
-
-    def encode(self, version: int) -> bytes:
-        """The body in that version. Raises WireError for a value that the version cannot carry."""
-        return encode(self, version)
-
-    @classmethod
-    def decode(cls, data: bytes, version: int, position: int = 0) -> Self:
-        """The message at ``position``. Raises WireError for bytes that are not such a message."""
-        return decode(cls, data, version, position)[0]
-
-
 S = TypeVar("S", bound=Struct)
 M = TypeVar("M", bound=Message)
 
@@ -114,22 +98,24 @@ def _declared_default(f: dataclasses.Field[Any]) -> Any:
     return [] if f.metadata["kind"].name == "array" else None
 
 
+def _spec(name: str, f: dataclasses.Field[Any]) -> FieldSpec:
+    meta = f.metadata
+    return FieldSpec(
+        name,
+        meta["kind"],
+        versions=meta["versions"],
+        nullable=meta["nullable"],
+        tag=meta["tag"],
+        default=_declared_default(f),
+        null_as=meta["null_as"],
+    )
+
+
 def _as_dataclass(cls: type[S]) -> type[S]:
     if cls.__doc__ is None:
         cls.__doc__ = cls.__name__  # or dataclass writes the signature there, which takes a sixth of its time
     made = dataclass(init=False, slots=True, repr=False, eq=False)(cls)
-    made.fields = tuple(
-        FieldSpec(
-            f.name,
-            f.metadata["kind"],
-            versions=f.metadata["versions"],
-            nullable=f.metadata["nullable"],
-            tag=f.metadata["tag"],
-            default=_declared_default(f),
-            null_as=f.metadata["null_as"],
-        )
-        for f in dataclasses.fields(made)  # type: ignore[arg-type]
-    )
+    made.fields = tuple(_spec(f.name, f) for f in dataclasses.fields(made))  # type: ignore[arg-type]
     return made
 
 
@@ -151,3 +137,28 @@ def message(*, versions: str, flexible: str = "", api_key: int = -1) -> Callable
         return made
 
     return declare
+
+
+class _FieldsAtFirstUse:
+    """`__dataclass_fields__` of a native class: `dataclasses.fields` and `dataclasses.replace` work with it."""
+
+    def __get__(self, instance: object, owner: type[Struct]) -> object:
+        like: Any = dataclasses.make_dataclass(owner.__name__, _NATIVE[owner])
+        owner.__dataclass_fields__ = like.__dataclass_fields__  # type: ignore[attr-defined]
+        return like.__dataclass_fields__
+
+
+_FIELDS_AT_FIRST_USE = _FieldsAtFirstUse()
+_NATIVE: dict[type[Struct], list[tuple[str, str, Any]]] = {}
+
+
+def declare_native(
+    cls: type[Struct], fields: list[tuple[str, str, Any]], *, versions: str = "", flexible: str = "", api_key: int = -1
+) -> None:
+    """What `struct` and `message` do, for a class that the compiled edition has as a native one (`compiled_messages.py`): the
+    name, the type and the declaration of each field."""
+    cls.fields = tuple(_spec(name, f) for name, _, f in fields)
+    if issubclass(cls, Message):
+        cls.api_key, cls.versions, cls.flexible = api_key, Versions.parse(versions), Versions.parse(flexible)
+    _NATIVE[cls] = fields
+    cls.__dataclass_fields__ = _FIELDS_AT_FIRST_USE  # type: ignore[attr-defined]

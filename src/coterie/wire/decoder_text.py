@@ -16,6 +16,20 @@ class DecoderText(CodeText):
         self.version, self.flexible = version, flexible
         self.codes, self.targets = "", list[str]()
 
+    def message(self, cls: type[Struct]) -> None:
+        """Reads a whole message and returns it."""
+        self.fields(cls, "m")
+        self.flush()
+        self.line("if at > len(data):")
+        self.line(f"    raise WireError('{cls.__name__} is cut short')")
+        self.line("return m, at")
+
+    def declare(self, target: str, kind: FieldType, nullable: bool) -> None:
+        """Names the type of a variable, in a text that has types."""
+
+    def declare_count(self, target: str) -> None:
+        """The same of a variable for a length, a count or a tag."""
+
     def fixed(self, code: str, target: str) -> None:
         self.codes += code
         self.targets.append(target)
@@ -34,6 +48,8 @@ class DecoderText(CodeText):
         for spec in shape.fields:
             name = self.fresh("f_" + spec.name + "_")
             locals_.append(name)
+            is_none = spec.default is None and spec.kind.shape is None  # a struct's stands as None
+            self.declare(name, spec.kind, self.version in spec.nullable or is_none)
             if in_body(spec, self.version):
                 self.value(spec.kind, name, self.version in spec.nullable, spec.name)
             elif spec.kind.shape is not None:
@@ -72,6 +88,7 @@ class DecoderText(CodeText):
         self.flush()
         if tagged:
             present = self.fresh("p")
+            self.declare_count(present)
             self.line(f"{present}, at = uvarint(data, at)")
             self.line(f"if not {present}:")
         else:
@@ -86,6 +103,7 @@ class DecoderText(CodeText):
     def length(self, kind: FieldType) -> tuple[str, str]:
         """Reads a length into a variable: its name, and the condition that it is null. In a flexible version it is one more."""
         name = self.fresh("n")
+        self.declare_count(name)
         if self.flexible:
             self.flush()
             self.line(f"{name} = data[at]")
@@ -122,13 +140,7 @@ class DecoderText(CodeText):
             self.line(f"{name} -= 1")
         self.count(name, label)
         if element.code and element.code != "16s" and element.code != "?":
-            size = struct_module.calcsize(">" + element.code)
-            self.line(f"if {name} == 1:")  # as in the encoder
-            self.line(f"    {target} = list({self.packing(element.code, 'unpack')}(data, at))")
-            self.line("else:")
-            self.line(f"    {target} = list(unpack_many('>%d{element.code}' % {name}, data, at))")
-            self.constant("unpack_many", struct_module.unpack_from)
-            self.line(f"at += {name} * {size}")
+            self.numbers(element.code, target, name)
         else:
             item = self.fresh("e")
             self.line(f"{target} = []")
@@ -143,6 +155,16 @@ class DecoderText(CodeText):
             self.indent -= 1
         self.indent -= 1
 
+    def numbers(self, code: str, target: str, amount: str) -> None:
+        """An array of ``amount`` numbers."""
+        size = struct_module.calcsize(">" + code)
+        self.line(f"if {amount} == 1:")  # as in the encoder
+        self.line(f"    {target} = list({self.packing(code, 'unpack')}(data, at))")
+        self.line("else:")
+        self.line(f"    {target} = list(unpack_many('>%d{code}' % {amount}, data, at))")
+        self.constant("unpack_many", struct_module.unpack_from)
+        self.line(f"at += {amount} * {size}")
+
     def count(self, amount: str, label: str) -> None:
         """Elements are counted before any is read."""
         self.line(f"room -= {amount}")
@@ -152,7 +174,16 @@ class DecoderText(CodeText):
     def tagged(self, shape: type[Struct], locals_: list[str]) -> None:
         """The tag section at the end of a structure; unknown tags are skipped."""
         self.flush()
+        known = [(spec, local) for spec, local in zip(shape.fields, locals_, strict=True) if self.has_tag(spec)]
+        if not known:
+            self.line("if data[at]:")
+            self.line("    at, room = skip_tagged_fields(data, at, room)")
+            self.line("else:")
+            self.line("    at += 1")
+            return
         count, tag, size = self.fresh("n"), self.fresh("g"), self.fresh("z")
+        for name in (count, tag, size):
+            self.declare_count(name)
         self.line(f"{count} = data[at]")
         self.line("at += 1")
         self.line(f"if {count}:")
@@ -165,15 +196,15 @@ class DecoderText(CodeText):
         self.line(f"{tag}, at = uvarint(data, at)")
         self.line(f"{size}, at = uvarint(data, at)")
         # As Kafka's generated classes: a known field ends where its value does; only an unknown one is skipped by its size.
-        branch = "if"
-        for spec, local in zip(shape.fields, locals_, strict=True):
-            if spec.tag is not None and self.version in spec.versions:
-                self.line(f"{branch} {tag} == {spec.tag}:")
-                self.indent += 1
-                self.tagged_value(spec, local)
-                self.flush()
-                self.indent -= 1
-                branch = "elif"
-        skipped = f"at += {size}"
-        self.line(skipped if branch == "if" else f"else: {skipped}")
+        for at, (spec, local) in enumerate(known):
+            self.line(f"{'elif' if at else 'if'} {tag} == {spec.tag}:")
+            self.indent += 1
+            self.tagged_value(spec, local)
+            self.flush()
+            self.indent -= 1
+        self.line(f"else: at += {size}")
         self.indent -= 2
+
+    def has_tag(self, spec: FieldSpec) -> bool:
+        """Whether that version has the field among the tagged fields."""
+        return spec.tag is not None and self.version in spec.versions

@@ -32,12 +32,17 @@ class EncoderText(CodeText):
         """Writes a structure's fields in their order, then its tag section."""
         for spec in shape.fields:
             if in_body(spec, self.version):
-                expression, nullable = f"{target}.{spec.name}", self.version in spec.nullable
-                if spec.null_as is not None and not nullable:
-                    expression = f"{spec.null_as!r} if {expression} is None else {expression}"
-                self.value(spec.kind, expression, nullable, spec.name)
+                nullable = self.version in spec.nullable
+                self.value(spec.kind, self.attribute(target, spec, nullable), nullable, spec.name)
         if self.flexible:
             self.tagged(shape, target)
+
+    def attribute(self, target: str, spec: FieldSpec, nullable: bool) -> str:
+        """The expression of a field's value."""
+        expression = f"{target}.{spec.name}"
+        if spec.null_as is None or nullable:
+            return expression
+        return f"{spec.null_as!r} if {expression} is None else {expression}"
 
     def value(self, kind: FieldType, expression: str, nullable: bool, label: str) -> None:
         """Writes the encoding of a value of any type; ``label`` names it in errors."""
@@ -74,11 +79,15 @@ class EncoderText(CodeText):
         self.flush()
         self.indent -= 1
 
+    def varint(self, amount: str) -> str:
+        """An unsigned varint's bytes."""
+        return f"uv[{amount}]"
+
     def length(self, kind: FieldType, amount: str) -> None:
         """A length or a count: in flexible versions a varint of one more."""
         if self.flexible:
             self.flush()
-            self.line(f"out.append(uv[{amount} + 1])")
+            self.line(f"out.append({self.varint(f'{amount} + 1')})")
         else:
             self.fixed("h" if kind.name == "string" else "i", amount)
 
@@ -97,7 +106,8 @@ class EncoderText(CodeText):
             self.line("else:")
             self.indent += 1
         if text:
-            self.line(f"{data} = {data}.encode()")
+            characters, data = data, self.fresh("u")
+            self.line(f"{data} = {characters}.encode()")
             self.line(f"if len({data}) > {MAX_STRING_LENGTH}:")
             self.line(f"    raise WireError('{label} is longer than {MAX_STRING_LENGTH} bytes')")
         self.length(kind, f"len({data})")
@@ -121,11 +131,7 @@ class EncoderText(CodeText):
         self.flush()
         element = kind.element
         if element.code and element.code != "16s" and element.code != "?":
-            self.line(f"if len({items}) == 1:")  # as nearly all replicas
-            self.line(f"    out.append({self.packing(element.code, 'pack')}({items}[0]))")
-            self.line(f"elif {items}:")
-            self.line(f"    out.append(pack_many('>%d{element.code}' % len({items}), *{items}))")
-            self.constant("pack_many", struct_module.pack)
+            self.numbers(element.code, items)
         else:
             self.line(f"for {item} in {items}:")
             self.indent += 1
@@ -135,6 +141,14 @@ class EncoderText(CodeText):
         if nullable:
             self.indent -= 1
 
+    def numbers(self, code: str, items: str) -> None:
+        """The elements of an array of numbers."""
+        self.line(f"if len({items}) == 1:")  # as nearly all replicas
+        self.line(f"    out.append({self.packing(code, 'pack')}({items}[0]))")
+        self.line(f"elif {items}:")
+        self.line(f"    out.append(pack_many('>%d{code}' % len({items}), *{items}))")
+        self.constant("pack_many", struct_module.pack)
+
     def tagged(self, shape: type[Struct], target: str) -> None:
         """The tag section at the end of a structure: the fields that differ from their default."""
         specs = [s for s in shape.fields if s.tag is not None and self.version in s.versions]
@@ -142,18 +156,18 @@ class EncoderText(CodeText):
             self.fixed("b", "0")
             return
         self.flush()
-        fields, body = self.fresh("t"), self.fresh("b")
-        self.line(f"{fields} = []")
+        fields, body, around = self.fresh("t"), self.fresh("b"), self.fresh("o")
+        self.line(f"{fields}: list[bytes] = []")
         for spec in sorted(specs, key=lambda s: s.tag or 0):
             self.line(f"if {self.is_set(shape, spec, f'{target}.{spec.name}')}:")
             self.indent += 1
-            self.line(f"{body}, out = out, []")
+            self.line(f"{around}, out = out, []")
             self.tagged_value(spec, f"{target}.{spec.name}")
             self.flush()
-            self.line(f"out, {body} = {body}, b''.join(out)")
-            self.line(f"{fields} += [uv[{spec.tag}], uv[len({body})], {body}]")
+            self.line(f"out, {body} = {around}, b''.join(out)")
+            self.line(f"{fields} += [{self.varint(str(spec.tag))}, {self.varint(f'len({body})')}, {body}]")
             self.indent -= 1
-        self.line(f"out.append(uv[len({fields}) // 3] if {fields} else b'\\0')")
+        self.line(f"out.append({self.varint(f'len({fields}) // 3')} if {fields} else b'\\0')")
         self.line(f"out += {fields}")
 
     def is_set(self, shape: type[Struct], spec: FieldSpec, expression: str) -> str:

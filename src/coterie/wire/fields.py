@@ -102,6 +102,10 @@ class Struct:
             return NotImplemented
         return all(getattr(self, spec.name) == getattr(other, spec.name) for spec in self.fields)
 
+    def __reduce__(self) -> tuple[type[Struct], tuple[Any, ...]]:
+        """To copy and pickle, which see no slots of a native class."""
+        return type(self), tuple(getattr(self, spec.name) for spec in self.fields)
+
 
 class VersionedStruct(Struct):
     """A struct with versions of its own: what `codec` encodes as a whole. `declaration.Message` is its only subclass."""

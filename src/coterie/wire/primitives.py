@@ -29,6 +29,20 @@ def read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
     raise WireError("an unsigned varint is longer than 5 bytes")
 
 
+def skip_tagged_fields(data: bytes, position: int, room: int) -> tuple[int, int]:
+    """The position after a tag section whose fields are all unknown, and the elements that are still allowed of ``room``.
+    Raises WireError, IndexError."""
+    count, position = read_unsigned_varint(data, position)
+    room -= count
+    if room < 0:
+        raise TooManyElements("with its tagged fields it has more elements than are allowed")
+    for _ in range(count):
+        _, position = read_unsigned_varint(data, position)
+        size, position = read_unsigned_varint(data, position)
+        position += size
+    return position, room
+
+
 def write_unsigned_varint(value: int) -> bytes:
     """Seven bits a byte, the lowest first; all but the last byte have the high bit set."""
     if value < 0x80:

@@ -175,7 +175,7 @@ def handle_offset_delete(broker: GroupServices, request: OffsetDeleteRequest, ca
     def merge(response: Message) -> Message:
         assert isinstance(response, OffsetDeleteResponse)
         if not response.error_code:
-            response.topics += [_unknown_topic(t) for t in unknown]
+            response.topics.extend(_unknown_topic(topic) for topic in unknown)
         return response
 
     return hand_over(broker.groups, request, call).then(merge)

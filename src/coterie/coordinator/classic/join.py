@@ -238,7 +238,8 @@ def _replace_quietly(
     def failed(code: ErrorCode) -> Outcome:
         # Kafka's response names the generation that goes on without the new id.
         unchanged = current_generation(group, UNKNOWN_MEMBER, with_members=False)
-        return Outcome(replies=[Reply(ctx.token, replace(unchanged, error_code=group_store_error(code)))])
+        unchanged.error_code = group_store_error(code)
+        return Outcome(replies=[Reply(ctx.token, unchanged)])
 
     return Outcome(
         [e.StaticMemberReplaced(old.member_id, new, None, cause, False), stored],
