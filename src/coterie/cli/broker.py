@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from coterie.broker.broker import Broker
     from coterie.broker.settings import BrokerSettings
 
-_ASYNCIO_BEFORE = re.compile(r"^error while attempting to bind on address \(.*\): (\[errno \d+\] )?")
+_ASYNCIO_BEFORE = r"^error while attempting to bind on address \(.*\): (\[errno \d+\] )?"
 DEFAULT_LISTEN = "127.0.0.1:9092"
 IMPORTED_AFTER_S = 1.0
 EPILOG = """\b
@@ -83,10 +83,10 @@ def broker(
     Prints "listening on HOST:PORT" when it is ready. SIGTERM and SIGINT stop it in order, with exit code 0. With
     zookeeper.connect and broker.id it is one of the brokers of that cluster.
     """
-    from coterie.broker.allocator import collect_seldom, keep_freed_memory
+    from coterie.broker.allocator import COLLECTED_AFTER_AT_START, collect_seldom, keep_freed_memory
 
     keep_freed_memory()
-    collect_seldom()  # before the imports, which make 50,000 objects
+    collect_seldom(COLLECTED_AFTER_AT_START)
     from coterie.broker.settings import SettingError
     from coterie.extras import require
 
@@ -177,6 +177,7 @@ async def _serve(
     http_address: tuple[str, int] | None,
     http_names: tuple[str, ...],
 ) -> int:
+    from coterie.broker.allocator import collect_seldom
     from coterie.broker.broker import Broker
     from coterie.broker.disk import raise_open_file_limit
     from coterie.broker.settings import SettingError
@@ -207,6 +208,7 @@ async def _serve(
         await broker.stop()
         return 1
     write_line(f"listening on {format_address(bound_host, bound_port)}")
+    collect_seldom()
     failed = asyncio.create_task(broker.failed.wait())
     importing = asyncio.create_task(_import_handlers())
     await asyncio.wait({failed, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -253,7 +255,7 @@ def _start_trouble(
 
 def _bind_trouble(error: OSError) -> str:
     """The system's reason, without what asyncio writes before it."""
-    return _ASYNCIO_BEFORE.sub("", error.strerror or str(error))
+    return re.sub(_ASYNCIO_BEFORE, "", error.strerror or str(error))
 
 
 def warn_of_exposure(option: str, host: str, port: int, harm: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 import click
 
 
@@ -16,6 +14,8 @@ class CommandGroup(click.Group):
         """As click's; the error names the command that was meant, or all of them."""
         names = self.list_commands(ctx)
         if args and args[0] not in names and not args[0].startswith("-"):
+            from difflib import get_close_matches  # a millisecond of each start
+
             close = get_close_matches(args[0], names, n=1)
             hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(names)}."
             ctx.fail(f"{ctx.command_path} has no command {args[0]!r}. {hint}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
@@ -89,6 +88,8 @@ class Setting(Generic[T_co]):
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
     """A question that offers the known name closest to a misspelt one, or nothing; ``likeness`` from 0 to 1 is required."""
+    import difflib  # a millisecond of a broker's start
+
     by_lower = {other.lower(): other for other in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=likeness)
     return f"; did you mean {by_lower[close[0]]}?" if close else ""

@@ -6,7 +6,6 @@ import math
 import operator
 import re
 from collections.abc import Callable
-from decimal import Decimal
 from enum import IntEnum
 from typing import Generic, TypeVar
 
@@ -162,6 +161,8 @@ def _format_double(value: float) -> str:
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
+    from decimal import Decimal  # two milliseconds of a broker's start
+
     sign, digits, power = Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(power, int)
     first, rest = str(digits[0]), "".join(map(str, digits[1:])) or "0"

@@ -12,13 +12,13 @@ from pathlib import Path
 from coterie.broker.settings.setting import BrokerSetting, Update
 from coterie.configuration import VALUE_TYPES, Kind, Rule, at_least, one_of
 
-_HOST, _COUNT = re.compile(r"[0-9a-zA-Z\-%._:]*"), re.compile(r"[+-]?[0-9]+")
+_HOST, _COUNT = r"[0-9a-zA-Z\-%._:]*", r"[+-]?[0-9]+"
 
 
 def _are_hosts_with_counts(value: object) -> bool:
     for item in filter(str.strip, str(value).split(",")):
         host, colon, count = (part.strip() for part in item.rpartition(":"))
-        well_formed = colon and _HOST.fullmatch(host) and _COUNT.fullmatch(count)
+        well_formed = colon and re.fullmatch(_HOST, host) and re.fullmatch(_COUNT, count)
         if not well_formed or not -(2**31) <= int(count) < 2**31:
             return False
     return True

@@ -35,13 +35,13 @@ T_co = TypeVar("T_co", covariant=True)
 _MATCHED = (
     "client_instance_id|client_id|client_software_name|client_software_version|client_source_address|client_source_port"
 )
-_PATTERN = re.compile(rf"({_MATCHED})\s*=.+")
+_PATTERN = rf"({_MATCHED})\s*=.+"
 _NEWER_PROTOCOLS = "share and streams groups are not served"
 
 
 def _are_patterns(value: object) -> bool:
     assert isinstance(value, tuple)
-    return all(_PATTERN.fullmatch(item) for item in value)
+    return all(re.fullmatch(_PATTERN, item) for item in value)
 
 
 def check_patterns(items: tuple[str, ...]) -> None:

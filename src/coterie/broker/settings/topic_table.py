@@ -34,18 +34,18 @@ DAY_MS = 24 * HOUR_MS
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 ONE_REPLICA = "a partition has one replica, so nothing is replicated or elected"
 NO_TIERED_STORAGE = "coterie has no tiered storage"
-_REPLICA = re.compile(r"[0-9]+:[0-9]+")
+_REPLICA = r"[0-9]+:[0-9]+"
 # The releases that message.format.version can name.
-_RELEASE = re.compile(r"0\.8\.[0-2]|0\.9\.0|0\.10\.[0-2]|0\.11\.0|1\.[01]|2\.[0-8]|3\.[0-9]|4\.0")
+_RELEASE = r"0\.8\.[0-2]|0\.9\.0|0\.10\.[0-2]|0\.11\.0|1\.[01]|2\.[0-8]|3\.[0-9]|4\.0"
 
 
 def _are_replicas(value: object) -> bool:
     assert isinstance(value, tuple)
-    return value == ("*",) or all(not item or _REPLICA.fullmatch(item) for item in value)
+    return value == ("*",) or all(not item or re.fullmatch(_REPLICA, item) for item in value)
 
 
 def _is_version(value: object) -> bool:
-    return _RELEASE.fullmatch(re.sub(r"-IV[0-9]$", "", str(value))) is not None
+    return re.fullmatch(_RELEASE, re.sub(r"-IV[0-9]$", "", str(value))) is not None
 
 
 REPLICAS = Rule("* or a list of PARTITION:BROKER", _are_replicas)
