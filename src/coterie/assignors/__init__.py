@@ -36,7 +36,7 @@ def is_cooperative(name: str | None) -> bool:
 def protocol_of(names: tuple[str, ...], specs: Mapping[str, AssignorSpec] = ASSIGNORS) -> RebalanceProtocol | None:
     """The protocol in force for a member that lists these assignors: the highest that all of them have, None where
     they share none (testSelectRebalanceProtcol; ConsumerCoordinator)."""
-    shared = frozenset(RebalanceProtocol).intersection(*(specs[n].protocols for n in names))
+    shared = _BOTH.intersection(*(specs[n].protocols for n in names))
     return max(shared, default=None)
 
 

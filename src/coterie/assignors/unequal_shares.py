@@ -68,8 +68,7 @@ class _Flow:
 
     def _closest(self, takers: list[int], load: int, racks: frozenset[str], first: int) -> int:
         """Among the takers with the lowest load, one on a rack of the partition; ``first`` where there is none."""
-        near = (p for p in takers if self.loads[p] == load and self._members[p].rack in racks)
-        return next(near, first)
+        return next((p for p in takers if self.loads[p] == load and self._members[p].rack in racks), first)
 
     # -- what is too much -------------------------------------------------------------------------------------------------
 

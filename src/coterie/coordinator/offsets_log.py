@@ -82,10 +82,9 @@ class OffsetsLog:
     def _load_batch(shard: Shard, data: bytes, position: int, header: BatchHeader) -> int:
         producer_id, epoch = (header.producer_id, header.producer_epoch) if header.is_transactional else (-1, -1)
         records = decode_keys_and_values(data, position, header)
-        load = shard.load
         for key, value, timestamp_ms in records:
             try:
-                load(key, value, timestamp_ms, producer_id, epoch)
+                shard.load(key, value, timestamp_ms, producer_id, epoch)
             except WireError:
                 continue
         return len(records)

@@ -43,6 +43,7 @@ OFFSET_VALUE_VERSION_WITH_TOPIC_ID = 4
 GROUP_VALUE_VERSION = 3
 _V3_HEAD, _V3_TAIL = struct.Struct(">hqih"), struct.Struct(">q")  # offset value v3: version to metadata's length; time
 _PARTITION = struct.Struct(">i")  # the last field of an offset's key
+_V3_HEAD_BYTES, _V3_TAIL_BYTES = 16, 8
 
 
 @value
@@ -194,12 +195,12 @@ class KeyReader:
 
 def committed_offset(value: bytes) -> CommittedOffset:
     """The value of an offset's record. Raises WireError."""
-    if value[:2] == b"\0\3" and len(value) >= _V3_HEAD.size + _V3_TAIL.size:
+    if value[:2] == b"\0\3" and len(value) >= _V3_HEAD_BYTES + _V3_TAIL_BYTES:
         # The version that nearly every record has, read without the detour over a message.
         _, offset, epoch, length = _V3_HEAD.unpack_from(value)
-        end = _V3_HEAD.size + length
-        if length >= 0 and end + _V3_TAIL.size == len(value):
-            metadata = _text(value[_V3_HEAD.size : end]) if length else ""
+        end = _V3_HEAD_BYTES + length
+        if length >= 0 and end + _V3_TAIL_BYTES == len(value):
+            metadata = _text(value[_V3_HEAD_BYTES:end]) if length else ""
             return CommittedOffset(offset, epoch, metadata, _V3_TAIL.unpack_from(value, end)[0])
     stored = OffsetCommitValue.decode(value, _value_version(value), 2)
     return CommittedOffset(

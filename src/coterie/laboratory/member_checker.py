@@ -57,7 +57,7 @@ class MemberChecker(LoneMemberChecker[MemberMachine]):
         if machine.state.ownership is not self._ownership:
             self._ownership = machine.state.ownership
             _check_ownership(self._ownership)
-        if machine.rebalance_protocol == RebalanceProtocol.EAGER and machine.stage in IN_A_ROUND:
+        if machine.stage in IN_A_ROUND and machine.rebalance_protocol == RebalanceProtocol.EAGER:
             assert not machine.owned, f"eager, and owns {machine.owned} in {machine.stage.name}"
 
 

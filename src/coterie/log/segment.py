@@ -192,10 +192,11 @@ class Segment:
             if position + HEADER_BYTES > window_at + len(window) or position < window_at:
                 window, window_at = self.file.read(position, WINDOW_BYTES), position
             header = read_header(window, position - window_at)
-            if header.length < HEADER_BYTES - LENGTH_END or position + header.size > end:
+            following = position + header.size
+            if header.length < HEADER_BYTES - LENGTH_END or following > end:
                 break
             whole.append((position, header))
-            position += header.size
+            position = following
         return whole
 
     # -- appending ----------------------------------------------------------------------------------------------------

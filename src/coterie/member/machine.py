@@ -52,6 +52,9 @@ class MemberMachine:
     def _decide(self, decide: Decide[P], *args: P.args, **kwargs: P.kwargs) -> None:
         decision = MemberDecision(self.config, self.state)
         decide(decision, *args, **kwargs)
+        self._keep(decision)
+
+    def _keep(self, decision: MemberDecision) -> None:
         self.state = decision.state
         self._effects += decision.effects
         if self._observe is not None:
@@ -116,7 +119,9 @@ class MemberMachine:
 
     def polled(self, now_ms: int) -> None:
         """The user asked for records: a sign of life."""
-        self._decide(subscription.decide_polled, now_ms)
+        decision = MemberDecision(self.config, self.state)  # as `_decide`, written out since it comes with every poll
+        subscription.decide_polled(decision, now_ms)
+        self._keep(decision)
 
     def rejoin(self, reason: str) -> None:
         """Asks for a rebalance; a round that is under way runs to its end first, and one more follows."""
@@ -205,7 +210,9 @@ class MemberMachine:
 
     def next(self, now_ms: int) -> list[Effect]:
         """The effects that are due; each is returned once."""
-        self._decide(settle.settle, now_ms)
+        decision = MemberDecision(self.config, self.state)  # as `_decide`, written out since it comes with every input
+        settle.settle(decision, now_ms)
+        self._keep(decision)
         effects, self._effects = self._effects, []
         return effects
 

@@ -9,7 +9,17 @@ from typing import Any
 from coterie.member import events as e
 from coterie.member.effects import TopicPartition
 from coterie.member.stages import IN_A_ROUND, LEGAL_SUCCESSORS, SETTLED, Stage
-from coterie.member.state import NO_GENERATION, UNKNOWN_MEMBER, CoordinatorState, HeartbeatState, MemberState
+from coterie.member.state import (
+    NO_GENERATION,
+    UNKNOWN_MEMBER,
+    CoordinatorState,
+    HeartbeatState,
+    MembershipState,
+    MemberState,
+    OwnershipState,
+    RoundState,
+)
+from coterie.wire.declaration import Message
 
 
 def replay(state: MemberState, event: e.Event) -> MemberState:
@@ -23,7 +33,7 @@ def _to(state: MemberState, stage: Stage) -> MemberState:
     return MemberState(stage, state.membership, state.coordinator, state.heartbeat, state.round, state.ownership)
 
 
-# Written out, since `replace` costs three times as much and a heartbeat comes through here three times.
+# What comes with each heartbeat or round is written out: `replace` costs three times as much, and twenty times compiled.
 def _membership(state: MemberState, **changes: Any) -> MemberState:
     part = replace(state.membership, **changes)
     return MemberState(state.stage, part, state.coordinator, state.heartbeat, state.round, state.ownership)
@@ -47,9 +57,22 @@ def _round(state: MemberState, **changes: Any) -> MemberState:
     return MemberState(state.stage, state.membership, state.coordinator, state.heartbeat, part, state.ownership)
 
 
-def _ownership(state: MemberState, **changes: Any) -> MemberState:
-    part = replace(state.ownership, **changes)
+def _request(state: MemberState, request: Message | None, *, rejoin_after: bool) -> MemberState:
+    r = state.round
+    part = RoundState(request, rejoin_after, r.subscribers, r.metadata_snapshot, r.withholds, r.unassigned_check_due_ms)
+    return MemberState(state.stage, state.membership, state.coordinator, state.heartbeat, part, state.ownership)
+
+
+def _request_ended(state: MemberState) -> MemberState:
+    return _request(state, None, rejoin_after=state.round.rejoin_after)
+
+
+def _owning(state: MemberState, part: OwnershipState) -> MemberState:
     return MemberState(state.stage, state.membership, state.coordinator, state.heartbeat, state.round, part)
+
+
+def _ownership(state: MemberState, **changes: Any) -> MemberState:
+    return _owning(state, replace(state.ownership, **changes))
 
 
 # -- the user ---------------------------------------------------------------------------------------------------------------
@@ -138,11 +161,11 @@ def _prepare_completed(state: MemberState, event: e.PrepareCompleted) -> MemberS
 
 
 def _join_sent(state: MemberState, event: e.JoinSent) -> MemberState:
-    return _to(_round(state, request=event.request, rejoin_after=False), Stage.JOINING)
+    return _to(_request(state, event.request, rejoin_after=False), Stage.JOINING)
 
 
 def _round_request_ended(state: MemberState, event: e.RoundRequestEnded) -> MemberState:
-    return _round(state, request=None)
+    return _request_ended(state)
 
 
 def _member_id_assigned(state: MemberState, event: e.MemberIdAssigned) -> MemberState:
@@ -150,12 +173,13 @@ def _member_id_assigned(state: MemberState, event: e.MemberIdAssigned) -> Member
 
 
 def _generation_joined(state: MemberState, event: e.GenerationJoined) -> MemberState:
-    state = _membership(
-        state, member_id=event.member_id, generation=event.generation, leader=event.leader, protocol=event.protocol
+    m, h, r = state.membership, state.heartbeat, state.round
+    membership = MembershipState(
+        m.topics, event.member_id, event.generation, event.leader, event.protocol, reason=m.reason, former=m.former
     )
-    state = _round(state, metadata_snapshot=None, withholds=event.withholds, unassigned_check_due_ms=None)
-    heartbeat = replace(state.heartbeat, due_ms=event.heartbeat_due_ms)
-    return _without_failures(_heartbeat(state, heartbeat))
+    heartbeat = HeartbeatState(h.in_flight, event.heartbeat_due_ms, h.session_deadline_ms, h.last_poll_ms)
+    part = RoundState(r.request, r.rejoin_after, r.subscribers, withholds=event.withholds)
+    return _without_failures(MemberState(state.stage, membership, state.coordinator, heartbeat, part, state.ownership))
 
 
 def _subscribers_received(state: MemberState, event: e.SubscribersReceived) -> MemberState:
@@ -171,11 +195,14 @@ def _group_assigned(state: MemberState, event: e.GroupAssigned) -> MemberState:
 
 
 def _sync_sent(state: MemberState, event: e.SyncSent) -> MemberState:
-    return _to(_round(state, request=event.request), Stage.SYNCING)
+    return _to(_request(state, event.request, rejoin_after=state.round.rejoin_after), Stage.SYNCING)
 
 
 def _assignment_received(state: MemberState, event: e.AssignmentReceived) -> MemberState:
-    return _without_failures(_ownership(state, pending_assignment=event.partitions))
+    o = state.ownership
+    return _without_failures(
+        _owning(state, OwnershipState(o.owned, o.lost, o.revoking, event.partitions, o.last_assignment))
+    )
 
 
 def _revoking(state: MemberState, partitions: tuple[TopicPartition, ...]) -> MemberState:
@@ -203,8 +230,9 @@ def _partitions_revoked(state: MemberState, event: e.PartitionsRevoked) -> Membe
 
 
 def _assignment_taken(state: MemberState, event: e.AssignmentTaken) -> MemberState:
-    owned = state.ownership.pending_assignment
-    return _ownership(state, owned=owned, last_assignment=(owned, state.membership.generation))
+    o = state.ownership
+    owned = o.pending_assignment
+    return _owning(state, OwnershipState(owned, o.lost, o.revoking, owned, (owned, state.membership.generation)))
 
 
 def _round_completed(state: MemberState, event: e.RoundCompleted) -> MemberState:
@@ -225,13 +253,13 @@ def _generation_lost(state: MemberState, event: e.GenerationLost) -> MemberState
         member_id=state.membership.member_id if event.member_id_kept else UNKNOWN_MEMBER,
         former=state.membership.identity,
     )
-    return _to(_round(state, request=None), Stage.REJOIN_NEEDED) if state.stage in IN_A_ROUND else state
+    return _to(_request_ended(state), Stage.REJOIN_NEEDED) if state.stage in IN_A_ROUND else state
 
 
 def _membership_failed(state: MemberState, event: e.MembershipFailed) -> MemberState:
-    state = (
-        _revoking(_round(state, request=None), event.partitions) if event.partitions else _round(state, request=None)
-    )
+    state = _request_ended(state)
+    if event.partitions:
+        state = _revoking(state, event.partitions)
     return _to(_ownership(state, lost=bool(state.ownership.owned)), Stage.FAILED)
 
 

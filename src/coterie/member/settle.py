@@ -39,18 +39,18 @@ def next_deadline_ms(state: MemberState, config: MemberConfig) -> int | None:
     if state.stage in NOT_TAKING_PART:
         return None
     coordinator, heartbeat = state.coordinator, state.heartbeat
-    times = [poll_deadline_ms(state, config) + 1]
+    due_ms = poll_deadline_ms(state, config) + 1
     if not coordinator.known:
         # Heartbeats wait for the coordinator: a deadline of theirs that cannot be met would wake for nothing.
         if not coordinator.lookup_in_flight:
-            times.append(coordinator.retry_at_ms)
+            due_ms = min(due_ms, coordinator.retry_at_ms)
     elif state.stage == Stage.READY:
-        times.append(coordinator.retry_at_ms)
+        due_ms = min(due_ms, coordinator.retry_at_ms)
     elif state.owes_heartbeats:
-        times.append(heartbeat.session_deadline_ms if heartbeat.in_flight else heartbeat.due_ms)
+        due_ms = min(due_ms, heartbeat.session_deadline_ms if heartbeat.in_flight else heartbeat.due_ms)
         if state.round.unassigned_check_due_ms is not None and state.stage == Stage.STABLE:
-            times.append(state.round.unassigned_check_due_ms)
-    return min(times)
+            due_ms = min(due_ms, state.round.unassigned_check_due_ms)
+    return due_ms
 
 
 def _settle_lookup(decision: MemberDecision, now_ms: int) -> None:

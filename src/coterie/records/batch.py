@@ -120,10 +120,11 @@ def batches(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
         header = read_header(data, position)
         if header.length < HEADER_BYTES - LENGTH_END:
             raise BatchError(f"a batch claims a length of {header.length} bytes")
-        if position + header.size > end:
+        following = position + header.size
+        if following > end:
             return
         yield position, header
-        position += header.size
+        position = following
 
 
 def check_crc(data: bytes, position: int, header: BatchHeader) -> None:

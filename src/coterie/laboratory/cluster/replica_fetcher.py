@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from coterie.laboratory.cluster.process import FOREVER_MS, Answer, Process
@@ -68,8 +67,10 @@ class ReplicaFetcher:
         target = broker.peers[role.leader]
 
         def answered(result: Any) -> None:
-            with self._isolated(role):
+            try:
                 self._fetched(replica, role, request, result)
+            except OSError:
+                self._disk_refused(role)
 
         def failed() -> None:
             self._ended.append(replica)
@@ -109,8 +110,10 @@ class ReplicaFetcher:
                 role.refused(request, ends, self.broker.now_ms)
                 self._fetch_later(role)
             else:
-                with self._isolated(role):
+                try:
                     role.out_of_range(request, *ends)
+                except OSError:
+                    self._disk_refused(role)
 
         def failed() -> None:
             self._ended.append(replica)
@@ -120,14 +123,10 @@ class ReplicaFetcher:
         epoch = request.current_leader_epoch
         broker.call(target, lambda answer: target.answer_ends(replica.partition, epoch, answer), answered, failed)
 
-    @contextmanager
-    def _isolated(self, role: Follower) -> Iterator[None]:
+    def _disk_refused(self, role: Follower) -> None:
         """What a full disk refuses is tried again after the back-off."""
-        try:
-            yield
-        except OSError:
-            role.rest_until(self.broker.now_ms + role.config.replica_fetch_backoff_ms)
-            self._fetch_later(role)
+        role.rest_until(self.broker.now_ms + role.config.replica_fetch_backoff_ms)
+        self._fetch_later(role)
 
     def _fetch_later(self, role: Follower) -> None:
         due_ms = role.next_deadline_ms()
