@@ -2,9 +2,10 @@
 
     python compiled_edition.py FOLDER      builds it in FOLDER/coterie, beside a copy of the source; minutes
 
-mypyc leaves the `__init__` of a dataclass to the interpreter, where it costs five times as much as a compiled one: `write_out`
-gives each dataclass of these modules the same `__init__` as text, on a line that was blank, so that lines keep their numbers.
-mypyc knows no decorator but `dataclass`, so that a `value` (`coterie/values.py`) becomes a frozen one.
+mypyc leaves the methods of a dataclass to the interpreter, where `__init__` costs five times as much as a compiled one, and
+`__eq__` makes two tuples: `write_out` gives each dataclass of these modules the same `__init__` as text, and those that are
+compared often the same `__eq__` and `__hash__`, on lines that were blank, so that lines keep their numbers. mypyc knows no
+decorator but `dataclass`, so that a `value` (`coterie/values.py`) becomes a frozen one.
 Needs mypy, setuptools and a C compiler.
 """
 
@@ -14,10 +15,13 @@ import ast
 import builtins
 import hashlib
 import os
+import re
 import shutil
 import sys
 import sysconfig
 import time
+from collections import Counter
+from itertools import takewhile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -30,6 +34,16 @@ STAMP = "edition.sha256"
 # checker (consuming/record), nor an heir that gives an attribute a narrower type. tests/test_compiled_source.py has its other
 # limits.
 MODULES = (
+    "assignors/blobs.py",
+    "assignors/claims.py",
+    "assignors/cooperation.py",
+    "assignors/equal_shares.py",
+    "assignors/fewest_moves.py",
+    "assignors/range.py",
+    "assignors/round_robin.py",
+    "assignors/server_side.py",
+    "assignors/sticky.py",
+    "assignors/unequal_shares.py",
     "backoff.py",
     "cluster_metadata.py",
     "journal.py",
@@ -239,6 +253,8 @@ OPEN = frozenset(
 # Extension modules by what is imported together: a broker's memory has neither a client's nor the laboratory's.
 GROUPS = {"coterie_client": ("consuming", "member", "producing"), "coterie_laboratory": ("laboratory",)}
 THE_REST = "coterie"
+CONSTANT = re.compile("_?[A-Z][A-Z0-9_]*")
+VARIED = frozenset({"MANY", "MAX_STORED_BYTES", "SWEPT_FROM"})  # constants that a test changes
 OPEN_TO_HEIRS = "@mypyc_attr(allow_interpreted_subclasses=True)"
 MYPY_CONFIG = "[mypy]\nmypy_path = {folder}\npython_version = {version}\nignore_missing_imports = True\n"
 
@@ -268,30 +284,77 @@ def grouped() -> dict[str, list[str]]:
     return groups
 
 
-# -- the constructors of dataclasses ----------------------------------------------------------------------------------
+# -- the methods of dataclasses ---------------------------------------------------------------------------------------
 
 
-def write_out(source: str, bases: frozenset[str] = frozenset()) -> str:
-    """The source with an `__init__` in each dataclass that has fields of its own only, a blank line for it, and no heirs: it is
-    not one of ``bases``."""
+def compares(file: str) -> bool:
+    """Whether objects of a module's classes are compared often: those of the laboratory and of the machines that it checks. A
+    broker's are not, and a comparison and a hash take 3 KB of its memory for each class."""
+    return any(file.partition("/")[0] in rooms for rooms in GROUPS.values())
+
+
+def write_out(source: str, bases: frozenset[str] = frozenset(), *, comparisons: bool = True) -> str:
+    """The source with `__init__`, and with ``comparisons`` `__eq__` and `__hash__`, in each dataclass that has fields of its
+    own only, blank lines for them, and no heirs: it is not one of ``bases``."""
     source = _with_dataclasses(source)
     lines = source.split("\n")
-    classes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
-    imports = []
+    tree = ast.parse(source)
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    imports = ["from typing import Final"] if _make_constants_final(tree, lines) else []
     for node in classes:
-        if not node.bases and not node.keywords and node.name not in bases:
-            _write_out_class(node, lines)
         if node.name in OPEN:
-            imports = ["from typing import TYPE_CHECKING"]
+            imports.append("from typing import TYPE_CHECKING")
             _open_class(node, lines)
+    for node in classes:
+        if not node.bases and not node.keywords and node.name not in bases | OPEN:
+            _write_out_class(node, lines, comparisons)
     loaded = sorted(set().union(*(_builtins_of(node) for node in classes if node.decorator_list)))
     if loaded:
         imports.append(f"from builtins import {', '.join(loaded)}")
     if imports:
         blank = lines.index("from __future__ import annotations") + 1
         assert not lines[blank], f"no blank line for {imports}"
-        lines[blank] = "; ".join(imports)
+        lines[blank] = "; ".join(dict.fromkeys(imports))
     return "\n".join(lines)
+
+
+def _make_constants_final(tree: ast.Module, lines: list[str]) -> bool:
+    """Declares the module's constants as such; whether there are any. mypyc looks others up by name at each use."""
+    stored = Counter(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    made = False
+    for node in tree.body:
+        pairs = _assigned(node)
+        if (
+            pairs
+            and all(CONSTANT.fullmatch(name) and stored[name] == 1 for name, _ in pairs)
+            and not (VARIED & dict(pairs).keys())
+        ):
+            at, made = node.lineno - 1, True
+            if isinstance(node, ast.AnnAssign):
+                kind = ast.unparse(node.annotation)
+                lines[at] = lines[at].replace(f": {kind} =", f": Final[{kind}] =", 1)
+            elif len(pairs) == 1:
+                lines[at] = lines[at].replace(" =", ": Final =", 1)
+            else:
+                lines[at] = "; ".join(f"{name}: Final = {ast.unparse(value)}" for name, value in pairs)
+    return made
+
+
+def _assigned(node: ast.stmt) -> list[tuple[str, ast.expr]]:
+    """The names that a statement gives a value each, with the value's expression; none for a type, and none for an enum's
+    member: what is compared with a final one is narrowed to it, and what mypy then takes for unreachable is not compiled."""
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+        return [(node.target.id, node.value)]
+    if not isinstance(node, ast.Assign) or len(node.targets) > 1 or isinstance(node.value, ast.Attribute):
+        return []
+    if _name_of(node.value) in ("TypeVar", "ParamSpec"):
+        return []
+    target, value = node.targets[0], node.value
+    if isinstance(target, ast.Name):
+        return [(target.id, value)]
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and node.lineno == node.end_lineno:
+        return [(ast.unparse(name), each) for name, each in zip(target.elts, value.elts, strict=True)]
+    return []
 
 
 def _builtins_of(node: ast.ClassDef) -> set[str]:
@@ -320,59 +383,97 @@ def bases_of(source: str) -> set[str]:
     return {ast.unparse(base).rpartition(".")[2] for node in classes for base in node.bases}
 
 
-def _write_out_class(node: ast.ClassDef, lines: list[str]) -> None:
+def _write_out_class(node: ast.ClassDef, lines: list[str], comparisons: bool) -> None:
     decorator = next((d for d in node.decorator_list if _name_of(d) == "dataclass"), None)
-    constructor = _constructor(node)
-    blank = _blank_line(node, lines)
-    if decorator is None or constructor is None or blank is None:
+    if decorator is None:
         return
-    lines[blank] = f"    {constructor}  # type: ignore[misc]"
+    options = ast.unparse(decorator)
+    constructor = _constructor(node)
+    with_hash = "frozen=True" in options or "unsafe_hash=True" in options
+    comparison = _comparison(node, with_hash=with_hash) if comparisons and "eq=False" not in options else []
+    blanks = _blank_lines(node, lines)
+    left_out = ""
+    for option, methods in (("init=False, ", [constructor] if constructor else []), ("eq=False, ", comparison)):
+        if methods and len(methods) <= len(blanks):
+            left_out += option
+            for method in methods:
+                lines[blanks.pop(0)] = f"    {method}  # type: ignore[misc, return-value]"
     at = decorator.lineno - 1
-    if isinstance(decorator, ast.Call):
-        lines[at] = lines[at].replace(
-            "dataclass(", "dataclass(init=False, " if decorator.keywords else "dataclass(init=False", 1
-        )
-    else:
-        lines[at] += "(init=False)"
+    if left_out and isinstance(decorator, ast.Call):
+        lines[at] = lines[at].replace("dataclass(", f"dataclass({left_out}", 1).replace(", )", ")")
+    elif left_out:
+        lines[at] += f"({left_out.rstrip(', ')})"
+
+
+def _fields(node: ast.ClassDef) -> list[tuple[str, str, ast.expr | None]] | None:
+    """Name, type and default of each field; None where one of them is not given by the object that is made."""
+    fields = []
+    for part in node.body:
+        if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
+            kind = ast.unparse(part.annotation)
+            if kind.startswith(("ClassVar", "InitVar", "KW_ONLY")):
+                return None
+            fields.append((part.target.id, kind, part.value))
+    return fields
+
+
+def _options_of(value: ast.expr | None) -> dict[str | None, ast.expr]:
+    """The arguments of a default that is a `field`."""
+    if isinstance(value, ast.Call) and _name_of(value) == "field":
+        return {keyword.arg: keyword.value for keyword in value.keywords}
+    return {}
+
+
+def _has_method(node: ast.ClassDef, *names: str) -> bool:
+    return any(isinstance(part, ast.FunctionDef) and part.name in names for part in node.body)
 
 
 def _constructor(node: ast.ClassDef) -> str | None:
     """The `__init__` that `dataclass` would make, on one line; None where that is not a matter of fields with defaults."""
+    fields = _fields(node)
+    if not fields or _has_method(node, "__init__", "__post_init__"):
+        return None
     parameters, assignments = ["self"], []
-    for part in node.body:
-        if isinstance(part, ast.FunctionDef) and part.name in ("__init__", "__post_init__"):
-            return None
-        if not isinstance(part, ast.AnnAssign) or not isinstance(part.target, ast.Name):
-            continue
-        name, kind = part.target.id, ast.unparse(part.annotation)
-        if kind.startswith(("ClassVar", "InitVar", "KW_ONLY")):
-            return None
-        value = part.value
-        if isinstance(value, ast.Call) and _name_of(value) == "field":
-            options = {keyword.arg: keyword.value for keyword in value.keywords}
-            if (
-                set(options) != {"default_factory"}
-                or "None" in kind
-                or isinstance(options["default_factory"], ast.Lambda)
-            ):
+    for name, kind, value in fields:
+        options = _options_of(value)
+        if options:
+            factory = options.pop("default_factory", None)
+            if options or factory is None or "None" in kind or isinstance(factory, ast.Lambda):
                 return None
             parameters.append(f"{name}: {kind} | None = None")
-            assignments.append(
-                f"self.{name} = {ast.unparse(options['default_factory'])}() if {name} is None else {name}"
-            )
-            continue
-        parameters.append(f"{name}: {kind}" + ("" if value is None else f" = {ast.unparse(value)}"))
-        assignments.append(f"self.{name} = {name}")
-    return f"def __init__({', '.join(parameters)}) -> None: {'; '.join(assignments)}" if assignments else None
+            assignments.append(f"self.{name} = {ast.unparse(factory)}() if {name} is None else {name}")
+        else:
+            parameters.append(f"{name}: {kind}" + ("" if value is None else f" = {ast.unparse(value)}"))
+            assignments.append(f"self.{name} = {name}")
+    return f"def __init__({', '.join(parameters)}) -> None: {'; '.join(assignments)}"
 
 
-def _blank_line(node: ast.ClassDef, lines: list[str]) -> int | None:
-    """The index of the first blank line between two statements of the class's body."""
-    for before, after in zip(node.body, node.body[1:], strict=False):
-        for at in range(before.end_lineno or 0, after.lineno - 1):
-            if not lines[at].strip():
-                return at
-    return None
+def _comparison(node: ast.ClassDef, *, with_hash: bool) -> list[str]:
+    """The `__eq__` that `dataclass` would make, and the `__hash__`, each on one line; none where the class has its own. As in
+    the comparison of two tuples, what is the same object is equal."""
+    fields = _fields(node)
+    if fields is None or _has_method(node, "__eq__", "__hash__"):
+        return []
+    compared = [(name, kind) for name, kind, value in fields if "compare" not in _options_of(value)]
+    equal = [
+        f"self.{name} == other.{name}"
+        if kind in ("bool", "bytes", "int", "str")
+        else f"(self.{name} is other.{name} or self.{name} == other.{name})"
+        for name, kind in compared
+    ]
+    text = f"({' and '.join(equal) or True}) if type(other) is {node.name} else NotImplemented"
+    values = "".join(f"self.{name}, " for name, _ in compared)
+    hashed = [f"def __hash__(self) -> int: return hash(({values}))"] if with_hash else []
+    return [f"def __eq__(self, other: object) -> bool: return {text}", *hashed]
+
+
+def _blank_lines(node: ast.ClassDef, lines: list[str]) -> list[int]:
+    """The indexes of the blank lines between two statements of the class's body, and of those behind it."""
+    ends = [part.end_lineno or 0 for part in node.body]
+    gaps = [range(end, after.lineno - 1) for end, after in zip(ends, node.body[1:], strict=False)]
+    inside = [at for gap in gaps for at in gap if not lines[at].strip()]
+    behind = list(takewhile(lambda at: not lines[at].strip(), range(ends[-1], len(lines))))
+    return inside + behind
 
 
 def _name_of(node: ast.expr) -> str:
@@ -411,7 +512,10 @@ def write_sources(folder: Path) -> None:
     bases = frozenset().union(*(bases_of(copy.read_text("utf-8")) for copy in copies))
     for file, copy in zip(module_files(), copies, strict=True):
         text = copy.read_text("utf-8")
-        copy.write_text(native_module(file, text) if is_of_messages(file) else write_out(text, bases), "utf-8")
+        written = (
+            native_module(file, text) if is_of_messages(file) else write_out(text, bases, comparisons=compares(file))
+        )
+        copy.write_text(written, "utf-8")
 
 
 def build(folder: Path) -> None:

@@ -1,11 +1,12 @@
-"""What the compiled edition is made of: the written out constructors are those of `dataclass`, and no source breaks a rule of
-mypyc's that the interpreter does not have."""
+"""What the compiled edition is made of: the written out methods are those of `dataclass`, constants are the same, and no source
+breaks a rule of mypyc's that the interpreter does not have."""
 
 from __future__ import annotations
 
 import ast
 import dataclasses
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,9 @@ ROOT = Path(__file__).parent.parent
 FUTURE = "from __future__ import annotations\n\n"
 ON_THE_BUILT = (ROOT / "tests/compiled.txt").read_text().split()  # files and folders, arguments of pytest
 EACH_MODULE = pytest.mark.parametrize("file", compiled_edition.module_files())
+EACH_WRITTEN_OUT = pytest.mark.parametrize(
+    "file", [f for f in compiled_edition.module_files() if not compiled_edition.is_of_messages(f)]
+)
 BASES = frozenset().union(
     *(
         compiled_edition.bases_of((compiled_edition.SOURCE / file).read_text())
@@ -32,7 +36,8 @@ BASES = frozenset().union(
 def interpretable(text: str) -> str:
     """A written out constructor of a frozen dataclass assigns to its fields: compiled code may, the interpreter may not. What
     mypyc alone reads is left out."""
-    return text.replace("frozen=True", "unsafe_hash=True").replace(compiled_edition.OPEN_TO_HEIRS, "")
+    text = text.replace("eq=False, frozen=True", "eq=False").replace("frozen=True", "unsafe_hash=True")
+    return text.replace(compiled_edition.OPEN_TO_HEIRS, "")
 
 
 def write_interpretable(folder: Path) -> None:
@@ -44,10 +49,10 @@ def write_interpretable(folder: Path) -> None:
 
 
 def written_out(file: str) -> tuple[ModuleType, ModuleType]:
-    """A module of the package, and the same with written out constructors."""
+    """A module of the package, and the same with written out methods."""
     name = "coterie." + file.removesuffix(".py").replace("/", ".")
     source = compiled_edition.SOURCE / file
-    text = compiled_edition.write_out(source.read_text("utf-8"), BASES)
+    text = compiled_edition.write_out(source.read_text("utf-8"), BASES, comparisons=compiled_edition.compares(file))
     assert text.count("\n") == source.read_text("utf-8").count("\n")
     other = ModuleType(name)
     sys.modules[f"{name}.written_out"] = other
@@ -71,15 +76,29 @@ def decorator_of(file: str, name: str) -> str:
     return ast.unparse(node.decorator_list[0])
 
 
-@pytest.mark.parametrize("file", [f for f in compiled_edition.module_files() if not compiled_edition.is_of_messages(f)])
+def dataclasses_of(file: str) -> list[tuple[str, Any, Any]]:
+    """The dataclasses of a module: the name of each, the class, and that with written out methods."""
+    original, other = written_out(file)
+    return [
+        (name, cls, getattr(other, name))
+        for name, cls in vars(original).items()
+        if isinstance(cls, type) and dataclasses.is_dataclass(cls) and cls.__module__ == original.__name__
+    ]
+
+
+def is_written_out(method: Any) -> bool:
+    """Whether dataclass has not made it."""
+    return getattr(method, "__code__", None) is not None and method.__code__.co_filename not in (
+        "<string>",
+        lazy_dataclass.__file__,
+    )
+
+
+@EACH_WRITTEN_OUT
 def test_written_out_constructors_are_those_of_dataclass(file: str) -> None:
     """Each takes the same arguments, and gives every field what `dataclass` gives it."""
-    original, other = written_out(file)
-    for name, cls in vars(original).items():
-        if not (isinstance(cls, type) and dataclasses.is_dataclass(cls) and cls.__module__ == original.__name__):
-            continue
-        twin: Any = getattr(other, name)
-        if twin.__init__.__code__.co_filename in ("<string>", lazy_dataclass.__file__):  # made by dataclass
+    for name, cls, twin in dataclasses_of(file):
+        if not is_written_out(twin.__init__):
             continue
         mine = {n: p for n, p in inspect.signature(lazy_dataclass.constructor(cls)).parameters.items() if n != "self"}
         its = inspect.signature(twin).parameters
@@ -101,6 +120,82 @@ def test_written_out_constructors_are_those_of_dataclass(file: str) -> None:
         assert (
             (cls.__eq__ is object.__eq__) == (twin.__eq__ is object.__eq__) == ("eq=False" in decorator_of(file, name))
         )
+
+
+@EACH_WRITTEN_OUT
+def test_written_out_comparisons_are_those_of_dataclass(file: str) -> None:
+    """Equal are objects of one class with equal fields, but for those that a comparison leaves out; and so are their hashes."""
+    for _, cls, twin in dataclasses_of(file):
+        if not is_written_out(twin.__eq__):
+            continue
+        values = {f.name: object() for f in dataclasses.fields(cls)}
+        one, two = made(cls, values), made(twin, values)
+        assert two == made(twin, values)
+        assert two != one
+        assert twin.__eq__(two, one) is NotImplemented
+        for field in dataclasses.fields(cls):
+            changed = values | {field.name: object()}
+            assert (one == made(cls, changed)) == (two == made(twin, changed)) == (not field.compare), field.name
+        assert (cls.__hash__ is None) == (twin.__hash__ is None)
+        assert cls.__hash__ is None or hash(one) == hash(two)
+
+
+def made(cls: Any, values: dict[str, object]) -> Any:
+    """An object of a dataclass with these fields, whatever its constructor does."""
+    instance = cls.__new__(cls)
+    for name, each in values.items():
+        object.__setattr__(instance, name, each)
+    return instance
+
+
+def test_the_same_object_is_equal_whatever_its_class_says() -> None:
+    """As in a comparison of tuples."""
+    source = f"{FUTURE}from dataclasses import dataclass\n@dataclass\nclass A:\n    x: float\n"
+    written = compiled_edition.write_out(f"{source}\n\n")
+    assert "def __eq__" in written
+    for text in (source, written):
+        scope: dict[str, Any] = {}
+        exec(text, scope)
+        number = float("nan")
+        assert scope["A"](number) == scope["A"](number)
+        assert scope["A"](number) != scope["A"](float("nan"))
+
+
+@EACH_WRITTEN_OUT
+def test_final_constants_are_those_of_the_source(file: str) -> None:
+    original, other = written_out(file)
+    for name, value in vars(original).items():
+        if compiled_edition.CONSTANT.fullmatch(name):
+            its = repr(getattr(other, name)).replace(".written_out", "")
+            assert sorted(repr(value).partition(" at ")[0]) == sorted(its.partition(" at ")[0])  # sets are in any order
+
+
+def test_constants_are_declared_final() -> None:
+    """Those that nothing assigns again."""
+    source = "A_B = 1\n_C: dict[str, int] = {}\nX, Y = 1, 2\n"
+    others = "T = TypeVar('T')\nD = E.F\nMANY = 3\nname = 1\nZ = 1\nif Y: Z = 2\n"
+    assert compiled_edition.write_out(FUTURE + source + others).split("\n")[1:] == [
+        "from typing import Final",
+        "A_B: Final = 1",
+        "_C: Final[dict[str, int]] = {}",
+        "X: Final = 1; Y: Final = 2",
+        *others.split("\n"),
+    ]
+
+
+def test_a_constant_that_a_test_changes_is_not_final() -> None:
+    """mypyc reads a final one from where the module cannot change it."""
+    pattern = re.compile(r'setattr\((?:\w+, |"coterie[a-z_.]*\.)"?([A-Z_]+)"')
+    texts = [path.read_text("utf-8") for folder in ON_THE_BUILT for path in sources_in(ROOT / folder)]
+    changed = {name for text in texts for name in pattern.findall(text)}
+    constants = {
+        name
+        for file in compiled_edition.module_files()
+        if not compiled_edition.is_of_messages(file)
+        for node in ast.parse((compiled_edition.SOURCE / file).read_text("utf-8")).body
+        for name, _ in compiled_edition._assigned(node)
+    }
+    assert changed & constants == compiled_edition.VARIED
 
 
 @EACH_MODULE
@@ -221,12 +316,17 @@ def test_a_dataclass_keeps_its_own_constructor() -> None:
     fields = "    x: int\n    y: list[int] = field(default_factory=list)\n"
     for source in (
         "@dataclass\nclass A(B):\n    '''.'''\n\n" + fields,
-        "@dataclass\nclass A:\n" + fields,
-        "@dataclass\nclass A:\n    '''.'''\n\n    x: int\n\n    def __post_init__(self) -> None: ...\n",
-        "@dataclass\nclass A:\n    '''.'''\n\n    x: int = field(init=False)\n",
+        "@dataclass\nclass A:\n" + fields.rstrip("\n"),
         "class A:\n    '''.'''\n\n" + fields,
     ):
         assert compiled_edition.write_out(source) == source
+    for source in (
+        "@dataclass\nclass A:\n    '''.'''\n\n    x: int\n\n    def __post_init__(self) -> None: ...\n",
+        "@dataclass\nclass A:\n    '''.'''\n\n    x: int = field(init=False)\n",
+    ):
+        written = compiled_edition.write_out(source)
+        assert "def __init__" not in written
+        assert written.startswith("@dataclass(eq=False)\nclass A:\n    '''.'''\n    def __eq__(")
     source = "@dataclass(frozen=True)\nclass A:\n    '''.'''\n\n" + fields
     assert compiled_edition.write_out(source, frozenset({"A"})) == source
     assert "def __init__(self, x: int, y: list[int] | None = None)" in compiled_edition.write_out(source)
