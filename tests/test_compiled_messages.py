@@ -10,8 +10,8 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-import compiled_edition
 import compiled_messages
+import compiled_modules
 import pytest
 
 from coterie.fuzzing.target import mutated
@@ -20,7 +20,7 @@ from coterie.wire.fields import Struct, VersionedStruct
 from coterie.wire.primitives import TooManyElements, WireError
 from tests.wire.messages import made
 
-FILES = [file for file in compiled_edition.module_files() if compiled_edition.is_of_messages(file)]
+FILES = [file for file in compiled_modules.module_files() if compiled_modules.is_of_messages(file)]
 EACH_FILE = pytest.mark.parametrize("file", FILES)
 UNREADABLE = (WireError, struct.error, IndexError, UnicodeDecodeError, OverflowError)
 
@@ -28,7 +28,7 @@ UNREADABLE = (WireError, struct.error, IndexError, UnicodeDecodeError, OverflowE
 @cache
 def native(file: str) -> ModuleType:
     """The text that the build compiles, run as it is."""
-    source = (compiled_edition.SOURCE / file).read_text("utf-8")
+    source = (compiled_modules.SOURCE / file).read_text("utf-8")
     module = ModuleType(f"native.{file}")
     exec(compile(compiled_messages.native_module(file, source), file, "exec"), module.__dict__)
     return module

@@ -14,6 +14,8 @@ from types import ModuleType
 from typing import Any, TypeGuard
 
 import compiled_edition
+import compiled_modules
+import compiled_text
 import pytest
 
 from coterie import lazy_dataclass
@@ -21,15 +23,12 @@ from coterie import lazy_dataclass
 ROOT = Path(__file__).parent.parent
 FUTURE = "from __future__ import annotations\n\n"
 ON_THE_BUILT = (ROOT / "tests/compiled.txt").read_text().split()  # files and folders, arguments of pytest
-EACH_MODULE = pytest.mark.parametrize("file", compiled_edition.module_files())
+EACH_MODULE = pytest.mark.parametrize("file", compiled_modules.module_files())
 EACH_WRITTEN_OUT = pytest.mark.parametrize(
-    "file", [f for f in compiled_edition.module_files() if not compiled_edition.is_of_messages(f)]
+    "file", [f for f in compiled_modules.module_files() if not compiled_modules.is_of_messages(f)]
 )
 BASES = frozenset().union(
-    *(
-        compiled_edition.bases_of((compiled_edition.SOURCE / file).read_text())
-        for file in compiled_edition.module_files()
-    )
+    *(compiled_text.bases_of((compiled_modules.SOURCE / file).read_text()) for file in compiled_modules.module_files())
 )
 
 
@@ -37,13 +36,13 @@ def interpretable(text: str) -> str:
     """A written out constructor of a frozen dataclass assigns to its fields: compiled code may, the interpreter may not. What
     mypyc alone reads is left out."""
     text = text.replace("eq=False, frozen=True", "eq=False").replace("frozen=True", "unsafe_hash=True")
-    return text.replace(compiled_edition.OPEN_TO_HEIRS, "")
+    return text.replace(compiled_text.OPEN_TO_HEIRS, "")
 
 
 def write_interpretable(folder: Path) -> None:
     """The sources that the compiled edition is made of."""
     compiled_edition.write_sources(folder)
-    for file in compiled_edition.module_files():
+    for file in compiled_modules.module_files():
         path = folder / "coterie" / file
         path.write_text(interpretable(path.read_text("utf-8")), "utf-8")
 
@@ -51,8 +50,8 @@ def write_interpretable(folder: Path) -> None:
 def written_out(file: str) -> tuple[ModuleType, ModuleType]:
     """A module of the package, and the same with written out methods."""
     name = "coterie." + file.removesuffix(".py").replace("/", ".")
-    source = compiled_edition.SOURCE / file
-    text = compiled_edition.write_out(source.read_text("utf-8"), BASES, comparisons=compiled_edition.compares(file))
+    source = compiled_modules.SOURCE / file
+    text = compiled_text.write_out(source.read_text("utf-8"), BASES, comparisons=compiled_text.compares(file))
     assert text.count("\n") == source.read_text("utf-8").count("\n")
     other = ModuleType(name)
     sys.modules[f"{name}.written_out"] = other
@@ -72,7 +71,7 @@ def classes_of(path: Path) -> list[ast.ClassDef]:
 
 def decorator_of(file: str, name: str) -> str:
     """Of a class that is a dataclass."""
-    node = next(node for node in classes_of(compiled_edition.SOURCE / file) if node.name == name)
+    node = next(node for node in classes_of(compiled_modules.SOURCE / file) if node.name == name)
     return ast.unparse(node.decorator_list[0])
 
 
@@ -148,10 +147,17 @@ def made(cls: Any, values: dict[str, object]) -> Any:
     return instance
 
 
+def test_a_field_that_is_not_compared_is_left_out() -> None:
+    fields = "    x: int\n    y: int = field(default=0, compare=False)\n"
+    written = compiled_text.write_out(f"{FUTURE}@dataclass\nclass A:\n    '.'\n\n{fields}")
+    assert "self.x == other.x" in written
+    assert "other.y" not in written
+
+
 def test_the_same_object_is_equal_whatever_its_class_says() -> None:
     """As in a comparison of tuples."""
     source = f"{FUTURE}from dataclasses import dataclass\n@dataclass\nclass A:\n    x: float\n"
-    written = compiled_edition.write_out(f"{source}\n\n")
+    written = compiled_text.write_out(f"{source}\n\n")
     assert "def __eq__" in written
     for text in (source, written):
         scope: dict[str, Any] = {}
@@ -165,7 +171,7 @@ def test_the_same_object_is_equal_whatever_its_class_says() -> None:
 def test_final_constants_are_those_of_the_source(file: str) -> None:
     original, other = written_out(file)
     for name, value in vars(original).items():
-        if compiled_edition.CONSTANT.fullmatch(name):
+        if compiled_text.CONSTANT.fullmatch(name):
             its = repr(getattr(other, name)).replace(".written_out", "")
             assert sorted(repr(value).partition(" at ")[0]) == sorted(its.partition(" at ")[0])  # sets are in any order
 
@@ -174,7 +180,7 @@ def test_constants_are_declared_final() -> None:
     """Those that nothing assigns again."""
     source = "A_B = 1\n_C: dict[str, int] = {}\nX, Y = 1, 2\n"
     others = "T = TypeVar('T')\nD = E.F\nMANY = 3\nname = 1\nZ = 1\nif Y: Z = 2\n"
-    assert compiled_edition.write_out(FUTURE + source + others).split("\n")[1:] == [
+    assert compiled_text.write_out(FUTURE + source + others).split("\n")[1:] == [
         "from typing import Final",
         "A_B: Final = 1",
         "_C: Final[dict[str, int]] = {}",
@@ -190,18 +196,18 @@ def test_a_constant_that_a_test_changes_is_not_final() -> None:
     changed = {name for text in texts for name in pattern.findall(text)}
     constants = {
         name
-        for file in compiled_edition.module_files()
-        if not compiled_edition.is_of_messages(file)
-        for node in ast.parse((compiled_edition.SOURCE / file).read_text("utf-8")).body
-        for name, _ in compiled_edition._assigned(node)
+        for file in compiled_modules.module_files()
+        if not compiled_modules.is_of_messages(file)
+        for node in ast.parse((compiled_modules.SOURCE / file).read_text("utf-8")).body
+        for name, _ in compiled_text._assigned(node)
     }
-    assert changed & constants == compiled_edition.VARIED
+    assert changed & constants == compiled_text.VARIED
 
 
 @EACH_MODULE
 def test_each_exception_of_a_function_has_a_name_of_its_own(file: str) -> None:
     """mypyc gives a variable the type of its first `except`, and the next one fails with TypeError."""
-    for function in nodes_of(compiled_edition.SOURCE / file):
+    for function in nodes_of(compiled_modules.SOURCE / file):
         if isinstance(function, ast.FunctionDef):
             caught = {(n.name, ast.unparse(n.type)) for n in ast.walk(function) if _names_exception(n) and n.type}
             names = [name for name, _ in caught]
@@ -229,28 +235,28 @@ def sources_in(path: Path) -> list[Path]:
 @pytest.mark.parametrize("folder", ["src/coterie", *ON_THE_BUILT])
 def test_interpreted_classes_inherit_from_open_compiled_ones_alone(folder: str) -> None:
     """Python refuses others when the class is made: of the package, and of the tests that run on the built edition."""
-    compiled = set(compiled_edition.module_files())
+    compiled = set(compiled_modules.module_files())
     for path in sources_in(ROOT / folder):
-        if str(path).removeprefix(f"{compiled_edition.SOURCE}/") in compiled:
+        if str(path).removeprefix(f"{compiled_modules.SOURCE}/") in compiled:
             continue
         imported = imported_into(path)
         for node in classes_of(path):
             for base in node.bases:
                 name = ast.unparse(base).partition("[")[0]
-                is_closed = imported.get(name, "") in compiled and name not in compiled_edition.OPEN
+                is_closed = imported.get(name, "") in compiled and name not in compiled_modules.OPEN
                 assert not is_closed, f"{path}: {node.name} inherits from {name}, which is compiled"
 
 
 def test_open_classes_have_interpreted_heirs_and_no_attributes_of_their_own() -> None:
     """mypyc keeps an attribute with a value in the object, unless it is a ClassVar: an heir that gave the name another would be
     ignored. A class that is open has open bases."""
-    compiled = set(compiled_edition.module_files())
+    compiled = set(compiled_modules.module_files())
     heirs = set[str]()
-    for folder in (compiled_edition.SOURCE, *(ROOT / entry for entry in ON_THE_BUILT)):
+    for folder in (compiled_modules.SOURCE, *(ROOT / entry for entry in ON_THE_BUILT)):
         for path in sources_in(folder):
-            is_compiled = str(path).removeprefix(f"{compiled_edition.SOURCE}/") in compiled
+            is_compiled = str(path).removeprefix(f"{compiled_modules.SOURCE}/") in compiled
             for node in classes_of(path):
-                is_open = is_compiled and node.name in compiled_edition.OPEN
+                is_open = is_compiled and node.name in compiled_modules.OPEN
                 if is_open or not is_compiled:
                     heirs |= {ast.unparse(base).partition("[")[0] for base in node.bases}
                 if is_open:
@@ -259,35 +265,35 @@ def test_open_classes_have_interpreted_heirs_and_no_attributes_of_their_own() ->
                         text for text in map(ast.unparse, values) if "ClassVar" not in text and text != "__slots__ = ()"
                     ]
                     assert not kept, f"{node.name} has {kept[0]}"
-    assert heirs >= compiled_edition.OPEN
+    assert heirs >= compiled_modules.OPEN
 
 
 def test_a_broker_loads_neither_the_groups_of_clients_nor_of_the_laboratory() -> None:
     """A group's memory is that of all its modules; and no module is in two."""
-    groups = compiled_edition.grouped()
+    groups = compiled_modules.grouped()
     assert sorted(file for files in groups.values() for file in files) == sorted(
-        f"coterie/{file}" for file in compiled_edition.module_files()
+        f"coterie/{file}" for file in compiled_modules.module_files()
     )
     program = "import sys, coterie.broker.broker; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     modules = {group: {file[:-3].replace("/", ".") for file in files} for group, files in groups.items()}
-    assert loaded & modules.pop(compiled_edition.THE_REST)
+    assert loaded & modules.pop(compiled_modules.THE_REST)
     assert not [module for files in modules.values() for module in loaded & files]
 
 
 def test_builtin_types_of_fields_are_imported_where_mypyc_takes_them_for_globals() -> None:
     """`object` and exceptions, of a dataclass; else the import of the module fails with KeyError."""
     fields = "class A:\n    '.'\n    x: object\n    y: KeyError\n    z: dict[str, object]\n    n: int\n"
-    written = compiled_edition.write_out(f"{FUTURE}@dataclass\n{fields}")
+    written = compiled_text.write_out(f"{FUTURE}@dataclass\n{fields}")
     assert written.split("\n")[1] == "from builtins import KeyError, object"
-    assert compiled_edition.write_out(FUTURE + fields) == FUTURE + fields
+    assert compiled_text.write_out(FUTURE + fields) == FUTURE + fields
 
 
 def test_a_line_is_shared_by_what_is_imported_for_mypyc() -> None:
     source = f"{FUTURE}\n\nclass Traffic:\n    '.'\n\n\n@dataclass\nclass A:\n    x: object\n"
-    assert "Traffic" in compiled_edition.OPEN
-    line = compiled_edition.write_out(source).split("\n")[1]
+    assert "Traffic" in compiled_modules.OPEN
+    line = compiled_text.write_out(source).split("\n")[1]
     assert line == "from typing import TYPE_CHECKING; from builtins import object"
 
 
@@ -296,7 +302,7 @@ def test_no_bound_of_a_slice_calls_what_has_an_effect(file: str) -> None:
     """mypyc 2.4 calls it twice where the value is of one of two types, such as `bytes | bytearray`."""
     inside = [
         part
-        for bounds in nodes_of(compiled_edition.SOURCE / file)
+        for bounds in nodes_of(compiled_modules.SOURCE / file)
         if isinstance(bounds, ast.Slice)
         for part in ast.walk(bounds)
     ]
@@ -307,7 +313,7 @@ def test_no_bound_of_a_slice_calls_what_has_an_effect(file: str) -> None:
 @EACH_MODULE
 def test_no_lambda_takes_any_number_of_arguments(file: str) -> None:
     """mypyc 2.4 writes C for it that no compiler takes, where the lambda has a type with arguments."""
-    lambdas = [node for node in nodes_of(compiled_edition.SOURCE / file) if isinstance(node, ast.Lambda)]
+    lambdas = [node for node in nodes_of(compiled_modules.SOURCE / file) if isinstance(node, ast.Lambda)]
     assert not [ast.unparse(each) for each in lambdas if each.args.vararg or each.args.kwarg]
 
 
@@ -319,14 +325,14 @@ def test_a_dataclass_keeps_its_own_constructor() -> None:
         "@dataclass\nclass A:\n" + fields.rstrip("\n"),
         "class A:\n    '''.'''\n\n" + fields,
     ):
-        assert compiled_edition.write_out(source) == source
+        assert compiled_text.write_out(source) == source
     for source in (
         "@dataclass\nclass A:\n    '''.'''\n\n    x: int\n\n    def __post_init__(self) -> None: ...\n",
         "@dataclass\nclass A:\n    '''.'''\n\n    x: int = field(init=False)\n",
     ):
-        written = compiled_edition.write_out(source)
+        written = compiled_text.write_out(source)
         assert "def __init__" not in written
         assert written.startswith("@dataclass(eq=False)\nclass A:\n    '''.'''\n    def __eq__(")
     source = "@dataclass(frozen=True)\nclass A:\n    '''.'''\n\n" + fields
-    assert compiled_edition.write_out(source, frozenset({"A"})) == source
-    assert "def __init__(self, x: int, y: list[int] | None = None)" in compiled_edition.write_out(source)
+    assert compiled_text.write_out(source, frozenset({"A"})) == source
+    assert "def __init__(self, x: int, y: list[int] | None = None)" in compiled_text.write_out(source)

@@ -14,6 +14,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import compiled_edition
+import compiled_modules
 import pytest
 from click.testing import CliRunner
 
@@ -69,7 +70,7 @@ def test_another_answer_is_seen(tmp_path: Path) -> None:
 def test_every_compiled_module_can_be_imported() -> None:
     if edition() != COMPILED:
         pytest.skip("./run test --compiled")
-    names = [file.removesuffix(".py").replace("/", ".") for file in compiled_edition.module_files()]
+    names = [file.removesuffix(".py").replace("/", ".") for file in compiled_modules.module_files()]
     program = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module('coterie.' + name)"
     variables = os.environ | {"PYTHONPATH": str(BUILT)}
     done = subprocess.run(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import dataclasses
 
-import compiled_edition
+import compiled_modules
+import compiled_text
 import pytest
 
 from coterie.coordinator.state import Cause
 from coterie.values import value
 
-COMPILED = compiled_edition.module_files()
+COMPILED = compiled_modules.module_files()
 
 
 @value
@@ -37,8 +38,8 @@ def values_of(source: str) -> list[str]:
 
 @pytest.mark.parametrize("file", COMPILED)
 def test_the_compiled_edition_has_frozen_dataclasses_in_the_place_of_values(file: str) -> None:
-    source = (compiled_edition.SOURCE / file).read_text("utf-8")
-    written = compiled_edition.write_out(source)
+    source = (compiled_modules.SOURCE / file).read_text("utf-8")
+    written = compiled_text.write_out(source)
     assert values_of(written) == []
     classes = {node.name: node for node in ast.walk(ast.parse(written)) if isinstance(node, ast.ClassDef)}
     for name in values_of(source):
@@ -51,7 +52,7 @@ def test_every_module_with_values_is_compiled() -> None:
     """Elsewhere a frozen dataclass costs too little to matter."""
     others = [
         path
-        for path in compiled_edition.SOURCE.rglob("*.py")
-        if str(path.relative_to(compiled_edition.SOURCE)) not in COMPILED
+        for path in compiled_modules.SOURCE.rglob("*.py")
+        if str(path.relative_to(compiled_modules.SOURCE)) not in COMPILED
     ]
     assert [path.name for path in others if values_of(path.read_text("utf-8"))] == []
