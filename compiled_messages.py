@@ -13,27 +13,26 @@ import dataclasses
 import importlib
 from typing import Any
 
-from coterie.wire import native_parts, native_text, primitives
+from coterie.wire import native_parts, native_text
+from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.fields import Struct, VersionedStruct, Versions
 from coterie.wire.topic_names import LAST_WITHOUT_IDS
 
 _PARTS = [name for name in vars(native_parts) if name.endswith("_at") or name.startswith("put_") or name == "present"]
-_PRIMITIVES = [name for name in vars(primitives) if name in ("TooManyElements", "WireError", "skip_tagged_fields")]
 
 
 def versions_in_use(cls: type[VersionedStruct]) -> list[int]:
-    """Of an API the newest version, the newest that has topics' names, and the newest that is not flexible, where most clients
-    that are not the newest stand; of what logs and members store, every version."""
-    last = cls.versions.last
-    if cls.api_key < 0:
-        return list(range(cls.versions.first, last + 1))
-    by_name = LAST_WITHOUT_IDS.get(cls.api_key)
-    return sorted({last, last if by_name is None else by_name, _last_rigid(cls.versions, cls.flexible)})
+    """Of an API the newest version that is served, the newest that has topics' names, and the newest that is not flexible,
+    where most clients that are not the newest stand; of what logs and members store, every version."""
+    api = APIS.get(cls.api_key) or CLUSTER_APIS.get(cls.api_key)
+    if api is None:
+        return list(range(cls.versions.first, cls.versions.last + 1))
+    last, by_name = api.advertised.last, LAST_WITHOUT_IDS.get(cls.api_key)
+    return sorted({last, last if by_name is None else by_name, _last_rigid(cls.flexible, api.advertised)})
 
 
-def _last_rigid(versions: Versions, flexible: Versions) -> int:
-    is_mixed = versions.first < flexible.first <= flexible.last
-    return flexible.first - 1 if is_mixed else versions.last
+def _last_rigid(flexible: Versions, served: Versions) -> int:
+    return flexible.first - 1 if served.first < flexible.first <= served.last else served.last
 
 
 def native_module(file: str, source: str) -> str:
@@ -60,8 +59,8 @@ def _imports() -> list[str]:
         "from typing import TYPE_CHECKING, Any, Final, cast",
         "from coterie.wire.declaration import declare_native",
         f"from coterie.wire.native_parts import {', '.join(_PARTS)}",
-        "from coterie.wire.primitives import read_unsigned_varint as uvarint, write_unsigned_varint",
-        f"from coterie.wire.primitives import {', '.join(_PRIMITIVES)}",
+        "from coterie.wire.primitives import TooManyElements, WireError, skip_tagged_fields, write_unsigned_varint",
+        "from coterie.wire.primitives import read_unsigned_varint as uvarint",
         "if TYPE_CHECKING: from mypy_extensions import i64",
         "LEFT_OUT: Final = object()",
     ]

@@ -124,7 +124,7 @@ def test_a_field_that_its_version_cannot_carry_as_null_is_refused() -> None:
 
 
 def test_versions_in_use() -> None:
-    """The newest, the newest with names, the newest that is not flexible; of what is stored, all."""
+    """The newest that is served, the newest with names, the newest that is not flexible; of what is stored, all."""
 
     def of(name: str, file: str) -> list[int]:
         return compiled_messages.versions_in_use(getattr(native(f"wire/messages/{file}.py"), name))
@@ -133,3 +133,4 @@ def test_versions_in_use() -> None:
     assert of("HeartbeatRequest", "heartbeat") == [3, 4]
     assert of("ConsumerGroupHeartbeatRequest", "consumer_group_heartbeat") == [1]
     assert of("ConsumerProtocolSubscription", "consumer_protocol") == [0, 1, 2, 3]
+    assert of("ListOffsetsRequest", "list_offsets") == [5, 10], "11 exists, and no broker of ours serves it"
