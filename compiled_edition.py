@@ -38,7 +38,7 @@ def is_fresh(folder: Path) -> bool:
 
 
 def write_sources(folder: Path) -> None:
-    """A copy of the packages in ``folder``, with written out constructors in the modules that are compiled, and native classes
+    """A copy of the packages in ``folder``, with written out methods in the modules that are compiled, and native classes
     in those of messages."""
     sys.path.insert(0, str(SOURCE.parent))  # the declarations are read by running them
     from compiled_messages import native_module

@@ -239,7 +239,7 @@ def module_files() -> list[str]:
     files: list[str] = []
     for entry in MODULES:
         path = SOURCE / entry
-        assert path.exists(), f"MODULES of compiled_edition.py names {entry}, which does not exist"
+        assert path.exists(), f"MODULES of compiled_modules.py names {entry}, which does not exist"
         inside = sorted(path.glob("*.py")) if path.is_dir() else [path]
         files += [str(file.relative_to(SOURCE)) for file in inside if file.name != "__init__.py"]
     return files

@@ -1,9 +1,9 @@
 """Source as mypyc compiles it well: the methods of dataclasses, classes that are open to heirs, and constants.
 
 mypyc leaves the methods of a dataclass to the interpreter, where `__init__` costs five times as much as a compiled one, and
-`__eq__` makes two tuples: `write_out` gives each dataclass of these modules the same `__init__` as text, and those that are
-compared often the same `__eq__` and `__hash__`, on lines that were blank, so that lines keep their numbers. mypyc knows no
-decorator but `dataclass`, so that a `value` (`coterie/values.py`) becomes a frozen one.
+`__eq__` makes two tuples: `write_out` adds the same `__init__` as text to each dataclass of these modules, and the same
+`__eq__` and `__hash__` to those that are compared often, on lines that were blank, so that lines keep their numbers. mypyc
+knows no decorator but `dataclass`, so that a `value` (`coterie/values.py`) becomes a frozen one.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def verdict(decode: codec.Decoder, data: bytes, room: int) -> str:
 
 
 def test_a_field_that_its_version_cannot_carry_as_null_is_refused() -> None:
-    """MetadataRequest's topics are null for all of them from version 1 on."""
+    """A topic of a Metadata response has a name before version 12."""
     module = native("wire/messages/metadata.py")
     with pytest.raises(TypeError, match="must not be null"):
         module.encode_MetadataResponse_v8(module.MetadataResponse(topics=[module.MetadataResponseTopic(name=None)]), [])

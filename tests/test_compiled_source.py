@@ -123,7 +123,7 @@ def test_written_out_constructors_are_those_of_dataclass(file: str) -> None:
 
 @EACH_WRITTEN_OUT
 def test_written_out_comparisons_are_those_of_dataclass(file: str) -> None:
-    """Equal are objects of one class with equal fields, but for those that a comparison leaves out; and so are their hashes."""
+    """Objects of one class are equal where all compared fields are; equal objects have equal hashes."""
     for _, cls, twin in dataclasses_of(file):
         if not is_written_out(twin.__eq__):
             continue
@@ -180,7 +180,7 @@ def test_final_constants_are_those_of_the_source(file: str) -> None:
 
 
 def test_constants_are_declared_final() -> None:
-    """Those that nothing assigns again."""
+    """Module variables in capitals that are assigned once."""
     source = "A_B = 1\n_C: dict[str, int] = {}\nX, Y = 1, 2\n"
     others = "T = TypeVar('T')\nD = E.F\nMANY = 3\nname = 1\nZ = 1\nif Y: Z = 2\n"
     assert compiled_text.write_out(FUTURE + source + others).split("\n")[1:] == [

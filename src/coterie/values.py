@@ -14,5 +14,5 @@ T = TypeVar("T")
 def value(cls: type[T]) -> type[T]:
     """Declares a value. The type checker refuses assignments to its fields, as of a frozen dataclass; at run time nothing
     does, because a frozen one of five fields takes five times as long to make. For values that the broker makes with each
-    request; `compiled_edition.py` declares them as frozen dataclasses."""
+    request; `compiled_text.py` declares them as frozen dataclasses."""
     return dataclass(slots=True, unsafe_hash=True)(cls)

@@ -54,20 +54,19 @@ class ClientCalls:
     def of(self, head: Head, client: bytes) -> Call:
         """The call of a request whose header differs from the one before by more than the version."""
         self.client, self.body_at = client, head.body_at
-        old, client_id = self.latest, intern(head.client_id or "")
-        call = self.latest = Call(head.api_version, client_id, old.host, old.local_address, old.software, old.port)
-        return call
+        return self._next(head.api_version, intern(head.client_id or ""), self.latest.software)
 
     def in_version(self, version: int) -> Call:
         """The call of a request of another version."""
-        old = self.latest
-        call = self.latest = Call(version, old.client_id, old.host, old.local_address, old.software, old.port)
-        return call
+        return self._next(version, self.latest.client_id, self.latest.software)
 
     def named(self, software: Software, version: int) -> Call:
         """The call of the ApiVersions that named the client's software; the calls after it have that software too."""
+        return self._next(version, self.latest.client_id, software)
+
+    def _next(self, version: int, client_id: str, software: Software) -> Call:
         old = self.latest
-        call = self.latest = Call(version, old.client_id, old.host, old.local_address, software, old.port)
+        call = self.latest = Call(version, client_id, old.host, old.local_address, software, old.port)
         return call
 
 

@@ -43,7 +43,7 @@ OFFSET_VALUE_VERSION_WITH_TOPIC_ID = 4
 GROUP_VALUE_VERSION = 3
 _V3_HEAD, _V3_TAIL = struct.Struct(">hqih"), struct.Struct(">q")  # offset value v3: version to metadata's length; time
 _PARTITION = struct.Struct(">i")  # the last field of an offset's key
-_V3_HEAD_BYTES, _V3_TAIL_BYTES = 16, 8
+_V3_HEAD_BYTES, _V3_TAIL_BYTES = _V3_HEAD.size, _V3_TAIL.size
 
 
 @value

@@ -125,15 +125,17 @@ def struct(cls: type[S]) -> type[S]:
     return _as_dataclass(cls)
 
 
+def _set_versions(cls: type[Message], versions: str, flexible: str, api_key: int) -> None:
+    cls.api_key, cls.versions, cls.flexible = api_key, Versions.parse(versions), Versions.parse(flexible)
+
+
 @dataclass_transform()  # without specifiers a checker takes every field for one with a default, which it is
 def message(*, versions: str, flexible: str = "", api_key: int = -1) -> Callable[[type[M]], type[M]]:
     """Declares a message: the versions that exist here and the flexible ones (KIP-482)."""
 
     def declare(cls: type[M]) -> type[M]:
         made = _as_dataclass(cls)
-        made.api_key = api_key
-        made.versions = Versions.parse(versions)
-        made.flexible = Versions.parse(flexible)
+        _set_versions(made, versions, flexible, api_key)
         return made
 
     return declare
@@ -142,14 +144,13 @@ def message(*, versions: str, flexible: str = "", api_key: int = -1) -> Callable
 class _FieldsAtFirstUse:
     """`__dataclass_fields__` of a native class: `dataclasses.fields` and `dataclasses.replace` work with it."""
 
+    def __init__(self, fields: list[tuple[str, str, Any]]) -> None:
+        self._fields = fields
+
     def __get__(self, instance: object, owner: type[Struct]) -> object:
-        like: Any = dataclasses.make_dataclass(owner.__name__, _NATIVE[owner])
+        like: Any = dataclasses.make_dataclass(owner.__name__, self._fields)
         owner.__dataclass_fields__ = like.__dataclass_fields__  # type: ignore[attr-defined]
         return like.__dataclass_fields__
-
-
-_FIELDS_AT_FIRST_USE = _FieldsAtFirstUse()
-_NATIVE: dict[type[Struct], list[tuple[str, str, Any]]] = {}
 
 
 def declare_native(
@@ -159,6 +160,5 @@ def declare_native(
     name, the type and the declaration of each field."""
     cls.fields = tuple(_spec(name, f) for name, _, f in fields)
     if issubclass(cls, Message):
-        cls.api_key, cls.versions, cls.flexible = api_key, Versions.parse(versions), Versions.parse(flexible)
-    _NATIVE[cls] = fields
-    cls.__dataclass_fields__ = _FIELDS_AT_FIRST_USE  # type: ignore[attr-defined]
+        _set_versions(cls, versions, flexible, api_key)
+    cls.__dataclass_fields__ = _FieldsAtFirstUse(fields)  # type: ignore[attr-defined]

@@ -108,7 +108,7 @@ class Struct:
 
 
 class VersionedStruct(Struct):
-    """A struct with versions of its own: what `codec` encodes as a whole. `declaration.Message` is its only subclass."""
+    """A struct with versions of its own: what `codec` encodes as a whole. `message.Message` is its only subclass."""
 
     __slots__ = ()
     api_key: ClassVar[int] = -1

@@ -7,6 +7,7 @@ before it generates the text of `decoder_text` and `encoder_text`, whose layout 
 
 from __future__ import annotations
 
+from struct import calcsize
 from typing import Any
 
 from coterie.wire.codec import MAX_ELEMENTS
@@ -14,14 +15,14 @@ from coterie.wire.decoder_text import DecoderText
 from coterie.wire.encoder_text import EncoderText
 from coterie.wire.fields import FieldSpec, FieldType, VersionedStruct
 
-_NUMBERS = {  # the function that reads one, by struct's letter, and its size
-    "b": ("int8_at", 1),
-    "h": ("int16_at", 2),
-    "H": ("uint16_at", 2),
-    "i": ("int32_at", 4),
-    "I": ("uint32_at", 4),
-    "q": ("int64_at", 8),
-    "d": ("float64_at", 8),
+_READERS = {  # by struct's letter
+    "b": "int8_at",
+    "h": "int16_at",
+    "H": "uint16_at",
+    "i": "int32_at",
+    "I": "uint32_at",
+    "q": "int64_at",
+    "d": "float64_at",
 }
 _TYPES = {"boolean": "bool", "float64": "float", "uuid": "bytes", "string": "str", "bytes": "bytes", "records": "bytes"}
 
@@ -57,19 +58,18 @@ class NativeDecoderText(DecoderText):
         elif code == "?":
             self.line(f"{target} = data[at] != 0")
         else:
-            self.line(f"{target} = {_NUMBERS[code][0]}(data, at)")
-        self.line(f"at += {_NUMBERS[code][1] if code in _NUMBERS else 16 if code == '16s' else 1}")
+            self.line(f"{target} = {_READERS[code]}(data, at)")
+        self.line(f"at += {calcsize('>' + code)}")
 
     def blob(self, kind: FieldType, target: str, nullable: bool, label: str) -> None:
         self.line(f"{target}, at = {_part(kind, self.flexible, nullable)}_at(data, at, {label!r})")
 
     def numbers(self, code: str, target: str, amount: str) -> None:
         """Writes a loop of reads."""
-        name, size = _NUMBERS[code]
         self.line(f"{target} = []")
         self.line(f"for _ in range({amount}):")
-        self.line(f"    {target}.append({name}(data, at))")
-        self.line(f"    at += {size}")
+        self.line(f"    {target}.append({_READERS[code]}(data, at))")
+        self.line(f"    at += {calcsize('>' + code)}")
 
 
 class NativeEncoderText(EncoderText):
