@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
@@ -65,6 +65,11 @@ def classes(dataclass: Decorator) -> dict[str, type[Any]]:
         a: int
         b: int = 2
 
+    @dataclass(slots=True, frozen=True)
+    class Counted:
+        number: int
+        made: ClassVar[int] = 3
+
     @dataclass(slots=True, frozen=True, init=False)
     class OwnInit:
         a: int
@@ -72,7 +77,7 @@ def classes(dataclass: Decorator) -> dict[str, type[Any]]:
         def __init__(self, a: int) -> None:
             object.__setattr__(self, "a", a)
 
-    made = (Point, Empty, Single, Longer, Changing, Identity, OwnText, Assigned, OwnInit)
+    made = (Point, Empty, Single, Longer, Changing, Identity, OwnText, Assigned, Counted, OwnInit)
     return {cls.__name__: cls for cls in made}
 
 
@@ -90,6 +95,7 @@ CONSTRUCTIONS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("Identity", ("n",), {}),
     ("OwnText", (3,), {}),
     ("Assigned", (3,), {}),
+    ("Counted", (3,), {}),
     ("OwnInit", (3,), {}),
 ]
 # pickle finds a class by its module and name
@@ -131,6 +137,22 @@ def test_hashes_and_refusals_are_as_the_standard_ones(name: str) -> None:
             assert outcome(change, ours) == outcome(change, theirs)
     for construction in (lambda of: type(of)(1, 2, 3, 4, 5), lambda of: type(of)(unknown=1)):
         assert (outcome(construction, ours), outcome(construction, theirs)) == (TypeError, TypeError)
+
+
+def test_fields_are_as_the_standard_ones() -> None:
+    """A plain class below has its base's, whichever of the two is asked first."""
+
+    def shown(of: Any) -> list[tuple[object, ...]]:
+        parts = ("name", "type", "default", "default_factory", "init", "repr", "hash", "compare", "kw_only", "metadata")
+        return [tuple(getattr(f, part) for part in parts) for f in dataclasses.fields(of)]
+
+    plain: Any = dataclasses.make_dataclass("Plain", [], init=False, repr=False, eq=False)
+    for name, theirs in classes(dataclasses.dataclass).items():
+        assert shown(OURS[name]) == shown(theirs), name
+        below = type("Below", (classes(lazy_dataclass)[name],), {})
+        assert (shown(below), shown(below.__base__)) == (shown(theirs), shown(theirs)), name
+        assert OURS[name].__slots__ == theirs.__slots__, name
+        assert repr(OURS[name].__dataclass_params__) == repr(plain.__dataclass_params__), name
 
 
 def outcome(action: Callable[[Any], object], of: Any) -> type[Exception] | None:
@@ -195,6 +217,13 @@ def test_fields_that_need_the_standard_decorator_are_refused() -> None:
 
     with pytest.raises(AssertionError, match=r"Derived\.a needs the standard dataclass"):
         Derived()
+
+    @lazy_dataclass(slots=True)
+    class Shared:
+        seen: list[int] = []
+
+    with pytest.raises(AssertionError, match="seen needs a default_factory"):
+        Shared()
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """`dataclass` as the standard library's with slots=True, for the modules that a broker or a client imports at its start.
 
 The standard decorator compiles up to six methods for each class, which took a third of a start's CPU time. Here `__init__` is
-compiled at the first construction of its class, and the other methods are the same functions for all classes. mypy, and mypyc
-in the compiled edition, take it for the standard one. Public classes keep the standard one: `help` shows their signatures.
+compiled at the first construction of its class, `dataclasses.fields` makes its fields when it is first asked for them, and the
+other methods are the same functions for all classes. mypy, and mypyc in the compiled edition, take it for the standard one.
+Public classes keep the standard one: `help` shows their signatures.
 """
 
 from __future__ import annotations
@@ -32,13 +33,11 @@ def lazy_dataclass(
         if init:
             methods["__init__"] = _init_at_first_use()
             methods["__signature__"] = _SIGNATURE
-        # Before the standard decorator, which copies the class to give it slots.
         for name, method in methods.items():
             if vars(cls).get(name) is None:
                 setattr(cls, name, method)
-        if cls.__doc__ is None:
-            cls.__doc__ = cls.__name__  # or the standard decorator writes the signature there
-        return dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(cls)
+        made: type[T] = _with_slots(cls, _declare_fields(cls))
+        return made
 
     return make
 
@@ -47,6 +46,62 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:
     dataclass = lazy_dataclass
+
+
+def _declare_fields(cls: Any) -> tuple[str, ...]:
+    """Gives the class what `dataclasses` and `match` ask for. Returns the names of the fields that its bases lack."""
+    kinds: dict[str, object] = vars(cls).get("__annotations__", {})  # mypyc's are types, not text
+    kinds = {name: kind for name, kind in kinds.items() if not str(kind).startswith(("ClassVar", "typing.ClassVar"))}
+    inherited: tuple[str, ...] = getattr(cls, "__match_args__", ())
+    names = tuple(name for name in kinds if name not in inherited)
+    declared = {name: vars(cls).get(name, dataclasses.MISSING) for name in kinds}
+    asked_for = {"__dataclass_fields__": _FieldsAtFirstUse(kinds, declared), "__dataclass_params__": _PARAMS}
+    for name, value in (asked_for | {"__match_args__": inherited + names}).items():
+        setattr(cls, name, value)
+    return names
+
+
+def _with_slots(cls: Any, names: tuple[str, ...]) -> Any:
+    """The class with slots for fields of these names. A class gets them only when it is made, so this is another one; mypyc's
+    native classes have slots of their own."""
+    if "__mypyc_attrs__" in vars(cls):
+        return cls
+    left_out = {*cls.__match_args__, "__dict__", "__weakref__"}
+    body = {name: part for name, part in vars(cls).items() if name not in left_out}
+    made = type(cls)(cls.__name__, cls.__bases__, body | {"__slots__": names})
+    made.__qualname__ = cls.__qualname__
+    return made
+
+
+class _FieldsAtFirstUse:
+    """`__dataclass_fields__` of a class: its bases' and its own. The standard decorator makes the same in six times as long,
+    for it searches the text of each type."""
+
+    def __init__(self, kinds: dict[str, object], declared: dict[str, Any]) -> None:
+        self._kinds, self._declared = kinds, declared
+
+    def __get__(self, instance: object, cls: Any) -> dict[str, dataclasses.Field[Any]]:
+        owner: Any = next((c for c in cls.__mro__ if vars(c).get("__dataclass_fields__") is self), None)
+        if owner is not None:  # else another thread has come first
+            fields: dict[str, dataclasses.Field[Any]] = {}
+            for base in reversed(owner.__mro__[1:]):
+                fields |= getattr(base, "__dataclass_fields__", {})
+            owner.__dataclass_fields__ = fields | {name: self._field(name) for name in self._kinds}
+        return cls.__dataclass_fields__  # type: ignore[no-any-return]
+
+    def _field(self, name: str) -> Any:
+        made = self._declared[name]
+        if not isinstance(made, dataclasses.Field):
+            made = dataclasses.field(default=made)
+        made.name, made.type, made._field_type = name, self._kinds[name], _FIELD_TYPE
+        if made.kw_only is dataclasses.MISSING:
+            made.kw_only = False
+        assert type(made.default).__hash__ is not None, f"{name} needs a default_factory"
+        return made
+
+
+_LIKE: Any = dataclasses.make_dataclass("Like", ["field"], init=False, repr=False, eq=False)
+_PARAMS, _FIELD_TYPE = _LIKE.__dataclass_params__, _LIKE.__dataclass_fields__["field"]._field_type
 
 
 def _init_at_first_use() -> Callable[..., None]:
