@@ -32,7 +32,7 @@ from coterie.quantity import quantity
 
 TOPIC, PARTITIONS = "flights", 12
 KILLED, STATIC, LEAVER = "ben", "cleo", "anna"
-PRODUCE_SECONDS, CLUSTER_PRODUCE_SECONDS = 24.0, 45.0  # the chapter of the brokers has its records too
+PRODUCE_SECONDS, CLUSTER_PRODUCE_SECONDS = 18.0, 45.0  # the chapter of the brokers has its records too
 LOOK_EVERY_S = 0.5
 PATIENCE_S = 120.0  # on a machine that is busy with other things; a process that ends is seen at once
 CATCH_UP_S = 300.0  # Spark starts meanwhile
