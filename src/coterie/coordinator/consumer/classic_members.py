@@ -13,18 +13,16 @@ from coterie.assignors.subscription import Subscriber
 from coterie.coordinator.classic.join import check_join, join_refused, rebalance_timeout_ms
 from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.consumer import events as e
-from coterie.coordinator.consumer.convert import assignment_blob, downgrade, may_downgrade
+from coterie.coordinator.consumer.convert import assignment_blob, downgrade, may_downgrade, owned_partitions
 from coterie.coordinator.consumer.member_checks import known_member, known_static_member, refuse_full
 from coterie.coordinator.consumer.state import (
     ClassicMetadata,
     ConsumerGroup,
     ConsumerMember,
     ConsumerMemberState,
-    TopicIdPartition,
 )
 from coterie.coordinator.consumer.steps import MemberRequest, carry_out, reconciled, replace_static, update_member
 from coterie.coordinator.consumer.target import target_of
-from coterie.coordinator.consumer.topics import TopicsImage
 from coterie.coordinator.events import Event
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import UNKNOWN_MEMBER, Cause
@@ -116,16 +114,8 @@ def _asking(
         client_host=ctx.client_host,
         classic=ClassicMetadata(request.session_timeout_ms, protocols),
     )
-    return MemberRequest(before, replace(before, subscription=subscription), replaced, _owned(subscriber, ctx.topics))
-
-
-def _owned(subscriber: Subscriber, topics: TopicsImage) -> frozenset[TopicIdPartition]:
-    """A member that names no partitions has revoked them: that is how the eager protocol joins."""
-    return frozenset(
-        (topics.topics[name].topic_id, partition)
-        for name, partitions in subscriber.owned.items()
-        for partition in partitions
-        if name in topics.topics
+    return MemberRequest(
+        before, replace(before, subscription=subscription), replaced, owned_partitions(subscriber, ctx.topics)
     )
 
 

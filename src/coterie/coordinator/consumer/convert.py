@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from dataclasses import replace
 
 from coterie.assignors.blobs import decode_subscription, encode_assignment
+from coterie.assignors.subscription import Subscriber
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.group_record import group_stored
 from coterie.coordinator.classic.sync import sync_refused
@@ -17,6 +19,7 @@ from coterie.coordinator.consumer.state import (
     ClassicMetadata,
     ConsumerGroup,
     ConsumerMember,
+    ConsumerMemberState,
     ConsumerSubscription,
     CurrentAssignment,
     TopicIdPartition,
@@ -43,11 +46,13 @@ COMPUTED_AT_ONCE_MS = 0  # the time of a target assignment that lets the next on
 
 
 def upgrade(group: Group, config: CoordinatorConfig, topics: TopicsImage, now_ms: int) -> Outcome:
-    """The group's members as members of the classic protocol within a group of the consumer protocol: each STABLE in the
-    generation as its epoch, with its assignment as target. Raises Refusal GROUP_ID_NOT_FOUND where it may not be."""
+    """The group's members as members of the classic protocol within a group of the consumer protocol: each in the generation as
+    its epoch, with its assignment as target, and STABLE unless it has partitions to give up. Raises Refusal GROUP_ID_NOT_FOUND
+    where it may not be."""
     protocol = _checked_protocol(group, config)
     try:
         members = [_upgraded(group, member, protocol, topics) for member in group.members.values()]
+        members = _with_given_up(group, members, protocol, topics)
     except WireError:
         raise _refused(group, "the embedded consumer protocol is malformed.") from None
     if not _owners_differ(members):
@@ -118,6 +123,37 @@ def _upgraded(group: Group, member: Member, protocol: str, topics: TopicsImage) 
     )
     current = CurrentAssignment(group.generation, group.generation, assigned=assigned)
     return ConsumerMember(member.member_id, subscription, current)
+
+
+def _with_given_up(
+    group: Group, members: list[ConsumerMember], protocol: str, topics: TopicsImage
+) -> list[ConsumerMember]:
+    """The members, and with each the partitions that it named as its own when it joined and that no assignment has: it still
+    uses them until it joins without them (KIP-429), and nobody may get them before. Apache Kafka 4.3 gives them away at once.
+    Where several members named one, the latest generation counts."""
+    assigned = {partition for m in members for partition in m.current.assigned}
+    subscribers = [decode_subscription(m.metadata(protocol), m.member_id) for m in group.members.values()]
+    users: dict[TopicIdPartition, str] = {}
+    for subscriber in sorted(subscribers, key=lambda s: s.generation):
+        users |= dict.fromkeys(owned_partitions(subscriber, topics) - assigned, subscriber.member_id)
+    return [_giving_up(m, [p for p, member_id in users.items() if member_id == m.member_id]) for m in members]
+
+
+def _giving_up(member: ConsumerMember, partitions: list[TopicIdPartition]) -> ConsumerMember:
+    if not partitions:
+        return member
+    state, pending = ConsumerMemberState.UNREVOKED_PARTITIONS, dict.fromkeys(partitions, member.current.member_epoch)
+    return replace(member, current=replace(member.current, state=state, pending_revocation=pending))
+
+
+def owned_partitions(subscriber: Subscriber, topics: TopicsImage) -> frozenset[TopicIdPartition]:
+    """Of the topics that exist. A member that names no partitions has revoked them: that is how the eager protocol joins."""
+    return frozenset(
+        (topics.topics[name].topic_id, partition)
+        for name, partitions in subscriber.owned.items()
+        for partition in partitions
+        if name in topics.topics
+    )
 
 
 def may_downgrade(left: Iterable[ConsumerMember], config: CoordinatorConfig) -> bool:
