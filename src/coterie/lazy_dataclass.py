@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -55,7 +55,7 @@ def _declare_fields(cls: Any) -> tuple[str, ...]:
     inherited: tuple[str, ...] = getattr(cls, "__match_args__", ())
     names = tuple(name for name in kinds if name not in inherited)
     declared = {name: vars(cls).get(name, dataclasses.MISSING) for name in kinds}
-    asked_for = {"__dataclass_fields__": _FieldsAtFirstUse(kinds, declared), "__dataclass_params__": _PARAMS}
+    asked_for = {"__dataclass_fields__": FieldsAtFirstUse(kinds, declared), "__dataclass_params__": _PARAMS}
     for name, value in (asked_for | {"__match_args__": inherited + names}).items():
         setattr(cls, name, value)
     return names
@@ -73,11 +73,12 @@ def _with_slots(cls: Any, names: tuple[str, ...]) -> Any:
     return made
 
 
-class _FieldsAtFirstUse:
-    """`__dataclass_fields__` of a class: its bases' and its own. The standard decorator makes the same in six times as long,
-    for it searches the text of each type."""
+class FieldsAtFirstUse:
+    """`__dataclass_fields__` of a class: its bases' and its own, of which ``kinds`` has the types and ``declared`` the
+    defaults, or what `dataclasses.field` returned. The standard decorator makes the same in six times as long, for it searches
+    the text of each type."""
 
-    def __init__(self, kinds: dict[str, object], declared: dict[str, Any]) -> None:
+    def __init__(self, kinds: Mapping[str, object], declared: Mapping[str, Any]) -> None:
         self._kinds, self._declared = kinds, declared
 
     def __get__(self, instance: object, cls: Any) -> dict[str, dataclasses.Field[Any]]:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, dataclass_transform
 
+from coterie.lazy_dataclass import FieldsAtFirstUse
 from coterie.wire.fields import (
     FieldSpec,
     FieldType,
@@ -141,18 +142,6 @@ def message(*, versions: str, flexible: str = "", api_key: int = -1) -> Callable
     return declare
 
 
-class _FieldsAtFirstUse:
-    """`__dataclass_fields__` of a native class: `dataclasses.fields` and `dataclasses.replace` work with it."""
-
-    def __init__(self, fields: list[tuple[str, str, Any]]) -> None:
-        self._fields = fields
-
-    def __get__(self, instance: object, owner: type[Struct]) -> object:
-        like: Any = dataclasses.make_dataclass(owner.__name__, self._fields)
-        owner.__dataclass_fields__ = like.__dataclass_fields__  # type: ignore[attr-defined]
-        return like.__dataclass_fields__
-
-
 def declare_native(
     cls: type[Struct], fields: list[tuple[str, str, Any]], *, versions: str = "", flexible: str = "", api_key: int = -1
 ) -> None:
@@ -161,4 +150,5 @@ def declare_native(
     cls.fields = tuple(_spec(name, f) for name, _, f in fields)
     if issubclass(cls, Message):
         _set_versions(cls, versions, flexible, api_key)
-    cls.__dataclass_fields__ = _FieldsAtFirstUse(fields)  # type: ignore[attr-defined]
+    kinds, declared = {name: kind for name, kind, _ in fields}, {name: f for name, _, f in fields}
+    cls.__dataclass_fields__ = FieldsAtFirstUse(kinds, declared)  # type: ignore[attr-defined]
