@@ -24,6 +24,7 @@ from coterie.laboratory.transacting_producer import TransactionConfig
 from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.producing.config import ProducingConfig
+from coterie.wire.errors import Refusal
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 
 INIT_VERSION = 5
@@ -97,7 +98,12 @@ class CopyingStory(ConsumersStory):
             self.copies.check(self._visible(self.partitions), self._values(), self._committed())
 
     def _has_pending_offsets(self) -> bool:
-        return any(any(group.pending_offsets.values()) for group in self.broker.node.groups.loaded_groups())
+        """Also while a partition of the groups is loading, for what it has is not known yet."""
+        try:
+            groups = list(self.broker.node.groups.groups())
+        except Refusal:
+            return True
+        return any(any(group.pending_offsets.values()) for group in groups)
 
     def _visible(self, partitions: list[TopicPartition]) -> dict[TopicPartition, list[tuple[int, bytes]]]:
         logs = self._logs()
