@@ -24,7 +24,6 @@ from coterie.laboratory.transacting_producer import TransactionConfig
 from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.producing.config import ProducingConfig
-from coterie.wire.errors import Refusal
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 
 INIT_VERSION = 5
@@ -93,17 +92,13 @@ class CopyingStory(ConsumersStory):
     # -- rules ----------------------------------------------------------------------------------------------------------
 
     def _check_copies(self) -> None:
-        if self.broker.up and self.is_written() and not self._has_pending_offsets():
+        is_loaded = self.broker.up and self._group() is not None
+        if is_loaded and self.is_written() and not self._has_pending_offsets():
             self.copies.checked += 1
             self.copies.check(self._visible(self.partitions), self._values(), self._committed())
 
     def _has_pending_offsets(self) -> bool:
-        """Also while a partition of the groups is loading, for what it has is not known yet."""
-        try:
-            groups = list(self.broker.node.groups.groups())
-        except Refusal:
-            return True
-        return any(any(group.pending_offsets.values()) for group in groups)
+        return any(any(group.pending_offsets.values()) for group in self.broker.node.groups.loaded_groups())
 
     def _visible(self, partitions: list[TopicPartition]) -> dict[TopicPartition, list[tuple[int, bytes]]]:
         logs = self._logs()
