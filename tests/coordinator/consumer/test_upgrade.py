@@ -1,10 +1,14 @@
-"""Classic groups that cannot become consumer groups, as they may stand in a log."""
+"""Classic groups that become consumer groups, or cannot, as they may stand in a log."""
 
 from __future__ import annotations
 
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.coordinator.classic.group_record import group_stored
-from coterie.coordinator.state import Group, Member
+from coterie.coordinator.consumer.convert import upgrade
+from coterie.coordinator.consumer.events import CurrentStored
+from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
+from coterie.coordinator.outcome import CoordinatorConfig
+from coterie.coordinator.state import Group, Member, count_protocols
 from coterie.coordinator.stored import to_record
 from coterie.wire.errors import ErrorCode
 from tests.coordinator.consumer.test_loading import Broker
@@ -27,3 +31,15 @@ def test_a_group_whose_assignor_gives_a_partition_to_two_members_stays_classic()
         )
         if refused:
             assert "assigns a partition to several members" in response.error_message
+
+
+def test_what_a_member_gives_up_is_in_order() -> None:
+    """The bytes of records are the same in every process, whatever its hashes."""
+    names_ten = encode_subscription(["foo"], {"foo": list(range(10))}, 2)
+    members = {"m": Member("m", None, "c", "/h", 10_000, 20_000, (("range", names_ten),))}
+    group = Group("g", protocol_type="consumer", generation=3, protocol="range", leader="m", members=members)
+    group.protocol_counts = count_protocols(members.values())
+    topics = TopicsImage({"foo": TopicImage("foo", bytes(16), 10)})
+    outcome = upgrade(group, CoordinatorConfig(), topics, 0)
+    (stored,) = [event for event in outcome.events if isinstance(event, CurrentStored)]
+    assert [partition for _, partition in stored.current.pending_revocation] == list(range(10))

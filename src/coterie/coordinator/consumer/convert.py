@@ -136,7 +136,10 @@ def _with_given_up(
     users: dict[TopicIdPartition, str] = {}
     for subscriber in sorted(subscribers, key=lambda s: s.generation):
         users |= dict.fromkeys(owned_partitions(subscriber, topics) - assigned, subscriber.member_id)
-    return [_giving_up(m, [p for p, member_id in users.items() if member_id == m.member_id]) for m in members]
+    given_up: dict[str, list[TopicIdPartition]] = {}
+    for partition in sorted(users):  # the order of the records' bytes
+        given_up.setdefault(users[partition], []).append(partition)
+    return [_giving_up(m, given_up.get(m.member_id, [])) for m in members]
 
 
 def _giving_up(member: ConsumerMember, partitions: list[TopicIdPartition]) -> ConsumerMember:
