@@ -2,8 +2,8 @@
 
 mypyc leaves the methods of a dataclass to the interpreter, where `__init__` costs five times as much as a compiled one, and
 `__eq__` makes two tuples: `write_out` adds the same `__init__` as text to each dataclass of these modules, and the same
-`__eq__` and `__hash__` to those that are compared often, on lines that were blank, so that lines keep their numbers. mypyc
-knows no decorator but `dataclass`, so that a `value` (`coterie/values.py`) becomes a frozen one.
+`__eq__` and `__hash__` to those that are compared often. It writes into blank lines, so that line numbers do not change.
+mypyc knows no decorator but `dataclass`, so that a `value` (`coterie/values.py`) becomes a frozen one.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class CopyingStory(ConsumersStory):
     # -- rules ----------------------------------------------------------------------------------------------------------
 
     def _check_copies(self) -> None:
-        is_loaded = self.broker.up and self._group() is not None
+        is_loaded = self.broker.up and self._group() is not None  # until then its offsets are unknown
         if is_loaded and self.is_written() and not self._has_pending_offsets():
             self.copies.checked += 1
             self.copies.check(self._visible(self.partitions), self._values(), self._committed())
