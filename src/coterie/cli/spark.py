@@ -17,7 +17,6 @@ from coterie.extras import require
 
 INTERRUPTED = 130
 _MASTER = re.compile(r"local(-cluster)?(\[[\d*, ]+\])?|yarn|(spark|k8s|sc)://.+")
-_ERRORS = ("KafkaError: ", "OptionError: ", "DataLossError: ", "NothingToRead: ", "ConfigError: ")
 
 
 def check_master(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -72,9 +71,8 @@ def run_on_spark(
     """Runs a job; what a Python reader raised deep in Spark comes out as its own sentence. ``short``: a JVM that starts fast
     rather than runs fast. ``on_signal``: what SIGINT and SIGTERM do while it runs; by default the job ends with exit code
     130."""
-    from coterie.client.errors import KafkaError
-
     require("spark", "a job on Spark")
+    from coterie.pipeline.sentences import sentence_of
     from coterie.pipeline.session import JavaMissing, make_session
 
     try:
@@ -91,14 +89,11 @@ def run_on_spark(
             return work(spark)
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
-    except (KafkaError, ValueError) as error:
-        raise click.ClickException(str(error)) from error
     except Exception as error:
-        for line in str(error).splitlines():
-            for kind in _ERRORS:
-                if kind in line:
-                    raise click.ClickException(line.split(kind, 1)[1]) from error
-        raise
+        sentence = sentence_of(error)
+        if sentence is None:
+            raise
+        raise click.ClickException(sentence) from error
     finally:
         for number in before:
             signal.signal(number, signal.SIG_IGN)

@@ -48,6 +48,10 @@ class Processes:
         """SIGKILL, as a crash."""
         self._running[name].kill()
 
+    def terminate(self, name: str) -> None:
+        """SIGTERM, for a process that goes on to an end of its own."""
+        self._running[name].terminate()
+
     async def stop(self, name: str, patience_s: float = 15.0) -> int:
         """SIGTERM, and SIGKILL to its whole session if it does not end in time; returns the exit code."""
         process = self._running.pop(name, None)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -35,7 +36,7 @@ KILLED, STATIC, LEAVER = "ben", "cleo", "anna"
 PRODUCE_SECONDS, CLUSTER_PRODUCE_SECONDS = 18.0, 45.0  # the chapter of the brokers has its records too
 LOOK_EVERY_S = 0.5
 PATIENCE_S = 120.0  # on a machine that is busy with other things; a process that ends is seen at once
-CATCH_UP_S = 300.0  # Spark starts meanwhile
+SPARK_PATIENCE_S = 300.0  # for what includes Spark's start, or one of its jobs
 
 
 @dataclass(slots=True)
@@ -76,6 +77,7 @@ class Demo:
         self.done_ms: int | None = None
         self.expected: Expected | None = None
         self._failure: str | None = None
+        self._spark: asyncio.subprocess.Process | None = None
 
     async def run(self) -> list[Check]:
         """The checks, in order. Raises DemoError; ends every process whatever happens."""
@@ -141,23 +143,35 @@ class Demo:
             await self._until(lambda: self._crew_is(1), "the last member owns everything")
             await producing
             self._happened(f"{quantity(self.produced, 'record')} produced" + self._rejects_text())
-            await self._until(self._caught_up, "both groups have caught up", CATCH_UP_S)
+            await self._until(self._caught_up, "both groups have caught up", SPARK_PATIENCE_S)
         finally:
             producing.cancel()
-        code = await self.processes.stop("spark", PATIENCE_S)
-        if code:
-            raise DemoError(f"the Spark job failed:\n{self.processes.log_tail('spark')}")
+        self.processes.terminate("spark")
         await self.processes.stop(STATIC)
+        await self._result_of_spark("rows")
         self._happened("Spark's table is complete")
 
     def _rejects_text(self) -> str:
         return f"; {quantity(self.rejected, 'bad line')}: {self.options.out / 'rejects.txt'}" if self.rejected else ""
 
     async def _start_spark(self) -> None:
-        arguments = ["-m", "coterie", "pipeline", self.options.job, self.options.topic, "--group", "delays", "--follow"]
-        arguments += ["--out", str(self.options.out / "tables"), "--master", self.options.master]
-        await self.processes.start("spark", *arguments, "--bootstrap-server", self.address)
+        o = self.options
+        arguments = ["-m", "coterie.demo.spark_jobs", self.address, o.topic, o.job, str(o.out), "--master", o.master]
+        self._spark = await self.processes.start("spark", *arguments, piped=True)
         self._happened("Spark starts; its Structured Streaming query commits to the group delays")
+
+    async def _result_of_spark(self, name: str) -> Any:
+        """Of the next of its jobs that ends. Raises DemoError."""
+        assert self._spark is not None
+        assert self._spark.stdout is not None
+        try:
+            async with asyncio.timeout(SPARK_PATIENCE_S):
+                line = await self._spark.stdout.readline()
+        except TimeoutError:
+            raise DemoError(f"waited {SPARK_PATIENCE_S:.0f} s in vain for a job of Spark") from None
+        if not line:
+            raise DemoError(f"the Spark job failed:\n{self.processes.log_tail('spark')}")
+        return json.loads(line)[name]
 
     async def _join(self, name: str, how: str = "joins the group crew", *, static: bool = False) -> None:
         out = self.options.out / "crew" / f"{name}.jsonl"
@@ -264,9 +278,6 @@ class Demo:
         self.console.print(
             "[dim]·[/] a second Spark job reads __consumer_offsets and the journal; meanwhile the checks run"
         )
-        arguments = ["-m", "coterie", "pipeline", "history", "--json", "--out", str(o.out / "history")]
-        arguments += ["--bootstrap-server", self.address, "--master", o.master]
-        process = await self.processes.start("history", *arguments, piped=True)
         expected, content = await asyncio.gather(
             asyncio.to_thread(checking.expect, o.input, o.key),
             asyncio.to_thread(checking.topic_content, self.address, o.topic),
@@ -278,11 +289,7 @@ class Demo:
         if self.cluster is not None:
             checks += check_failover(self.cluster, self.watch.journal)
         checks += checking.check_table(o.out / "tables" / "table", expected, o.input is None)
-        assert process.stdout is not None
-        output = (await process.stdout.read()).decode().strip()
-        if await process.wait():
-            raise DemoError(f"the history job failed:\n{self.processes.log_tail('history')}")
-        checks += checking.check_history(json.loads(output.splitlines()[-1]))
+        checks += checking.check_history(await self._result_of_spark("history"))
         table = o.out / "tables" / "table"
         write_report(
             o.out / "report.html",

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"  # PySpark reads it when it reports an exception, with which the process ends
+_KINDS = ("KafkaError: ", "OptionError: ", "DataLossError: ", "NothingToRead: ", "ConfigError: ")
 
 
 @contextmanager
@@ -29,6 +30,17 @@ def _is_sentence(error: Exception) -> bool:
     from coterie.pipeline.option_types import OptionError
 
     return isinstance(error, KafkaError | DataLossError | OptionError)
+
+
+def sentence_of(error: Exception) -> str | None:
+    """The sentence with which a job failed, in this process or deep in Spark; None where the error is none for the user."""
+    if _is_sentence(error) or isinstance(error, ValueError):
+        return str(error)
+    for line in str(error).splitlines():
+        for kind in _KINDS:
+            if kind in line:
+                return line.split(kind, 1)[1]
+    return None
 
 
 def is_in_process_of_spark() -> bool:
