@@ -100,6 +100,8 @@ def _asking(
         before, replaced = replace_static(group, present, member_id, outcome, classic=True), present.member_id
     elif instance_id is not None and request.member_id != UNKNOWN_MEMBER:
         before = known_static_member(group, member_id, instance_id)
+    elif member_id not in group.members and request.member_id and _is_of_former_member(subscriber):
+        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
     else:
         before = group.members.get(member_id) or ConsumerMember(member_id)
     protocols = tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
@@ -117,6 +119,13 @@ def _asking(
     return MemberRequest(
         before, replace(before, subscription=subscription), replaced, owned_partitions(subscriber, ctx.topics)
     )
+
+
+def _is_of_former_member(subscriber: Subscriber) -> bool:
+    """Whether it was removed, does not know it, and still uses partitions that others may have. When its id is refused, as by a
+    classic group, it gives them up; Apache Kafka 4.3 takes it back. A client that has been refused names no generation, and is
+    taken even if it goes on to name partitions: it would be refused for ever. So are subscriptions before version 2."""
+    return subscriber.generation >= 0 and any(subscriber.owned.values())
 
 
 def _downgrade_with(
