@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import socket
 import subprocess
 import sys
@@ -56,35 +57,58 @@ def test_a_lone_broker_imports_what_it_needs() -> None:
 
 
 def test_cycles_are_looked_for_seldom_while_the_broker_is_imported() -> None:
-    """A tenth of the start's CPU time."""
+    """A tenth of the start's CPU time; not at all before the command has its turn."""
     code = (
         "import gc, sys\n"
         "class Spy:\n"
         "    def find_spec(self, name, *rest):\n"
-        "        if name == 'coterie.broker.settings': print(gc.get_threshold()[0])\n"
+        "        if name in ('click', 'coterie.cli.broker', 'coterie.broker.settings'):\n"
+        "            print(name, gc.isenabled(), gc.get_threshold()[0])\n"
         "sys.meta_path.insert(0, Spy())\n"
         "sys.argv = ['coterie', 'broker', '--memory', '--listen', 'nowhere']\n"
         "from coterie.program import main\n"
         "main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (2, f"{COLLECTED_AFTER_AT_START}\n")
+    assert done.returncode == 2
+    assert done.stdout.splitlines() == [
+        f"click False {gc.get_threshold()[0]}",
+        f"coterie.cli.broker False {gc.get_threshold()[0]}",
+        f"coterie.broker.settings True {COLLECTED_AFTER_AT_START}",
+    ]
 
 
-def test_cycles_are_looked_for_more_often_once_the_broker_listens() -> None:
+def test_another_command_collects_as_by_default() -> None:
+    code = (
+        "import gc, sys\n"
+        "import coterie.cli.wire\n"
+        "coterie.cli.wire.wire.callback = lambda **_: print(gc.isenabled(), gc.get_threshold()[0])\n"
+        "sys.argv = ['coterie', 'wire', 'Heartbeat']\n"
+        "from coterie.program import main\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, f"True {gc.get_threshold()[0]}\n"), done.stderr
+
+
+def test_cycles_are_looked_for_more_often_once_the_broker_has_started() -> None:
+    """And no longer in what the start made."""
     code = (
         "import gc, os, signal, sys\n"
-        "import coterie.cli.broker\n"
-        "async def importing():\n"
-        "    print(gc.get_threshold()[0])\n"
+        "import coterie.cli.broker as command\n"
+        "command.START_ENDS_AFTER_S = 0\n"
+        "end_start = command._end_start\n"
+        "async def observed():\n"
+        "    await end_start()\n"
+        "    print(gc.get_threshold()[0], gc.get_freeze_count() > 10 * len(gc.get_objects()))\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
-        "coterie.cli.broker._import_handlers = importing\n"
+        "command._end_start = observed\n"
         "sys.argv = ['coterie', 'broker', '--memory', '--listen', '127.0.0.1:0']\n"
         "from coterie.program import main\n"
         "main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout.splitlines()[1:]) == (0, [f"{COLLECTED_AFTER}"])
+    assert (done.returncode, done.stdout.splitlines()[1:]) == (0, [f"{COLLECTED_AFTER} True"]), done.stderr
 
 
 @pytest.mark.parametrize(("verb", "has_ssl"), [("broker", False), ("consume", True)])

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 from collections.abc import Sequence
@@ -94,6 +95,7 @@ class _Verbs(CommandGroup):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         resolved = super().resolve_command(ctx, args)
+        gc.enable()  # the program's entry disabled it
         started()
         return resolved
 

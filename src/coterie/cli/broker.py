@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _ASYNCIO_BEFORE = r"^error while attempting to bind on address \(.*\): (\[errno \d+\] )?"
 DEFAULT_LISTEN = "127.0.0.1:9092"
-IMPORTED_AFTER_S = 1.0
+START_ENDS_AFTER_S = 1.0
 EPILOG = """\b
 Examples:
   coterie broker --listen 127.0.0.1:9092 --data ./kafka-data
@@ -177,7 +177,6 @@ async def _serve(
     http_address: tuple[str, int] | None,
     http_names: tuple[str, ...],
 ) -> int:
-    from coterie.broker.allocator import collect_seldom
     from coterie.broker.broker import Broker
     from coterie.broker.disk import raise_open_file_limit
     from coterie.broker.settings import SettingError
@@ -208,23 +207,26 @@ async def _serve(
         await broker.stop()
         return 1
     write_line(f"listening on {format_address(bound_host, bound_port)}")
-    collect_seldom()
     failed = asyncio.create_task(broker.failed.wait())
-    importing = asyncio.create_task(_import_handlers())
+    ending = asyncio.create_task(_end_start())
     await asyncio.wait({failed, stopped}, return_when=asyncio.FIRST_COMPLETED)
-    importing.cancel()
+    ending.cancel()
     await broker.stop()
     return 1 if broker.failure is not None else 0
 
 
-async def _import_handlers() -> None:
-    """A second after the start, a module each turn of the loop, so that requests pass between them."""
+async def _end_start() -> None:
+    """A second after the broker listens, what the first requests need not wait for: the handlers are imported, a module each
+    turn of the loop, so that requests pass between them, and the start's own garbage is collected."""
+    from coterie.broker.allocator import collect_seldom, freeze_started
     from coterie.broker.handlers import import_all
 
-    await asyncio.sleep(IMPORTED_AFTER_S)
+    await asyncio.sleep(START_ENDS_AFTER_S)
     with contextlib.suppress(OSError):  # no descriptor is left: the first request that needs it tries again
         for _ in import_all():
             await asyncio.sleep(0)
+    freeze_started()
+    collect_seldom()
 
 
 def _start_trouble(
