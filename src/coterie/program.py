@@ -17,7 +17,7 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         # What an encoding lacks is shown as an escape; a stream that is closed is None.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
-    gc.disable()  # until the command's own imports are done: they make no cycles to collect, and a start is a twentieth longer
+    gc.disable()  # until the command is imported: imports leave hardly any reference cycles to collect
     from coterie.cli import main as command
 
     command(prog_name="coterie")

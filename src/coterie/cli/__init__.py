@@ -95,7 +95,7 @@ class _Verbs(CommandGroup):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         resolved = super().resolve_command(ctx, args)
-        gc.enable()  # the program's entry disabled it
+        gc.enable()  # `program.main` disabled it
         started()
         return resolved
 
