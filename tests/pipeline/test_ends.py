@@ -128,19 +128,22 @@ def test_a_worker_whose_socket_is_closed_leaves_no_traceback(
 
 
 @pytest.mark.spark
-def test_a_batch_read_that_ends_early_leaves_no_traceback(broker: LocalBroker, tmp_path: Path) -> None:
+def test_a_batch_read_that_ends_early_leaves_no_traceback_and_no_files(broker: LocalBroker, tmp_path: Path) -> None:
     """PySpark's daemon prints one of each worker whose socket Spark has closed."""
     code = (
         "import sys\n"
-        "from pathlib import Path\n"
         "from coterie.pipeline.session import make_session\n"
-        "spark = make_session('local[2]', scratch=Path(sys.argv[2]), short=True)\n"
+        "spark = make_session('local[2]', short=True)\n"
         "options = {'kafka.bootstrap.servers': sys.argv[1], 'subscribe': 't', 'minPartitions': '4'}\n"
         "for _ in range(5):\n"
         "    spark.read.format('coterie').options(**options).load().limit(1).collect()\n"
+        "print(spark.conf.get('spark.local.dir'))\n"
         "spark.stop()\n"
     )
-    command = [sys.executable, "-c", code, broker.bootstrap_servers, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    command = [sys.executable, "-c", code, broker.bootstrap_servers]
+    env = os.environ | {"TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=env)
     assert done.returncode == 0, done.stderr
     assert "BrokenPipeError" not in done.stderr
+    assert Path(done.stdout.strip()).parent == tmp_path
+    assert not list(tmp_path.glob("coterie-spark-*"))

