@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
-from coterie.lazy_dataclass import lazy_dataclass
+from coterie.lazy_dataclass import MANY_FIELDS, lazy_dataclass
 
 T = TypeVar("T")
 Decorator = Callable[..., Callable[[type[Any]], type[Any]]]
@@ -77,7 +77,17 @@ def classes(dataclass: Decorator) -> dict[str, type[Any]]:
         def __init__(self, a: int) -> None:
             object.__setattr__(self, "a", a)
 
-    made = (Point, Empty, Single, Longer, Changing, Identity, OwnText, Assigned, Counted, OwnInit)
+    names = [f"field_{number}" for number in range(MANY_FIELDS)]
+    defaults = {names[-2]: 7, names[-1]: field(default_factory=list)}
+    annotations = {
+        "__annotations__": dict.fromkeys(names, "object"),
+        "__module__": __name__,
+        "__doc__": "Of many fields.",
+    }
+    Many = dataclass(frozen=True, slots=True)(type("Many", (), annotations | defaults))
+    ChangingMany = dataclass(slots=True)(type("ChangingMany", (), annotations | defaults))
+
+    made = (Point, Empty, Single, Longer, Changing, Identity, OwnText, Assigned, Counted, OwnInit, Many, ChangingMany)
     return {cls.__name__: cls for cls in made}
 
 
@@ -97,6 +107,11 @@ CONSTRUCTIONS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("Assigned", (3,), {}),
     ("Counted", (3,), {}),
     ("OwnInit", (3,), {}),
+    *(
+        (name, tuple(range(by_place)), {f"field_{number}": number for number in range(by_place, last)})
+        for name in ("Many", "ChangingMany")
+        for by_place, last in ((0, MANY_FIELDS - 2), (5, MANY_FIELDS - 1), (MANY_FIELDS, 0))
+    ),
 ]
 # pickle finds a class by its module and name
 for cls in OURS.values():
@@ -127,16 +142,29 @@ def test_instances_are_as_the_standard_ones(name: str, values: tuple[Any, ...], 
 
 @pytest.mark.parametrize("name", OURS)
 def test_hashes_and_refusals_are_as_the_standard_ones(name: str) -> None:
-    values = () if name in ("Empty", "Changing") else (1, (2,)) if name == "Point" else (1,)
+    some = {
+        "Empty": (),
+        "Changing": (),
+        "Point": (1, (2,)),
+        **dict.fromkeys(("Many", "ChangingMany"), (1,) * MANY_FIELDS),
+    }
+    values = some.get(name, (1,))
     ours, theirs = OURS[name](*values), THEIRS[name](*values)
     assert (type(ours).__hash__ is None) is (type(theirs).__hash__ is None)
-    if name not in ("Changing", "Identity"):
+    if name not in ("Changing", "Identity", "ChangingMany"):
         assert hash(ours) == hash(theirs)
     for field_name in [f.name for f in dataclasses.fields(ours)]:
         for change in (lambda of: setattr(of, field_name, 1), lambda of: delattr(of, field_name)):  # noqa: B023
             assert outcome(change, ours) == outcome(change, theirs)
-    for construction in (lambda of: type(of)(1, 2, 3, 4, 5), lambda of: type(of)(unknown=1)):
+    needless = dict.fromkeys(f.name for f in dataclasses.fields(ours))
+    for construction in (
+        lambda of: type(of)(*range(MANY_FIELDS + 1)),
+        lambda of: type(of)(**needless, unknown=1),
+        lambda of: type(of)(1, unknown=1),
+        lambda of: type(of)(1, **needless),
+    ):
         assert (outcome(construction, ours), outcome(construction, theirs)) == (TypeError, TypeError)
+    assert outcome(lambda of: type(of)(), ours) == outcome(lambda of: type(of)(), theirs)
 
 
 def test_fields_are_as_the_standard_ones() -> None:
@@ -170,6 +198,16 @@ def test_the_constructor_is_compiled_once_and_then_alone() -> None:
     assert made["Longer"].__init__ is not first
     assert made["Longer"].__init__.__qualname__.endswith("Longer.__init__")
     assert made["Single"].__init__.__qualname__.startswith("_init_at_first_use")
+
+
+def test_the_constructor_of_many_fields_is_not_compiled() -> None:
+    """A start has settings of 82 fields, and makes them once."""
+    made = classes(lazy_dataclass)
+    for name, is_compiled in (("Many", False), ("ChangingMany", False), ("Longer", True)):
+        made[name](*range(len(made[name].__match_args__)))
+        constructor: Any = made[name].__init__
+        assert constructor.__code__.co_filename.startswith("<constructor of ") is is_compiled, name
+        assert constructor.__qualname__.endswith(f"{name}.__init__")
 
 
 def test_signatures_are_as_the_standard_ones() -> None:
@@ -229,15 +267,12 @@ def test_fields_that_need_the_standard_decorator_are_refused() -> None:
 @pytest.mark.parametrize(
     ("start", "public"),
     [
-        ("import coterie.cli.broker, coterie.broker.broker", {"assignors.subscription"}),
+        ("import coterie.cli.broker, coterie.broker.broker", set()),
         (
             "from coterie.client import Admin, Consumer, Producer",
             {
-                "assignors.subscription",
-                *(
-                    f"client.{name}"
-                    for name in ("admin_each", "admin_types", "advice", "group_explanation", "lint_rule", "types")
-                ),
+                f"client.{name}"
+                for name in ("admin_each", "admin_types", "advice", "group_explanation", "lint_rule", "types")
             },
         ),
     ],

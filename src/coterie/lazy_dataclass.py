@@ -3,12 +3,13 @@
 The standard decorator compiles up to six methods for each class, which took a third of a start's CPU time. Here `__init__` is
 compiled at the first construction of its class, `dataclasses.fields` makes its fields when it is first asked for them, and the
 other methods are the same functions for all classes. mypy, and mypyc in the compiled edition, take it for the standard one.
-Public classes keep the standard one: `help` shows their signatures.
+Public classes of the client keep the standard one: `help` shows their signatures before the first construction, too.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import reprlib
 from collections.abc import Callable, Mapping
 from operator import attrgetter
@@ -22,19 +23,13 @@ def lazy_dataclass(
 ) -> Callable[[type[T]], type[T]]:
     """The decorator; ``init=False``: for a class with an `__init__` of its own, as in the compiled edition."""
     assert slots, "only classes with slots"
+    same = _methods(frozen, eq, frozen or unsafe_hash)
 
     def make(cls: type[T]) -> type[T]:
-        methods: dict[str, object] = {"__repr__": _repr}
-        if eq:
-            methods |= {"__eq__": _eq, "__hash__": _hash if frozen or unsafe_hash else None}
-        if frozen:
-            methods |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
-            methods |= {"__getstate__": _state, "__setstate__": _set_state}
-        if init:
-            methods["__init__"] = _init_at_first_use()
-            methods["__signature__"] = _SIGNATURE
-        for name, method in methods.items():
-            if vars(cls).get(name) is None:
+        own = vars(cls)
+        methods = [*same, ("__init__", _init_at_first_use()), ("__signature__", _SIGNATURE)] if init else same
+        for name, method in methods:
+            if own.get(name) is None:
                 setattr(cls, name, method)
         made: type[T] = _with_slots(cls, _declare_fields(cls))
         return made
@@ -48,17 +43,34 @@ else:
     dataclass = lazy_dataclass
 
 
+@functools.cache
+def _methods(frozen: bool, eq: bool, hashed: bool) -> list[tuple[str, object]]:
+    """The methods that are the same functions for all classes, by their names."""
+    methods: dict[str, object] = {"__repr__": _repr}
+    if eq:
+        methods |= {"__eq__": _eq, "__hash__": _hash if hashed else None}
+    if frozen:
+        methods |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
+        methods |= {"__getstate__": _state, "__setstate__": _set_state}
+    return list(methods.items())
+
+
 def _declare_fields(cls: Any) -> tuple[str, ...]:
     """Gives the class what `dataclasses` and `match` ask for. Returns the names of the fields that its bases lack."""
-    kinds: dict[str, object] = vars(cls).get("__annotations__", {})  # mypyc's are types, not text
-    kinds = {name: kind for name, kind in kinds.items() if not str(kind).startswith(("ClassVar", "typing.ClassVar"))}
+    own = vars(cls)
+    kinds: dict[str, object] = own.get("__annotations__", {})
+    kinds = {
+        name: kind for name, kind in kinds.items() if type(kind) is type or not str(kind).startswith(_OF_THE_CLASS)
+    }
     inherited: tuple[str, ...] = getattr(cls, "__match_args__", ())
-    names = tuple(name for name in kinds if name not in inherited)
-    declared = {name: vars(cls).get(name, dataclasses.MISSING) for name in kinds}
-    asked_for = {"__dataclass_fields__": FieldsAtFirstUse(kinds, declared), "__dataclass_params__": _PARAMS}
-    for name, value in (asked_for | {"__match_args__": inherited + names}).items():
-        setattr(cls, name, value)
+    names = tuple([name for name in kinds if name not in inherited])
+    cls.__dataclass_fields__ = FieldsAtFirstUse(kinds, {name: own.get(name, dataclasses.MISSING) for name in kinds})
+    cls.__dataclass_params__ = _PARAMS
+    cls.__match_args__ = inherited + names  # type: ignore[misc]
     return names
+
+
+_OF_THE_CLASS = ("ClassVar", "typing.ClassVar")  # of the text of an annotation; mypyc's are types
 
 
 def _with_slots(cls: Any, names: tuple[str, ...]) -> Any:
@@ -101,7 +113,10 @@ class FieldsAtFirstUse:
         return made
 
 
-_LIKE: Any = dataclasses.make_dataclass("Like", ["field"], init=False, repr=False, eq=False)
+# With a docstring, or the standard decorator would make one: of a signature that it parses with `tokenize`, 2 ms.
+_LIKE: Any = dataclasses.make_dataclass(
+    "Like", ["field"], namespace={"__doc__": "Like."}, init=False, repr=False, eq=False
+)
 _PARAMS, _FIELD_TYPE = _LIKE.__dataclass_params__, _LIKE.__dataclass_fields__["field"]._field_type
 
 
@@ -113,7 +128,8 @@ def _init_at_first_use() -> Callable[..., None]:
         if compiled is None:
             owner: Any = next((c for c in type(self).__mro__ if vars(c).get("__init__") is __init__), None)
             if owner is not None:  # else another thread has come first
-                compiled = constructor(owner)
+                make = uncompiled_constructor if len(owner.__match_args__) >= MANY_FIELDS else constructor
+                compiled = make(owner)
                 owner.__init__ = compiled
         assert compiled is not None
         compiled(self, *values, **by_name)
@@ -132,7 +148,7 @@ class _Signature:
             raise AttributeError("__signature__")
         init = owner.__init__
         code: Any = getattr(init, "__code__", None)
-        if code is not _LAZY_CODE and (code is None or not code.co_filename.startswith(_FILE_OF_CONSTRUCTORS)):
+        if code is None or not code.co_filename.startswith((_OF_CLASS, _init_at_first_use.__code__.co_filename)):
             signature = inspect.signature(init)  # the class's own
             return signature.replace(parameters=list(signature.parameters.values())[1:])
         parameters = []
@@ -144,8 +160,9 @@ class _Signature:
         return inspect.Signature(parameters, return_annotation=None)
 
 
-_FILE_OF_CONSTRUCTORS = "<constructor of "
-_LAZY_CODE: Any = getattr(_init_at_first_use(), "__code__", None)
+# The settings of a broker, made a few times: to compile their constructor takes as long as 100 constructions.
+MANY_FIELDS = 40
+_OF_CLASS = "<constructor of "
 _SIGNATURE = _Signature()
 _EMPTY: dict[object, str] = {list: "[]", dict: "{}"}  # a display takes half the time of a call
 
@@ -176,10 +193,34 @@ def constructor(cls: Any) -> Callable[..., None]:
     if hasattr(cls, "__post_init__"):
         body.append("    self.__post_init__()")
     text = "\n".join([f"def __init__({', '.join(parameters)}):", *(body or ["    pass"])])
-    exec(compile(text, f"{_FILE_OF_CONSTRUCTORS}{cls.__name__}>", "exec"), scope)
+    exec(compile(text, f"{_OF_CLASS}{cls.__name__}>", "exec"), scope)
     made: Callable[..., None] = scope["__init__"]
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     return made
+
+
+def uncompiled_constructor(cls: Any) -> Callable[..., None]:
+    """An `__init__` that does what the compiled one does, in two to three times as long; without `__post_init__`."""
+    assert not hasattr(cls, "__post_init__"), cls
+    setters = {f.name: getattr(cls, f.name).__set__ for f in dataclasses.fields(cls)}
+    defaults, factories = dict[str, object](), dict[str, Callable[[], object]]()
+    for f in dataclasses.fields(cls):
+        if f.default is not dataclasses.MISSING:
+            defaults[f.name] = f.default
+        elif f.default_factory is not dataclasses.MISSING:
+            factories[f.name] = f.default_factory
+    needed = setters.keys() - defaults.keys() - factories.keys()
+
+    def __init__(self: Any, *values: Any, **by_name: Any) -> None:
+        given = dict(zip(setters, values, strict=False)) | by_name
+        if len(given) < len(values) + len(by_name) or not needed <= given.keys() <= setters.keys():
+            constructor(cls)(self, *values, **by_name)  # which raises the TypeError
+        made = {name: make() for name, make in factories.items() if name not in given}
+        for name, value in (defaults | made | given).items():
+            setters[name](self, value)
+
+    __init__.__qualname__ = f"{cls.__qualname__}.__init__"
+    return __init__
 
 
 class _Values(dict[Any, Callable[[object], Any]]):

@@ -5,19 +5,22 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import Any, NoReturn
 
-from coterie.interruption import INTERRUPTED, install
+TYPE_CHECKING = False  # `typing` is imported, with the rest, once `main` has disabled the collection of cycles
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 
 def main() -> NoReturn:
     """`coterie`, and `python -m coterie`."""
+    gc.disable()  # until the command runs: imports leave hardly any reference cycles to collect
+    from coterie.interruption import install
+
     install()
     sys.unraisablehook = _unraisable
     for stream in (sys.stdout, sys.stderr):
         # What an encoding lacks is shown as an escape; a stream that is closed is None.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
-    gc.disable()  # until the command is imported: imports leave hardly any reference cycles to collect
     from coterie.cli import main as command
 
     command(prog_name="coterie")
@@ -26,6 +29,8 @@ def main() -> NoReturn:
 
 def _unraisable(event: Any) -> None:
     """An interrupt that met a destructor or a callback of the import system would be printed and lost."""
+    from coterie.interruption import INTERRUPTED
+
     if event.exc_type is KeyboardInterrupt:
         os._exit(INTERRUPTED)
     sys.__unraisablehook__(event)

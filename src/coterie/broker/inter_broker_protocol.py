@@ -11,12 +11,12 @@ import re
 
 OLDEST_PROTOCOL = (2, 6)
 _TOPIC_IDS_FROM = (2, 8)
-_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.\d+)?(?:-IV\d+)?")
+_VERSION = r"(\d+)\.(\d+)(?:\.\d+)?(?:-IV\d+)?"
 
 
 def version_of(text: str) -> tuple[int, int] | None:
     """Major and minor number; None for what is no version."""
-    match = _VERSION.fullmatch(text.strip())
+    match = re.fullmatch(_VERSION, text.strip())
     return None if match is None else (int(match[1]), int(match[2]))
 
 

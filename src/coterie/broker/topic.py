@@ -38,12 +38,12 @@ _INTERNAL_SEGMENT_BYTES = {
 JOURNAL_CLIENT_ID = "coterie-journal"  # with which the brokers of a cluster write the journal at its leader
 MAX_PARTITIONS = 100_000
 NO_LEADER_EPOCH = -1  # of a client without one
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_LEGAL_NAME = r"[a-zA-Z0-9._-]{1,249}"
 
 
 def is_legal_name(name: str) -> bool:
     """Whether a topic may have that name (Kafka's Topic.validate)."""
-    return _LEGAL_NAME.fullmatch(name) is not None and name not in (".", "..")
+    return re.fullmatch(_LEGAL_NAME, name) is not None and name not in (".", "..")
 
 
 def check_name(name: str) -> None:

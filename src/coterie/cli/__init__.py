@@ -95,7 +95,8 @@ class _Verbs(CommandGroup):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         resolved = super().resolve_command(ctx, args)
-        gc.enable()  # `program.main` disabled it
+        if resolved[0] != "broker":  # which enables it once it has made it rare
+            gc.enable()  # `program.main` disabled it
         started()
         return resolved
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import ipaddress
 import logging
 import re
@@ -87,6 +88,7 @@ def broker(
 
     keep_freed_memory()
     collect_seldom(COLLECTED_AFTER_AT_START)
+    gc.enable()  # `program.main` disabled it
     from coterie.broker.settings import SettingError
     from coterie.extras import require
 

@@ -16,10 +16,8 @@ T_co = TypeVar("T_co", covariant=True)
 MAX_INT = 2**31 - 1
 MAX_LONG = 2**63 - 1
 _BLANKS = "".join(map(chr, range(ord(" ") + 1)))  # what java.lang.String.trim removes
-# java.lang.Integer.parseInt: decimal digits of any script, but none beyond the basic plane.
-_WHOLE_NUMBER = re.compile(r"[+-]?(?:(?![\U00010000-\U0010ffff])\d)+")
 # java.lang.Double.parseDouble without hexadecimal numbers; a letter for the type may follow.
-_NUMBER = re.compile(r"([+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))[fFdD]?")
+_NUMBER = r"([+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))[fFdD]?"
 
 
 class Kind(IntEnum):
@@ -78,9 +76,12 @@ def _integer(bits: int) -> Callable[[object], int]:
 
     def read(value: object) -> int:
         if isinstance(value, str):
-            if not _WHOLE_NUMBER.fullmatch(trimmed(value)):
+            text = trimmed(value)
+            # java.lang.Integer.parseInt: decimal digits of any script, but none beyond the basic plane.
+            digits = text[1:] if text.startswith(("+", "-")) else text
+            if not digits.isdecimal() or max(digits) > "\uffff":
                 raise ValueError
-            number = int(trimmed(value))
+            number = int(text)
         elif isinstance(value, bool):
             raise TypeError
         else:
@@ -94,7 +95,7 @@ def _integer(bits: int) -> Callable[[object], int]:
 
 def _double(value: object) -> float:
     if isinstance(value, str):
-        match = _NUMBER.fullmatch(trimmed(value))
+        match = re.fullmatch(_NUMBER, trimmed(value))
         if match is None:
             raise ValueError
         return float(match[1])

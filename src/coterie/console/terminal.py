@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 # C0, DEL, C1; marks, embeddings, overrides and isolates of writing direction; line and paragraph separators; and what is
 # no character at all: surrogates, which no encoding can write, and the last two, which XML forbids.
 CONTROLS = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff"
-_CONTROL = re.compile(f"[{CONTROLS}]")
-_CONTROL_BUT_BREAKS = re.compile(f"(?![\n\t])[{CONTROLS}]")
+_CONTROL, _CONTROL_BUT_BREAKS = f"[{CONTROLS}]", f"(?![\n\t])[{CONTROLS}]"
 PIPED_WIDTH = 500  # columns of a drawing that no terminal folds; a table is as wide as its cells
 
 
@@ -39,7 +38,9 @@ class OutputFailed(Exception):
 
 def visible(text: str, *, breaks: bool = False) -> str:
     """The text with its control characters as escapes. ``breaks``: line breaks and tabs stay as they are."""
-    return (_CONTROL_BUT_BREAKS if breaks else _CONTROL).sub(_escape, text)
+    if text.isascii() and text.isprintable():  # most lines; and a broker's start compiles no pattern
+        return text
+    return re.sub(_CONTROL_BUT_BREAKS if breaks else _CONTROL, _escape, text)
 
 
 def _escape(match: re.Match[str]) -> str:

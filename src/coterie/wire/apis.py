@@ -9,7 +9,6 @@ The messages of an API are imported when they are first used: of those here, a b
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from importlib import import_module
 
@@ -18,8 +17,6 @@ from coterie.wire.declaration import Message
 from coterie.wire.fields import Versions
 from coterie.wire.messages.api_versions import ApiVersion
 from coterie.wire.topic_names import LAST_WITHOUT_IDS
-
-_INNER_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,8 @@ class Api:
 @cache
 def _message(api: str, kind: str) -> type[Message]:
     """The class of an API's message, from the module in `messages` that is named after the API."""
-    module = import_module(f"coterie.wire.messages.{_INNER_CAPITAL.sub('_', api).lower()}")
+    words = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in api)
+    module = import_module(f"coterie.wire.messages.{words.removeprefix('_')}")
     message: type[Message] = getattr(module, f"{api}{kind}")
     return message
 

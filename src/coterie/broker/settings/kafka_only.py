@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from coterie.broker.settings.setting import BrokerSetting, Update
-from coterie.configuration import VALUE_TYPES, Kind, Rule, at_least, one_of
+from coterie.configuration import VALUE_TYPES, Rule, at_least, one_of
 
 _HOST, _COUNT = r"[0-9a-zA-Z\-%._:]*", r"[+-]?[0-9]+"
 
@@ -27,6 +28,7 @@ def _are_hosts_with_counts(value: object) -> bool:
 _HOSTS_WITH_COUNTS = Rule("HOST:COUNT, several with commas", _are_hosts_with_counts)
 
 
+@cache
 def _rule(values: str) -> Rule | None:
     """``MINIMUM..``, ``MINIMUM..MAXIMUM``, ``A|B``, ``HOST:COUNT,...`` or ``-``."""
     if values == "HOST:COUNT,...":
@@ -38,15 +40,17 @@ def _rule(values: str) -> Rule | None:
 
 
 def _rows(text: str) -> Iterator[BrokerSetting[object]]:
+    value_types = {kind.name: value_type for kind, value_type in VALUE_TYPES.items()}
+    updates = {update.value: update for update in Update}
     reason = ""
     for line in text.splitlines():
         if line.startswith("["):
             reason = line[1:-1]
         elif line and not line.startswith("#"):
             name, kind_name, default, values, update = line.split(" ")
-            value_type = VALUE_TYPES[Kind[kind_name]]
+            value_type = value_types[kind_name]
             value = None if default == "null" else value_type.parse(default.strip('"'))
-            yield BrokerSetting(name, value_type, value, _rule(values), no_effect=reason, update=Update(update))
+            yield BrokerSetting(name, value_type, value, _rule(values), no_effect=reason, update=updates[update])
 
 
 # importlib.resources would import archives and temporary files: 5 ms of each start.
