@@ -7,7 +7,6 @@ import gc
 
 KEPT_BYTES = 32 * 1024 * 1024
 COLLECTED_AFTER = 10_000  # objects more than before; Python's own 700 are those of twenty joins
-COLLECTED_AFTER_AT_START = 100_000  # twice as many as the imports make
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 
 
@@ -23,14 +22,12 @@ def keep_freed_memory() -> bool:
     return all(mallopt(parameter, KEPT_BYTES) == 1 for parameter in (_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD))
 
 
-def collect_seldom(objects: int = COLLECTED_AFTER) -> None:
-    """Has Python look for cycles among new objects after that many of them. Requests make hardly any cycles, but their
-    decisions wait for the end of the turn, and each look at them is for nothing: a sixth of the CPU time of commits."""
-    gc.set_threshold(objects)
+def collect_seldom() -> None:
+    """Has Python look for cycles among new objects, after `COLLECTED_AFTER` of them. Requests make hardly any cycles, but their
+    decisions wait for the end of the turn, and each look at them is for nothing: a sixth of the CPU time of commits.
 
-
-def freeze_started() -> None:
-    """Collects what the start left, and keeps what lives now, such as modules and the offsets of the logs, out of every later
-    look for cycles: each would walk all of it."""
-    gc.collect()
+    What lives now, as modules and the offsets of the logs, is kept out of every look: each would walk all of it, a tenth of
+    a second for half a million offsets. The start's own garbage stays with it: 2,000 objects."""
     gc.freeze()
+    gc.set_threshold(COLLECTED_AFTER)
+    gc.enable()

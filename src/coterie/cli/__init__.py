@@ -95,7 +95,7 @@ class _Verbs(CommandGroup):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         resolved = super().resolve_command(ctx, args)
-        if resolved[0] != "broker":  # which enables it once it has made it rare
+        if resolved[0] != "broker":  # which does it once it has started
             gc.enable()  # `program.main` disabled it
         started()
         return resolved

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import ipaddress
 import logging
 import re
@@ -84,11 +83,9 @@ def broker(
     Prints "listening on HOST:PORT" when it is ready. SIGTERM and SIGINT stop it in order, with exit code 0. With
     zookeeper.connect and broker.id it is one of the brokers of that cluster.
     """
-    from coterie.broker.allocator import COLLECTED_AFTER_AT_START, collect_seldom, keep_freed_memory
+    from coterie.broker.allocator import keep_freed_memory
 
     keep_freed_memory()
-    collect_seldom(COLLECTED_AFTER_AT_START)
-    gc.enable()  # `program.main` disabled it
     from coterie.broker.settings import SettingError
     from coterie.extras import require
 
@@ -210,25 +207,26 @@ async def _serve(
         return 1
     write_line(f"listening on {format_address(bound_host, bound_port)}")
     failed = asyncio.create_task(broker.failed.wait())
-    ending = asyncio.create_task(_end_start())
+    ending = asyncio.create_task(_end_start(broker))
     await asyncio.wait({failed, stopped}, return_when=asyncio.FIRST_COMPLETED)
     ending.cancel()
     await broker.stop()
     return 1 if broker.failure is not None else 0
 
 
-async def _end_start() -> None:
+async def _end_start(broker: Broker) -> None:
     """A second after the broker listens, what the first requests need not wait for: the handlers are imported, a module each
-    turn of the loop, so that requests pass between them, and the start's own garbage is collected."""
-    from coterie.broker.allocator import collect_seldom, freeze_started
+    turn of the loop, so that requests pass between them. Once the groups are loaded, cycles are collected again."""
+    from coterie.broker.allocator import collect_seldom
     from coterie.broker.handlers import import_all
 
     await asyncio.sleep(START_ENDS_AFTER_S)
-    with contextlib.suppress(OSError):  # no descriptor is left: the first request that needs it tries again
-        for _ in import_all():
-            await asyncio.sleep(0)
-    freeze_started()
-    collect_seldom()
+    try:
+        with contextlib.suppress(OSError):  # no descriptor is left: the first request that needs it tries again
+            for _ in import_all():
+                await asyncio.sleep(0)
+    finally:
+        broker.groups.when_loaded(collect_seldom)
 
 
 def _start_trouble(
