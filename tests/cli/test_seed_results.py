@@ -1,8 +1,9 @@
-"""`lab fuzz --results`: a run that was interrupted resumes, and a file of other stories is refused."""
+"""`lab fuzz`: failures, and with `--results` a run that was interrupted resumes, and a file of other stories is refused."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -77,3 +78,21 @@ def test_results_are_not_for_spark() -> None:
     done = CliRunner().invoke(lab, ["fuzz", "--spark", "local[1]", "--processes", "1"])
     assert done.exit_code == 2
     assert "leave them out with --spark" in done.output
+
+
+def test_a_failure_is_printed_before_the_next_seed_has_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = list[str]()
+
+    def runs(*_: object) -> Iterator[Result]:
+        yield 0, {}, "seed 0: a rule was broken"
+        printed.append(capsys.readouterr().err)
+        yield 1, REPORT, ""
+
+    monkeypatch.setattr(lab_module, "_on_cores", runs)
+    with pytest.raises(SystemExit) as ended:
+        lab.main(["fuzz", "--of", "clients", "--seeds", "2"], standalone_mode=False)
+    assert ended.value.code == 1
+    assert [text.partition(" (commit ")[0] for text in printed] == ["seed 0: a rule was broken"]
+    assert "1 failed" in capsys.readouterr().out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -194,12 +195,12 @@ def fuzz(
 
     With --of: members of groups of either protocol, transactional producers, producers at brokers whose leaders move (senders),
     writers and readers of records, or whole clients, each with a broker; or clusters of several brokers. Exits 1 where a
-    seed breaks a rule. A failure is printed with its seed and the commit; a failure of members also with its story in the
-    language of tests/spec, shrunk.
+    seed breaks a rule. A failure is printed at once, with its seed and the commit; those of members at the end also with
+    their stories in the language of tests/spec, shrunk.
     """
     if spark and (results or processes):
         raise click.UsageError("--results and --processes are of this machine's cores; leave them out with --spark")
-    started, failures = time.monotonic(), list[tuple[int, str]]()
+    started, failed = time.monotonic(), list[int]()
     kept = None if results is None else SeedResults(results, story, minutes)
     reports = {} if kept is None else {seed: r for seed, r in kept.passed.items() if first <= seed < first + seeds}
     wanted = [seed for seed in range(first, first + seeds) if seed not in reports]
@@ -212,23 +213,24 @@ def fuzz(
             if kept is not None:
                 kept.add(result, commit)
             if failure:
-                failures.append((seed, failure))
+                failed.append(seed)
+                if sys.stderr is not None and sys.stderr.isatty():
+                    write_line(err=True)  # below the bar
+                write_lines(f"{failure} (commit {commit}, --minutes {minutes:g})".split("\n"), color="red", err=True)
             else:
                 reports[seed] = report
-    for number, (seed, failure) in enumerate(failures):
-        write_lines(f"{failure} (commit {commit}, --minutes {minutes:g})".split("\n"), color="red", err=True)
-        if story == "members" and number < FAILURES_SHRUNK:
-            _write_story(seed, minutes)
+    for seed in failed[:FAILURES_SHRUNK] if story == "members" else ():
+        _write_story(seed, minutes)
     seconds = time.monotonic() - started
     figures = {
         "seeds": seeds,
-        "failed": len(failures),
+        "failed": len(failed),
         **{name: sum(r.get(name, 0) for r in reports.values()) for name in STORIES[story]},
         "seconds": round(seconds, 1),
         "seeds_per_hour": round(3600 * len(wanted) / seconds),
     }
     done(_sentence(figures), as_json, **figures)
-    raise SystemExit(1 if failures else 0)
+    raise SystemExit(1 if failed else 0)
 
 
 def _sentence(figures: dict[str, Any]) -> str:
