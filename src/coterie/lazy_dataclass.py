@@ -1,9 +1,8 @@
 """`dataclass` as the standard library's with slots=True, for the modules that a broker or a client imports at its start.
 
 The standard decorator compiles up to six methods for each class, which took a third of a start's CPU time. Here `__init__` is
-compiled at the first construction of its class, `dataclasses.fields` makes its fields when it is first asked for them, and the
-other methods are the same functions for all classes. mypy, and mypyc in the compiled edition, take it for the standard one.
-Public classes of the client keep the standard one: `help` shows their signatures before the first construction, too.
+compiled when it is first used, `dataclasses.fields` makes its fields when it is first asked for them, and the other methods are
+the same functions for all classes. mypy, and mypyc in the compiled edition, take it for the standard one.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def lazy_dataclass(
 
     def make(cls: type[T]) -> type[T]:
         own = vars(cls)
-        methods = [*same, ("__init__", _init_at_first_use()), ("__signature__", _SIGNATURE)] if init else same
+        methods = [*same, ("__init__", _InitAtFirstUse())] if init else same
         for name, method in methods:
             if own.get(name) is None:
                 setattr(cls, name, method)
@@ -120,50 +119,23 @@ _LIKE: Any = dataclasses.make_dataclass(
 _PARAMS, _FIELD_TYPE = _LIKE.__dataclass_params__, _LIKE.__dataclass_fields__["field"]._field_type
 
 
-def _init_at_first_use() -> Callable[..., None]:
-    compiled: Callable[..., None] | None = None
+class _InitAtFirstUse:
+    """An `__init__` that is made when it is first looked up: for a construction, a signature or `help`."""
 
-    def __init__(self: Any, *values: Any, **by_name: Any) -> None:
-        nonlocal compiled
-        if compiled is None:
-            owner: Any = next((c for c in type(self).__mro__ if vars(c).get("__init__") is __init__), None)
-            if owner is not None:  # else another thread has come first
-                make = uncompiled_constructor if len(owner.__match_args__) >= MANY_FIELDS else constructor
-                compiled = make(owner)
-                owner.__init__ = compiled
-        assert compiled is not None
-        compiled(self, *values, **by_name)
+    made: Callable[..., None]
 
-    return __init__
-
-
-class _Signature:
-    """The signature of a class, for `inspect.signature`: that of the standard decorator's constructor, also before the
-    first construction."""
-
-    def __get__(self, instance: object, owner: Any) -> Any:
-        import inspect
-
-        if instance is not None:
-            raise AttributeError("__signature__")
-        init = owner.__init__
-        code: Any = getattr(init, "__code__", None)
-        if code is None or not code.co_filename.startswith((_OF_CLASS, _init_at_first_use.__code__.co_filename)):
-            signature = inspect.signature(init)  # the class's own
-            return signature.replace(parameters=list(signature.parameters.values())[1:])
-        parameters = []
-        for f in dataclasses.fields(next(c for c in owner.__mro__ if vars(c).get("__init__") is init)):
-            given = (default for default in (f.default, f.default_factory) if default is not dataclasses.MISSING)
-            default = next(given, inspect.Parameter.empty)
-            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-            parameters.append(inspect.Parameter(f.name, kind, default=default, annotation=f.type))
-        return inspect.Signature(parameters, return_annotation=None)
+    def __get__(self, instance: object, cls: Any) -> Any:
+        owner: Any = next((c for c in cls.__mro__ if vars(c).get("__init__") is self), None)
+        if owner is not None:  # else another thread has come first
+            make = uncompiled_constructor if len(owner.__match_args__) >= MANY_FIELDS else constructor
+            self.made = make(owner)
+            self.made.__annotations__ = {f.name: f.type for f in dataclasses.fields(owner)} | {"return": None}
+            owner.__init__ = self.made
+        return self.made if instance is None else self.made.__get__(instance)
 
 
 # The settings of a broker, made a few times: to compile their constructor takes as long as 100 constructions.
 MANY_FIELDS = 40
-_OF_CLASS = "<constructor of "
-_SIGNATURE = _Signature()
 _EMPTY: dict[object, str] = {list: "[]", dict: "{}"}  # a display takes half the time of a call
 
 
@@ -193,7 +165,7 @@ def constructor(cls: Any) -> Callable[..., None]:
     if hasattr(cls, "__post_init__"):
         body.append("    self.__post_init__()")
     text = "\n".join([f"def __init__({', '.join(parameters)}):", *(body or ["    pass"])])
-    exec(compile(text, f"{_OF_CLASS}{cls.__name__}>", "exec"), scope)
+    exec(compile(text, f"<constructor of {cls.__name__}>", "exec"), scope)
     made: Callable[..., None] = scope["__init__"]
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     return made
