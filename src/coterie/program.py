@@ -14,10 +14,16 @@ if TYPE_CHECKING:
 def main() -> NoReturn:
     """`coterie`, and `python -m coterie`."""
     gc.disable()  # until the command runs: imports leave hardly any reference cycles to collect
-    from coterie.interruption import install
+    from coterie.interruption import INTERRUPTED, install
+
+    def exit_if_interrupted(event: Any) -> None:
+        """An interrupt that met a destructor or a callback of the import system would be printed and lost."""
+        if event.exc_type is KeyboardInterrupt:
+            os._exit(INTERRUPTED)
+        sys.__unraisablehook__(event)
 
     install()
-    sys.unraisablehook = _unraisable
+    sys.unraisablehook = exit_if_interrupted
     for stream in (sys.stdout, sys.stderr):
         # What an encoding lacks is shown as an escape; a stream that is closed is None.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
@@ -25,12 +31,3 @@ def main() -> NoReturn:
 
     command(prog_name="coterie")
     raise AssertionError("a command ends with SystemExit")
-
-
-def _unraisable(event: Any) -> None:
-    """An interrupt that met a destructor or a callback of the import system would be printed and lost."""
-    from coterie.interruption import INTERRUPTED
-
-    if event.exc_type is KeyboardInterrupt:
-        os._exit(INTERRUPTED)
-    sys.__unraisablehook__(event)
