@@ -87,9 +87,9 @@ def dataclasses_of(file: str) -> list[tuple[str, Any, Any]]:
 
 def is_written_out(method: Any) -> bool:
     """Whether dataclass has not made it."""
-    return getattr(method, "__code__", None) is not None and method.__code__.co_filename not in (
-        "<string>",
-        lazy_dataclass.__file__,
+    code = getattr(method, "__code__", None)
+    return code is not None and not code.co_filename.startswith(
+        ("<string>", "<constructor of ", lazy_dataclass.__file__)
     )
 
 

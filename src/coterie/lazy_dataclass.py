@@ -7,6 +7,7 @@ the same functions for all classes. mypy, and mypyc in the compiled edition, tak
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import reprlib
@@ -23,6 +24,7 @@ def lazy_dataclass(
     """The decorator; ``init=False``: for a class with an `__init__` of its own, as in the compiled edition."""
     assert slots, "only classes with slots"
     same = _methods(frozen, eq, frozen or unsafe_hash)
+    params = _params(frozen=frozen, eq=eq, unsafe_hash=unsafe_hash, init=init)
 
     def make(cls: type[T]) -> type[T]:
         own = vars(cls)
@@ -30,7 +32,7 @@ def lazy_dataclass(
         for name, method in methods:
             if own.get(name) is None:
                 setattr(cls, name, method)
-        made: type[T] = _with_slots(cls, _declare_fields(cls))
+        made: type[T] = _with_slots(cls, _declare_fields(cls, params))
         return made
 
     return make
@@ -54,7 +56,16 @@ def _methods(frozen: bool, eq: bool, hashed: bool) -> list[tuple[str, object]]:
     return list(methods.items())
 
 
-def _declare_fields(cls: Any) -> tuple[str, ...]:
+@functools.cache
+def _params(**options: bool) -> Any:
+    """What the standard decorator was called with: it refuses an heir that changes, of a class that is frozen."""
+    params = copy.copy(_LIKE.__dataclass_params__)
+    for name, option in ({"repr": True} | options).items():
+        setattr(params, name, option)
+    return params
+
+
+def _declare_fields(cls: Any, params: Any) -> tuple[str, ...]:
     """Gives the class what `dataclasses` and `match` ask for. Returns the names of the fields that its bases lack."""
     own = vars(cls)
     kinds: dict[str, object] = own.get("__annotations__", {})
@@ -64,7 +75,7 @@ def _declare_fields(cls: Any) -> tuple[str, ...]:
     inherited: tuple[str, ...] = getattr(cls, "__match_args__", ())
     names = tuple([name for name in kinds if name not in inherited])
     cls.__dataclass_fields__ = FieldsAtFirstUse(kinds, {name: own.get(name, dataclasses.MISSING) for name in kinds})
-    cls.__dataclass_params__ = _PARAMS
+    cls.__dataclass_params__ = params
     cls.__match_args__ = inherited + names  # type: ignore[misc]
     return names
 
@@ -116,7 +127,7 @@ class FieldsAtFirstUse:
 _LIKE: Any = dataclasses.make_dataclass(
     "Like", ["field"], namespace={"__doc__": "Like."}, init=False, repr=False, eq=False
 )
-_PARAMS, _FIELD_TYPE = _LIKE.__dataclass_params__, _LIKE.__dataclass_fields__["field"]._field_type
+_FIELD_TYPE = _LIKE.__dataclass_fields__["field"]._field_type
 
 
 class _InitAtFirstUse:

@@ -54,5 +54,4 @@ def test_collections_are_as_seldom_as_new_objects_allow() -> None:
         assert gc.get_threshold()[1:] == before[1:]  # of the older generations
     finally:
         gc.callbacks.pop()
-        gc.unfreeze()
         gc.set_threshold(*before)
