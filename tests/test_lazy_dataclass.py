@@ -97,7 +97,7 @@ CONSTRUCTIONS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("Point", (1, [2]), {"z": "other"}),
     ("Point", (), {"x": 5, "y": [6]}),
     ("Empty", (), {}),
-    ("Single", (float("nan"),), {}),
+    ("Single", (float("nan") if sys.version_info < (3, 13) else 1.5,), {}),  # the same NaN was equal until then
     ("Longer", (1,), {}),
     ("Longer", (1,), {"more": 2}),
     ("Changing", (), {}),

@@ -28,11 +28,13 @@ def lazy_dataclass(
 
     def make(cls: type[T]) -> type[T]:
         own = vars(cls)
-        methods = [*same, ("__init__", _InitAtFirstUse())] if init else same
+        constructing = _InitAtFirstUse()
+        methods = [*same, ("__init__", constructing)] if init else same
         for name, method in methods:
             if own.get(name) is None:
                 setattr(cls, name, method)
         made: type[T] = _with_slots(cls, _declare_fields(cls, params))
+        constructing.owner = made
         return made
 
     return make
@@ -133,16 +135,15 @@ _FIELD_TYPE = _LIKE.__dataclass_fields__["field"]._field_type
 class _InitAtFirstUse:
     """An `__init__` that is made when it is first looked up: for a construction, a signature or `help`."""
 
-    made: Callable[..., None]
+    owner: Any
 
     def __get__(self, instance: object, cls: Any) -> Any:
-        owner: Any = next((c for c in cls.__mro__ if vars(c).get("__init__") is self), None)
-        if owner is not None:  # else another thread has come first
-            make = uncompiled_constructor if len(owner.__match_args__) >= MANY_FIELDS else constructor
-            self.made = make(owner)
-            self.made.__annotations__ = {f.name: f.type for f in dataclasses.fields(owner)} | {"return": None}
-            owner.__init__ = self.made
-        return self.made if instance is None else self.made.__get__(instance)
+        owner = self.owner
+        if owner.__dict__["__init__"] is self:  # else another thread has come first
+            made = uncompiled_constructor(owner) if len(owner.__match_args__) >= MANY_FIELDS else constructor(owner)
+            made.__annotations__ = {f.name: f.type for f in dataclasses.fields(owner)} | {"return": None}
+            owner.__init__ = made
+        return owner.__init__ if instance is None else owner.__init__.__get__(instance)
 
 
 # The settings of a broker, made a few times: to compile their constructor takes as long as 100 constructions.
