@@ -2,7 +2,7 @@
 
 mypyc leaves the methods of a dataclass to the interpreter, where `__init__` costs five times as much as a compiled one, and
 `__eq__` makes two tuples: `write_out` adds the same `__init__` as text to each dataclass of these modules, and the same
-`__eq__` and `__hash__` to those that are compared often. The text replaces blank lines: line numbers stay the same.
+`__eq__` and `__hash__` to those that are compared often. They are inserted on blank lines, so line numbers do not change.
 mypyc knows no decorator but `dataclass`, so that a `value` (`coterie/values.py`) becomes a frozen one.
 """
 

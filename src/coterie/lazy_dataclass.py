@@ -28,13 +28,13 @@ def lazy_dataclass(
 
     def make(cls: type[T]) -> type[T]:
         own = vars(cls)
-        constructing = _InitAtFirstUse()
-        methods = [*same, ("__init__", constructing)] if init else same
+        init_at_first_use = _InitAtFirstUse()
+        methods = [*same, ("__init__", init_at_first_use)] if init else same
         for name, method in methods:
             if own.get(name) is None:
                 setattr(cls, name, method)
         made: type[T] = _with_slots(cls, _declare_fields(cls, params))
-        constructing.owner = made
+        init_at_first_use.owner = made
         return made
 
     return make
@@ -72,7 +72,7 @@ def _declare_fields(cls: Any, params: Any) -> tuple[str, ...]:
     own = vars(cls)
     kinds: dict[str, object] = own.get("__annotations__", {})
     kinds = {
-        name: kind for name, kind in kinds.items() if type(kind) is type or not str(kind).startswith(_OF_THE_CLASS)
+        name: kind for name, kind in kinds.items() if type(kind) is type or not str(kind).startswith(_CLASS_VARIABLE)
     }
     inherited: tuple[str, ...] = getattr(cls, "__match_args__", ())
     names = tuple([name for name in kinds if name not in inherited])
@@ -82,7 +82,7 @@ def _declare_fields(cls: Any, params: Any) -> tuple[str, ...]:
     return names
 
 
-_OF_THE_CLASS = ("ClassVar", "typing.ClassVar")  # of the text of an annotation; mypyc's are types
+_CLASS_VARIABLE = ("ClassVar", "typing.ClassVar")  # of the text of an annotation; mypyc's are types
 
 
 def _with_slots(cls: Any, names: tuple[str, ...]) -> Any:
