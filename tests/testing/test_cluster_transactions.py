@@ -86,6 +86,20 @@ def test_what_is_committed_is_read_and_what_is_aborted_is_not(cluster: LocalBrok
     assert committed_records(cluster, 9) == sorted([b"0", b"2", b"4"] * 3)
 
 
+def test_a_transaction_that_begins_and_is_aborted_at_once_after_a_commit(cluster: LocalBroker, version: int) -> None:
+    """The markers of the commit are not written yet when the abort comes, under the next epoch where each end bumps it: its
+    producer tries again, and is not fenced."""
+    with producer_of(cluster) as producer:
+        for number in range(20):
+            producer.begin_transaction()
+            send(producer, b"%02d" % number)
+            producer.commit_transaction()
+            producer.begin_transaction()
+            producer.send(TOPIC, b"aborted", partition=number % 3)
+            producer.abort_transaction()
+    assert committed_records(cluster, 60) == sorted([b"%02d" % number for number in range(20)] * 3)
+
+
 @pytest.mark.parametrize("end", ["stop", "kill", "partition"])
 def test_a_transaction_goes_on_when_its_coordinator_is_gone(cluster: LocalBroker, version: int, end: str) -> None:
     with producer_of(cluster) as producer:

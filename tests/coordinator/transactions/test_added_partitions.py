@@ -45,11 +45,15 @@ def add(coordinator: Coordinator, claim: Claim = ITSELF, name: str = ID, version
             id="shouldRespondWithConcurrentTransactionsOnAddPartitionsWhenStateIsPrepareCommit",
         ),
         pytest.param(
+            *(known(PREPARE_COMMIT, 10, version=2), Claim(PRODUCER, 0), CONCURRENT),
+            id="testNothingIsCheckedWhilePending",
+        ),
+        pytest.param(
             *(known(Status.PREPARE_ABORT, version=2), ITSELF, CONCURRENT),
             id="shouldRespondWithConcurrentTransactionOnAddPartitionsWhenStateIsPrepareAbort",
         ),
         pytest.param(
-            *(known(PREPARE_COMMIT, 10, last_epoch=9, version=2), Claim(PRODUCER, 0), FENCED),
+            *(known(Status.COMPLETE_COMMIT, 10, last_epoch=9, version=2), Claim(PRODUCER, 0), FENCED),
             id="shouldRespondWithProducerFencedOnAddPartitionsWhenEpochsAreDifferent",
         ),
         pytest.param(

@@ -1,4 +1,8 @@
-"""EndTxn in every state of a transaction, by the names of Kafka's TransactionCoordinatorTest."""
+"""EndTxn in every state of a transaction, by the names of Kafka's TransactionCoordinatorTest.
+
+While a transaction is prepared, its completion is pending in every coordinator of Kafka's that runs, and each EndTxn of
+version 2 receives CONCURRENT_TRANSACTIONS (`endTransaction` of 4.3.0 checks nothing before). Tests of Kafka's that set up a
+prepared state without its pending completion expect PRODUCER_FENCED and INVALID_TXN_STATE, which no producer can see."""
 
 from __future__ import annotations
 
@@ -20,7 +24,6 @@ from tests.coordinator.transactions.coordinators import (
     PRODUCER,
     A,
     Coordinator,
-    Replicated,
     knowing,
     known,
 )
@@ -94,7 +97,7 @@ ENDS = [
     End("TestEndTxnRequestWhenEmptyTransactionStateForAbortInV2", 2, EMPTY, -1, ABORT, FENCED),
     End("TestEndTxnRequestWhenEmptyTransactionStateForCommitInV2", 2, EMPTY, 0, COMMIT, INVALID),
     End("TestEndTxnRequestWhenEmptyTransactionStateForCommitInV2", 2, EMPTY, -1, COMMIT, FENCED),
-    End("shouldReturnInvalidTxnRequestOnEndTxnV2IfNotEndTxnV2Retry", 2, PREPARE_COMMIT, 0, COMMIT, FENCED),
+    End("shouldReturnInvalidTxnRequestOnEndTxnV2IfNotEndTxnV2Retry", 2, PREPARE_COMMIT, 0, COMMIT, CONCURRENT),
     End("shouldReturnInvalidTxnRequestOnEndTxnV2IfNotEndTxnV2Retry", 2, COMPLETE_COMMIT, 0, COMMIT, INVALID),
     End("shouldReturnInvalidEpochOnEndTxnWhenEpochIsLarger", 0, COMPLETE_COMMIT, 1, COMMIT, FENCED),
     End("shouldReturnInvalidEpochOnEndTxnWhenEpochIsLarger", 2, COMPLETE_COMMIT, 1, COMMIT, FENCED),
@@ -138,11 +141,25 @@ def test_end(kind: type[Coordinator], row: End) -> None:
         assert prepared.started_ms == (before.started_ms if row.status == ONGOING else NOW_MS)
 
 
-@pytest.mark.parametrize(("version", "shift"), [(0, 0), (2, -1)])
-def test_should_return_invalid_txn_request_when_status_is_prepare_abort(version: int, shift: int) -> None:
-    """shouldReturnInvalidTxnRequestOnEndTxnRequestWhenStatusIsPrepareAbort: a broker alone first tries to write the markers."""
-    coordinator = knowing(Replicated, known(PREPARE_ABORT, version=version))
-    assert ended(coordinator, version, EPOCH + shift, COMMIT).code == INVALID
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("committed", [COMMIT, ABORT])
+@pytest.mark.parametrize("status", [PREPARE_COMMIT, PREPARE_ABORT])
+@pytest.mark.parametrize(("version", "shift"), [(0, 0), (2, -2), (2, -1), (2, 0), (2, 1)])
+def test_nothing_is_decided_while_the_markers_are_not_written(
+    kind: type[Coordinator], version: int, shift: int, *, status: Status, committed: bool
+) -> None:
+    """shouldReturnInvalidTxnRequestOnEndTxnRequestWhenStatusIsPrepareAbort, with the completion pending: the epoch of the state
+    is that of the producer's next transaction, which may be ended at once."""
+    coordinator = knowing(kind, known(status, 7, version=version))
+    assert ended(coordinator, version, 7 + shift, committed).code == CONCURRENT
+    assert (coordinator.kept, coordinator.by_id[ID].status) == ([], status)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_fenced_producer_of_version_1_is_refused_before_the_markers_are_written(kind: type[Coordinator]) -> None:
+    """endTransactionWithTV1 checks the producer first: the epoch of a prepared state is that of its own transaction."""
+    coordinator = knowing(kind, known(PREPARE_COMMIT, 7))
+    assert ended(coordinator, 0, 6, COMMIT).code == FENCED
 
 
 @pytest.mark.parametrize("kind", BOTH)
@@ -183,10 +200,10 @@ def test_should_return_ok_on_retry_after_epoch_overflow(kind: type[Coordinator])
     assert ended(coordinator, 2, MAX_EPOCH, COMMIT).code == CONCURRENT
     adding = AddToTransaction(ID, Claim(NEW, 0), frozenset({A}), 2)
     assert coordinator.request(adding).code == CONCURRENT
-    assert coordinator.request(AddToTransaction(ID, Claim(NEW, 1), frozenset({A}), 2)).code == (
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    )
+    of_no_producer = AddToTransaction(ID, Claim(NEW + 1, 0), frozenset({A}), 2)
+    assert coordinator.request(of_no_producer).code == CONCURRENT
     coordinator.mark()
+    assert coordinator.request(of_no_producer).code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     again = ended(coordinator, 2, MAX_EPOCH, COMMIT)
     assert (again.code, again.producer_id, again.epoch) == (NONE, NEW, 0)
     assert coordinator.request(adding).code == NONE

@@ -15,7 +15,8 @@ from coterie.wire.errors import ErrorCode, Refusal
 
 
 def is_retry(transaction: Transaction | None, claim: Claim) -> bool:
-    """Whether the request was carried out before. Raises Refusal for a producer that may not end the transaction."""
+    """Whether the request was carried out before. The transaction is not prepared: while it is, its epoch is that of the next
+    one already, and nothing can be decided. Raises Refusal for a producer that may not end the transaction."""
     overflowed = (
         transaction is not None
         and (claim.producer_id, claim.epoch) == (transaction.previous_producer_id, MAX_EPOCH)
@@ -24,9 +25,7 @@ def is_retry(transaction: Transaction | None, claim: Claim) -> bool:
     if transaction is None or (transaction.producer_id != claim.producer_id and not overflowed):
         raise Refusal(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     current, bumped = transaction.epoch == claim.epoch, transaction.epoch == claim.epoch + 1
-    if transaction.status in PREPARED:
-        is_valid = bumped
-    elif transaction.status in COMPLETE:
+    if transaction.status in COMPLETE:
         is_valid = bumped or overflowed or current
     else:
         is_valid = current
@@ -36,17 +35,16 @@ def is_retry(transaction: Transaction | None, claim: Claim) -> bool:
 
 
 def prepare_end_with_bump(
-    transaction: Transaction, claim: Claim, committed: bool, new_producer_id: Callable[[], int], now_ms: int
+    transaction: Transaction | None, claim: Claim, committed: bool, new_producer_id: Callable[[], int], now_ms: int
 ) -> Transaction:
     """Decided from here on, whatever happens. The same state where a retry asks for what is done. Raises Refusal."""
     retry = is_retry(transaction, claim)
+    assert transaction is not None, "there is nothing to end without a transactional id"
     wanted = Status.PREPARE_COMMIT if committed else Status.PREPARE_ABORT
     if transaction.status == Status.ONGOING:
         return bumped(transaction, wanted, new_producer_id, now_ms)
     if retry and transaction.status == PREPARED[wanted]:
         return transaction
-    if transaction.status == wanted:
-        raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
     if retry or committed:
         raise Refusal(ErrorCode.INVALID_TXN_STATE)
     return bumped(transaction, wanted, new_producer_id, now_ms)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Protocol
 
-from coterie.coordinator.transactions.epoch_bump import fenced, is_retry, prepare_end_with_bump
+from coterie.coordinator.transactions.epoch_bump import fenced, prepare_end_with_bump
 from coterie.coordinator.transactions.state import OPEN, PREPARED, Status, TopicPartition, Transaction
 from coterie.coordinator.transactions.steps import (
     INIT_FENCED_FROM,
@@ -25,8 +25,8 @@ from coterie.coordinator.transactions.steps import (
     complete,
     has_expired,
     init_producer,
-    is_next_producer,
     prepare_end,
+    settled,
     timed_out,
 )
 from coterie.wire.errors import ErrorCode, Refusal
@@ -80,9 +80,7 @@ class TransactionMachine:
         known = self._known(transactional_id, now_ms)
         if known is not None and known.status == Status.ONGOING:
             check_claimed_id(known, claimed)
-            known = self._end(self._fenced(known, now_ms), now_ms)
-            if known.status in PREPARED:
-                raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
+            known = settled(self._end(self._fenced(known, now_ms), now_ms))
         taken = init_producer(known, transactional_id, timeout_ms, claimed, self._log.new_producer_id, now_ms)
         self._keep(taken)
         return taken
@@ -102,9 +100,6 @@ class TransactionMachine:
         """``transaction_version``: 2 where the records themselves, or the offsets, add their partition. Raises Refusal."""
         if not transactional_id:
             raise Refusal(ErrorCode.INVALID_REQUEST)
-        before = self._get(transactional_id)
-        if before is None or not is_next_producer(before, claim):
-            check_producer(before, claim)
         known = check_producer(self._known(transactional_id, now_ms), claim)
         wanted = frozenset(partitions)
         if known.status != Status.ONGOING or not wanted <= known.partitions:
@@ -122,11 +117,9 @@ class TransactionMachine:
         """The producer id and epoch of the producer's next transaction (KIP-890). Raises Refusal."""
         if not transactional_id:
             raise Refusal(ErrorCode.INVALID_REQUEST)
-        is_retry(self._get(transactional_id), claim)
         known = self._known(transactional_id, now_ms)
-        assert known is not None, "it was there before its completion"
         prepared = prepare_end_with_bump(known, claim, committed, self._log.new_producer_id, now_ms)
-        return (known if prepared is known else self._end(prepared, now_ms)).next_producer()
+        return (prepared if prepared is known else self._end(prepared, now_ms)).next_producer()
 
     def end(self, transactional_id: str, claim: Claim, committed: bool, now_ms: int) -> None:
         """Raises Refusal."""
@@ -194,9 +187,7 @@ class TransactionMachine:
         """Raises Refusal also while a decided transaction cannot be completed."""
         known = self._get(transactional_id)
         if known is not None and known.status in PREPARED:
-            known = self._complete(known, now_ms)
-            if known.status in PREPARED:
-                raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
+            return settled(self._complete(known, now_ms))
         return known
 
     def _keep(self, transaction: Transaction) -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from coterie.coordinator.transactions import steps
-from coterie.coordinator.transactions.epoch_bump import fenced, is_retry, prepare_end_with_bump
+from coterie.coordinator.transactions.epoch_bump import fenced, prepare_end_with_bump
 from coterie.coordinator.transactions.state import (
     PREPARED,
     Status,
@@ -134,9 +134,7 @@ class ReplicatedTransactions:
             case InitProducer():
                 return self._init(command, token, now_ms)
             case AddToTransaction(transactional_id, claim, partitions, version):
-                known = self._settled(transactional_id)
-                if known is None or not steps.is_next_producer(known, claim):
-                    known = check_producer(known, claim)
+                known = check_producer(self._settled(transactional_id), claim)
                 if known.status == Status.ONGOING and partitions <= known.partitions:
                     return None, TransactionAnswer(token)
                 return steps.add_partitions(known, partitions, version, now_ms), TransactionAnswer(token)
@@ -147,8 +145,6 @@ class ReplicatedTransactions:
         """An open transaction of the producer before is aborted first, while the producer tries again."""
         steps.check_init(command.transactional_id, command.timeout_ms, self._max_timeout_ms)
         known, claimed = self._settled(command.transactional_id), command.claimed
-        if known is not None and known.status in PREPARED:
-            raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
         if known is not None and known.status == Status.ONGOING:
             steps.check_claimed_id(known, claimed)
             aborted = fenced(known, self._transaction_version(), self._new_producer_id, now_ms)
@@ -165,9 +161,7 @@ class ReplicatedTransactions:
             self._settled(command.transactional_id)
             prepared = steps.prepare_end(known, command.committed, now_ms)
             return (None if prepared is known else prepared), TransactionAnswer(token)
-        is_retry(self.by_id.get(command.transactional_id), command.claim)
         open_one = self._settled(command.transactional_id)
-        assert open_one is not None, "it was there a moment ago"
         prepared = prepare_end_with_bump(open_one, command.claim, command.committed, self._new_producer_id, now_ms)
         producer_id, epoch = prepared.next_producer()
         answer = TransactionAnswer(token, producer_id=producer_id, epoch=epoch)
@@ -178,10 +172,10 @@ class ReplicatedTransactions:
         steps.check_ongoing(self.by_id.get(transactional_id), claim, partition)
 
     def _settled(self, transactional_id: str) -> Transaction | None:
-        """Raises Refusal while a state of the transactional id is being kept."""
+        """Raises Refusal while a state of the transactional id is being kept, and while its transaction comes to its end."""
         if transactional_id in self._pending:
             raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
-        return self.by_id.get(transactional_id)
+        return steps.settled(self.by_id.get(transactional_id))
 
     # -- states ---------------------------------------------------------------------------------------------------------
 

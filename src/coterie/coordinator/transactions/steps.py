@@ -47,10 +47,13 @@ def check_producer(transaction: Transaction | None, claim: Claim) -> Transaction
     return transaction
 
 
-def is_next_producer(transaction: Transaction, claim: Claim) -> bool:
-    """Whether the claim is of the transaction after a prepared one. Where that one used up the epochs of its producer id, the
-    producer has the next id before the state has it."""
-    return transaction.status in PREPARED and transaction.next_producer() == (claim.producer_id, claim.epoch)
+def settled(transaction: Transaction | None) -> Transaction | None:
+    """The state from which the next may be decided. Raises Refusal while the transaction comes to its end: before anything is
+    checked, since its producer may have the epoch, or the producer id, of the next one already, and must try again (Kafka's
+    pendingTransitionInProgress)."""
+    if transaction is not None and transaction.status in PREPARED:
+        raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
+    return transaction
 
 
 def check_ongoing(transaction: Transaction | None, claim: Claim, partition: TopicPartition) -> None:
@@ -71,10 +74,7 @@ def moved(transaction: Transaction, now_ms: int, **changes: Any) -> Transaction:
 def add_partitions(
     transaction: Transaction, partitions: Iterable[TopicPartition], transaction_version: int, now_ms: int
 ) -> Transaction:
-    """The transaction begins with its first partition. ``transaction_version`` that of the request. Raises Refusal while
-    another comes to its end."""
-    if transaction.status in PREPARED:
-        raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
+    """The transaction begins with its first partition. ``transaction_version`` that of the request."""
     begins = transaction.status != Status.ONGOING
     return moved(
         transaction,
@@ -91,9 +91,6 @@ def prepare_end(transaction: Transaction, committed: bool, now_ms: int) -> Trans
     wanted = Status.PREPARE_COMMIT if committed else Status.PREPARE_ABORT
     if transaction.status == PREPARED[wanted]:
         return transaction
-    if transaction.status in PREPARED:
-        code = ErrorCode.CONCURRENT_TRANSACTIONS if transaction.status == wanted else ErrorCode.INVALID_TXN_STATE
-        raise Refusal(code)
     if transaction.status != Status.ONGOING:
         raise Refusal(ErrorCode.INVALID_TXN_STATE)
     return moved(transaction, now_ms, status=wanted, client_transaction_version=0)
