@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain, combinations
 
 import pytest
@@ -136,3 +137,12 @@ def test_every_failure_of_three_replicas() -> None:
                 assert after.leader == leader or leader not in live, "a leader that lives stays"
                 assert set(after.isr) <= live or after.isr == isr
                 assert after_failure(after, live, 5) is None
+
+
+def test_a_replica_that_is_no_longer_assigned_holds_no_isr_together() -> None:
+    """A controller that ended between the two steps of a completed reassignment leaves 9 in the ISR: it can never lead."""
+    before = state(2, (2, 9))
+    assert after_failure(before, {4, 9}, 5) == replace(before, leader=NO_LEADER, leader_epoch=4, controller_epoch=5)
+    leaving = controlled_shutdown(state(2, (2, 4, 9)), {2, 4, 9}, {2}, 5, at_least=2)
+    assert leaving is not None
+    assert (leaving.leader, leaving.isr) == (4, (2, 4, 9)), "2 stays, as 9 does not count"

@@ -9,7 +9,14 @@ import pytest
 from coterie.laboratory.cluster.replica_log import MemoryReplicaLog
 from coterie.replication.leader import UNKNOWN_OFFSET, Leader
 from coterie.replication.partition import Replica
-from coterie.replication.states import AppendDecided, Effect, HighWatermarkMoved, PartitionState, WriteIsr
+from coterie.replication.states import (
+    AppendDecided,
+    Effect,
+    HighWatermarkMoved,
+    PartitionState,
+    ReplicaRefusal,
+    WriteIsr,
+)
 from tests.replication.fakes import CONFIG, NOW, PARTITION, fetch, leader, log_of, state, written
 
 LAG_MS = CONFIG.replica_lag_time_max_ms
@@ -325,3 +332,57 @@ def test_metadata_confirms_a_write_whose_response_was_lost() -> None:
     assert made.high_watermark == 4, "broker 3 may have joined"
     made.update_metadata(state(isr=(1, 2), version=9), late)
     assert (made.high_watermark, made.state.version) == (5, 9)
+
+
+# How Kafka's controller completes a reassignment (KIP-455): the assignment is the target's already, and the ISR names the
+# replicas that go until the next request.
+REMOVED_STILL_IN_SYNC = PartitionState(1, 5, (1, 2, 9), 1, 7, (1, 2))
+
+
+def in_sync_with_a_removed_replica() -> Leader:
+    config = replace(CONFIG, min_insync_replicas=1)
+    return Leader(1, PARTITION, log_of([4] * 3), config, REMOVED_STILL_IN_SYNC, 0, NOW)
+
+
+def test_a_removed_replica_that_the_isr_still_names_is_not_waited_for() -> None:
+    """maybeIncrementLeaderHW looks at assigned replicas alone."""
+    made = in_sync_with_a_removed_replica()
+    assert made.begin(NOW) == []
+    assert HighWatermarkMoved(PARTITION, 3) in made.fetch(fetch(2, 3), NOW)[1]
+    assert made.tick(NOW + 2 * LAG_MS) == []
+
+
+def test_the_last_assigned_member_of_the_isr_needs_no_removed_one() -> None:
+    of = PartitionState(4, 3, (4, 1), 1, 1, (4, 5))
+    made = Leader(4, PARTITION, log_of([0]), replace(CONFIG, min_insync_replicas=1), of, 0, 0)
+    assert made.begin(0) == []  # broker 5 may be caught up still
+    assert made.tick(LAG_MS + 1) == [HighWatermarkMoved(PARTITION, 1)]
+
+
+def test_a_removed_replica_counts_for_no_min_insync_replicas() -> None:
+    """Kafka 2.6 counts it, and acknowledges what a single replica has."""
+    made = Leader(1, PARTITION, log_of([4]), CONFIG, replace(REMOVED_STILL_IN_SYNC, isr=(1, 9)), 0, NOW)
+    with pytest.raises(ReplicaRefusal, match="NOT_ENOUGH_REPLICAS"):
+        made.append("a", "token", NOW, acks_all=True)
+
+
+def test_the_next_isr_that_the_leader_writes_is_without_the_removed_replica() -> None:
+    made = in_sync_with_a_removed_replica()
+    made.fetch(fetch(2, 1), NOW)
+    write = write_of(made.tick(NOW + LAG_MS + 1))
+    assert write.state.isr == ALONE
+    made.isr_refused(write.state, replace(REMOVED_STILL_IN_SYNC, isr=(1, 9), version=8), NOW)
+    assert (made.state.isr, made.state.version) == (ALONE, 8)
+    assert written(made.fetch(fetch(2, 3), NOW)[1]) == [BOTH]
+
+
+@pytest.mark.parametrize("by", ["LeaderAndIsr", "UpdateMetadata"])
+def test_the_isr_loses_a_replica_that_is_no_longer_assigned(by: str) -> None:
+    made = of_two(BOTH)
+    moved = PartitionState(1, 6 if by == "LeaderAndIsr" else 5, (1, 2, 9), 1, 8, BOTH)
+    if by == "LeaderAndIsr":
+        made.resumed(moved, NOW)
+    else:
+        made.update_metadata(moved, NOW)
+    assert (made.state.isr, made.state.version) == (BOTH, 8)
+    assert made.tick(NOW) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.laboratory.cluster.replica_log import MemoryReplicaLog
 from coterie.log.epoch_cache import EndOfEpoch
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
@@ -13,6 +14,7 @@ from coterie.replication.states import (
     NO_EPOCH,
     AppendDecided,
     EpochLookup,
+    HighWatermarkMoved,
     ReplicaError,
     ReplicaFetch,
     ReplicaRefusal,
@@ -22,6 +24,7 @@ from coterie.replication.states import (
 from tests.replication.fakes import CONFIG, NOW, PARTITION, log_of, state
 
 OTHER: TopicPartition = ("orders", 1)
+THIRD: TopicPartition = ("orders", 2)
 
 
 def replicas(deleted: list[TopicPartition] | None = None) -> Replicas:
@@ -39,6 +42,34 @@ def test_leader_and_isr_makes_leaders_and_followers() -> None:
     assert isinstance(made.partitions[OTHER].role, Follower)
     assert made.high_watermarks() == {PARTITION: 1, OTHER: 1}
     assert [r.partition for r in made.followers()] == [OTHER]
+
+
+class DefectiveLog(MemoryReplicaLog):
+    def begin_epoch(self, leader_epoch: int) -> None:
+        raise KeyError(leader_epoch)
+
+
+@pytest.mark.parametrize("is_reported", [True, False])
+def test_a_defect_of_one_partition_is_none_of_the_others(*, is_reported: bool) -> None:
+    """The effects of the partitions before it are not lost, and the partitions behind it get their roles. Without a driver that
+    reports it, as in the laboratory, it is raised."""
+    failed: list[TopicPartition] = []
+    logs = {PARTITION: log_of([0, 0]), OTHER: DefectiveLog(), THIRD: log_of([0])}
+    made = Replicas(1, CONFIG, lambda partition: (logs[partition], 0), lambda _: None)
+    made.broker_epoch = 40
+    states = {partition: state(isr=(1,)) for partition in logs}
+    if not is_reported:
+        with pytest.raises(KeyError):
+            made.leader_and_isr(1, 40, states, NOW)
+        return
+    made.failed = lambda partition, error: failed.append(partition)
+    refused, effects = made.leader_and_isr(1, 40, states, NOW)
+    assert (refused, failed) == ({OTHER: ReplicaError.UNKNOWN_SERVER_ERROR}, [OTHER])
+    assert effects == [HighWatermarkMoved(PARTITION, 2), HighWatermarkMoved(THIRD, 1)]
+    assert [isinstance(made.partitions[p].role, Leader) for p in logs] == [True, False, True]
+    logs[OTHER] = log_of([0])
+    made.partitions.clear()
+    assert made.leader_and_isr(1, 40, {OTHER: state(isr=(1,))}, NOW)[0] == {}, "the controller tries again"
 
 
 def test_a_state_that_is_no_newer_is_refused() -> None:

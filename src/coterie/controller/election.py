@@ -43,7 +43,7 @@ def after_failure(
     """A living member of the ISR leads, one that shuts down only where there is no other (in Kafka 2.6 none leads then). Dead
     replicas leave the ISR where at least ``at_least`` are left. Else all stay: each has all that was acknowledged, the dead
     ones too, unless its machine lost power, which the controller does not know."""
-    living = {r for r in state.isr if r in live}
+    living = {r for r in state.within_assignment().isr if r in live}
     leader = state.leader
     if leader not in living:
         leader = offline_leader(_shutdowns_last(state.replicas, leaving), living, live, unclean=unclean)
@@ -57,7 +57,7 @@ def controlled_shutdown(
 ) -> PartitionState | None:
     """Brokers that shut down give up their partitions while others of the ISR live; None as well where there is no other. They
     stay in the ISR where fewer than ``at_least`` others of it live."""
-    staying = {r for r in state.isr if r not in leaving}
+    staying = {r for r in state.within_assignment().isr if r not in leaving}
     leader = state.leader
     if leader in leaving:
         leader = next((r for r in state.replicas if r in staying and r in live), NO_LEADER)

@@ -59,8 +59,8 @@ class _Waiting:
 
 
 class Leader:
-    """``state`` is the ISR as ZooKeeper last confirmed it. While a change of the ISR is under way or unconfirmed, the high
-    watermark waits for the members of both (`_maximal_isr`), so that it is right whichever of the two holds."""
+    """``state`` is the ISR as ZooKeeper last confirmed it, within the assignment. While a change of the ISR is under way or
+    unconfirmed, the high watermark waits for the members of both (`_maximal_isr`), so that it is right whichever holds."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Leader:
         now_ms: int,
     ) -> None:
         self.broker_id, self.partition, self.log, self.config = broker_id, partition, log, config
-        self.state, log.high_watermark = state, high_watermark
+        self.state, log.high_watermark = state.within_assignment(), high_watermark
         self.start_offset = log.end_offset  # of this epoch
         log.begin_epoch(state.leader_epoch)
         self.remotes = self._followers({}, now_ms)
@@ -91,7 +91,7 @@ class Leader:
 
     def resumed(self, state: PartitionState, now_ms: int) -> list[Effect]:
         """The controller confirms the leader in a new epoch, perhaps with another ISR: followers' positions stay."""
-        self.state, self._pending, self._unconfirmed = state, None, frozenset()
+        self.state, self._pending, self._unconfirmed = state.within_assignment(), None, frozenset()
         self.start_offset = self.log.end_offset
         self.log.begin_epoch(state.leader_epoch)
         self.remotes = self._followers(self.remotes, now_ms)
@@ -231,7 +231,7 @@ class Leader:
         if current is None or (current.leader, current.leader_epoch) != (self.broker_id, self.state.leader_epoch):
             self._unconfirmed |= set(written.isr)
             return []
-        self.state, self._unconfirmed = current, frozenset()
+        self.state, self._unconfirmed = current.within_assignment(), frozenset()
         return self._advance(now_ms)
 
     def update_metadata(self, state: PartitionState, now_ms: int) -> list[Effect]:
@@ -242,7 +242,8 @@ class Leader:
         is_own = (state.leader, state.leader_epoch) == (self.broker_id, own.leader_epoch)
         if self._pending is not None or not is_own or state.version <= own.version:
             return []
-        self.state, self._unconfirmed = replace(own, isr=state.isr, version=state.version), frozenset()
+        confirmed = replace(own, isr=state.isr, version=state.version)
+        self.state, self._unconfirmed = confirmed.within_assignment(), frozenset()
         return self._advance(now_ms)
 
     # -- the high watermark ---------------------------------------------------------------------------------------------

@@ -20,11 +20,16 @@ from coterie.replication.states import (
 )
 
 
+def _raised(partition: TopicPartition, error: Exception) -> None:
+    raise error
+
+
 class Replicas:
     """``open_log`` makes or opens the log of a partition, with the high watermark of the checkpoint file; ``delete_log``
     removes both, if there are any; both raise ReplicaRefusal KAFKA_STORAGE_ERROR. ``broker_epoch``: the transaction id that
     created the broker's registration, None before it; requests for an earlier one were meant for an earlier process, whose log
-    may have been longer. ``config_of``: the settings of one partition, where topics have their own."""
+    may have been longer. ``config_of``: the settings of one partition, where topics have their own. ``failed`` is called with
+    an error that is no refusal; it ends at its partition then: the others get their roles, and their effects are not lost."""
 
     def __init__(
         self,
@@ -35,6 +40,7 @@ class Replicas:
     ) -> None:
         self.broker_id, self.config, self._open_log, self._delete_log = broker_id, config, open_log, delete_log
         self.config_of: Callable[[TopicPartition], ReplicationConfig] = lambda partition: config
+        self.failed: Callable[[TopicPartition, Exception], None] = _raised
         self.broker_epoch: int | None = None
         self.controller_epoch = 0
         self.partitions: dict[TopicPartition, Replica] = {}
@@ -56,7 +62,8 @@ class Replicas:
     ) -> tuple[dict[TopicPartition, ReplicaError], list[Effect]]:
         """Returns the partitions that refused, and the effects. Raises ReplicaRefusal where the whole request is stale. A
         partition that is ``new`` to the cluster begins with an empty log: one that is there is of a deleted topic of that name,
-        and was left when its broker was down; Apache Kafka 2.6 would make it the new topic's."""
+        and was left when its broker was down; Apache Kafka 2.6 would make it the new topic's. A replica whose role ``failed``
+        has none, with UNKNOWN_SERVER_ERROR for the controller."""
         self.check_controller(controller_epoch, broker_epoch)
         refused: dict[TopicPartition, ReplicaError] = {}
         effects: list[Effect] = []
@@ -67,6 +74,10 @@ class Replicas:
                 effects += self._replica(partition).assume(state, now_ms)
             except ReplicaRefusal as refusal:
                 refused[partition] = refusal.error
+            except Exception as error:
+                self.failed(partition, error)
+                refused[partition] = ReplicaError.UNKNOWN_SERVER_ERROR
+                effects += self.partitions[partition].stop() if partition in self.partitions else []
         return refused, effects
 
     def update_metadata(

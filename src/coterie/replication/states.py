@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Any, Protocol
 
@@ -30,6 +31,12 @@ class PartitionState:
     replicas: tuple[int, ...]
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
+
+    def within_assignment(self) -> PartitionState:
+        """Without the members of the ISR that are no longer assigned: Kafka's controller completes a reassignment with the
+        target's ``replicas`` first, and takes the others out of the ISR in a later request."""
+        assigned = tuple(r for r in self.isr if r in self.replicas)
+        return self if assigned == self.isr else replace(self, isr=assigned)
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """KIP-320; NO_EPOCH is not checked. Raises ReplicaRefusal FENCED_LEADER_EPOCH for a replica or client of an earlier
@@ -60,6 +67,7 @@ class ReplicationConfig:
 class ReplicaError(Enum):
     """Kafka's error codes, by name, that replicas answer with."""
 
+    UNKNOWN_SERVER_ERROR = -1
     NOT_LEADER_OR_FOLLOWER = 6
     OFFSET_OUT_OF_RANGE = 1
     STALE_CONTROLLER_EPOCH = 11

@@ -63,6 +63,7 @@ class ReplicaManager:
         self, broker_id: int, config: ReplicationConfig, storage: ReplicaStorage, now_ms: Callable[[], int]
     ) -> None:
         self.replicas = Replicas(broker_id, config, storage.open_log, self._remove_log)
+        self.replicas.failed = self._failed
         self.storage, self._now_ms = storage, now_ms
         self.write_isr: Callable[[WriteIsr], None]
         self.watchers: Watchers = {}
@@ -96,9 +97,16 @@ class ReplicaManager:
     ) -> dict[TopicPartition, ReplicaError]:
         """Returns the partitions that refused. Raises ReplicaRefusal where the whole request is stale."""
         refused, effects = self.replicas.leader_and_isr(controller_epoch, broker_epoch, states, self._now_ms(), new)
-        self._roles_changed([partition for partition in states if partition not in refused])
+        unchanged = {p for p, error in refused.items() if error is not ReplicaError.UNKNOWN_SERVER_ERROR}
+        self._roles_changed([p for p in states if p in self.replicas.partitions and p not in unchanged])
         self.act(effects)
         return refused
+
+    def _failed(self, partition: TopicPartition, error: Exception) -> None:
+        """A defect, which ends at its partition."""
+        logger.error(
+            "the new role of %s-%d has failed; this replica has none until the next", *partition, exc_info=error
+        )
 
     def update_metadata(
         self, controller_epoch: int, broker_epoch: int, states: Mapping[TopicPartition, PartitionState]
