@@ -172,12 +172,17 @@ def test_a_cluster_with_older_brokers_has_no_feature_and_no_topic_ids() -> None:
     run(story)
 
 
-@pytest.mark.parametrize(("text", "are_absent"), [("2.6-IV0", True), ("2.7", True), ("2.8", False), ("3.9-IV0", False)])
+@pytest.mark.parametrize(
+    ("text", "are_absent"),
+    [("2.6-IV0", True), ("2.7", True), ("2.7.2", True), ("2.8", False), ("2.8.1", False), ("3.9-IV0", False)],
+)
 def test_the_protocol_decides_whether_features_exist(text: str, are_absent: bool) -> None:
     assert Broker(BrokerSettings({"inter.broker.protocol.version": text})).lacks_topic_ids is are_absent
 
 
-@pytest.mark.parametrize("text", ["2.5", "new", "", "2"])
+@pytest.mark.parametrize("text", ["2.5", "new", "", "2", "4.0", "3.10"])
 def test_a_protocol_that_coterie_does_not_speak_is_refused(text: str) -> None:
-    with pytest.raises(SettingError, match=r"inter\.broker\.protocol\.version must be 2\.6 or a later version"):
+    with pytest.raises(
+        SettingError, match=r"inter\.broker\.protocol\.version must be a version of Apache Kafka from 2\.6"
+    ):
         BrokerSettings({"inter.broker.protocol.version": text})

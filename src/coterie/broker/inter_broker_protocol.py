@@ -7,20 +7,19 @@ version 1.
 
 from __future__ import annotations
 
-import re
+from coterie.broker.metadata_versions import release_of
 
-OLDEST_PROTOCOL = (2, 6)
+_OLDEST = (2, 6)
 _TOPIC_IDS_FROM = (2, 8)
-_VERSION = r"(\d+)\.(\d+)(?:\.\d+)?(?:-IV\d+)?"
 
 
-def version_of(text: str) -> tuple[int, int] | None:
-    """Major and minor number; None for what is no version."""
-    match = re.fullmatch(_VERSION, text.strip())
-    return None if match is None else (int(match[1]), int(match[2]))
+def is_spoken(text: str) -> bool:
+    """Whether brokers of this package speak that version of the protocol."""
+    release = release_of(text)
+    return release is not None and release >= _OLDEST
 
 
 def lacks_topic_ids(text: str) -> bool:
     """Whether brokers of that version may be in the cluster that know neither topic ids nor what came after them."""
-    version = version_of(text)
-    return version is not None and version < _TOPIC_IDS_FROM
+    release = release_of(text)
+    return release is not None and release < _TOPIC_IDS_FROM

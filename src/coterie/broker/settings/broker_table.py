@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from coterie.broker.inter_broker_protocol import OLDEST_PROTOCOL, version_of
+from coterie.broker.inter_broker_protocol import is_spoken
 from coterie.broker.settings.kafka_only import KAFKA_ONLY
 from coterie.broker.settings.setting import BrokerSetting, Update
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS
@@ -37,8 +37,7 @@ _KAFKA_PACKAGE = "org.apache.kafka.coordinator.group.assignor"
 # Kafka's class of an assignor of consumer groups -> its name
 KAFKA_ASSIGNORS = {f"{_KAFKA_PACKAGE}.UniformAssignor": "uniform", f"{_KAFKA_PACKAGE}.RangeAssignor": "range"}
 KAFKA_VERSION = Rule(
-    "2.6 or a later version of Apache Kafka, such as 2.6 or 3.9-IV0",
-    lambda value: (version := version_of(str(value))) is not None and version >= OLDEST_PROTOCOL,
+    "a version of Apache Kafka from 2.6 to 3.9, such as 2.6, 2.8.1 or 3.9-IV0", lambda value: is_spoken(str(value))
 )
 _READ_ONLY, _CLUSTER_WIDE, _PER_BROKER = Update.READ_ONLY, Update.CLUSTER_WIDE, Update.PER_BROKER
 

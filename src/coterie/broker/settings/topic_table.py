@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TypeVar
 
+from coterie.broker.metadata_versions import release_of
 from coterie.configuration import (
     BOOLEAN,
     DOUBLE,
@@ -35,8 +36,6 @@ COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"
 ONE_REPLICA = "a partition has one replica, so nothing is replicated or elected"
 NO_TIERED_STORAGE = "coterie has no tiered storage"
 _REPLICA = r"[0-9]+:[0-9]+"
-# The releases that message.format.version can name.
-_RELEASE = r"0\.8\.[0-2]|0\.9\.0|0\.10\.[0-2]|0\.11\.0|1\.[01]|2\.[0-8]|3\.[0-9]|4\.0"
 
 
 def _are_replicas(value: object) -> bool:
@@ -44,12 +43,10 @@ def _are_replicas(value: object) -> bool:
     return value == ("*",) or all(not item or re.fullmatch(_REPLICA, item) for item in value)
 
 
-def _is_version(value: object) -> bool:
-    return re.fullmatch(_RELEASE, re.sub(r"-IV[0-9]$", "", str(value))) is not None
-
-
 REPLICAS = Rule("* or a list of PARTITION:BROKER", _are_replicas)
-KAFKA_VERSION = Rule("a version of Kafka, such as 3.0-IV1", _is_version)
+KAFKA_VERSION = Rule(
+    "a version of Kafka up to 3.9, such as 2.8.1 or 3.0-IV1", lambda value: release_of(str(value)) is not None
+)
 GZIP_LEVEL = Rule("from 1 to 9, or -1", lambda value: value == -1 or value in range(1, 10))
 CLEANUP_POLICIES = one_of("delete", "compact")
 TIMESTAMP_TYPES = one_of("CreateTime", "LogAppendTime")

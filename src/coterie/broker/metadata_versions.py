@@ -1,0 +1,31 @@
+"""The versions that Apache Kafka 3.9 knows, and how it reads one: inter.broker.protocol.version, message.format.version.
+
+Facts: org.apache.kafka.server.common.MetadataVersion of 3.9.1, whose names and readings are recorded in
+`tests/broker/data/metadata-versions-of-kafka-3.9.1.json`. Before 0.10 a release has no internal versions. Those of 4.0 were
+under way, so that they can be named and the release itself cannot.
+"""
+
+from __future__ import annotations
+
+# release -> the number of its internal versions
+_RELEASES = {
+    **dict.fromkeys(("0.8.0", "0.8.1", "0.8.2", "0.9.0"), 0),
+    **{"0.10.0": 2, "0.10.1": 3, "0.10.2": 1, "0.11.0": 3, "1.0": 1, "1.1": 1, "2.0": 2, "2.1": 3, "2.2": 2, "2.3": 2},
+    **{"2.4": 2, "2.5": 1, "2.6": 1, "2.7": 3, "2.8": 2, "3.0": 2, "3.1": 1, "3.2": 1, "3.3": 4, "3.4": 1, "3.5": 3},
+    **{"3.6": 3, "3.7": 5, "3.8": 1, "3.9": 1, "4.0": 2},
+}
+_UNRELEASED = "4.0"
+_RELEASE_OF = {release: release for release in _RELEASES if release != _UNRELEASED} | {
+    f"{release}-IV{internal}": release for release, internals in _RELEASES.items() for internal in range(internals)
+}
+
+
+def release_of(text: str) -> tuple[int, ...] | None:
+    """The release of a version such as 2.8, 2.8.1, 0.10.2.1 or 3.0-IV1; what comes after its second part, or its third where
+    it begins with ``0.``, does not count. None where Kafka 3.9 knows no such version."""
+    parts = text.split(".")
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()  # as java.lang.String.split: 3.9. has two parts, and is then read whole
+    counted = 3 if text.startswith("0.") else 2
+    release = _RELEASE_OF.get(".".join(parts[:counted]) if len(parts) > counted else text)
+    return None if release is None else tuple(map(int, release.split(".")))
