@@ -33,6 +33,7 @@ OUR_OWN = {
     "coterie.queued.max.response.bytes",
     "coterie.request.max.elements",
     "coterie.journal.enable",
+    "coterie.telemetry.enable",
     "coterie.group.sync.timeout.enable",
     "coterie.group.pending.leave.rebalance.enable",
 }

@@ -25,7 +25,7 @@ from tests.broker.test_server import Client, broker, run
 
 CLIENT = {"client_id": "probe", "client_software_name": "kgo", "client_source_port": "5"}
 INTERVAL_MS, MAX_BYTES = 300_000, 100
-CLIENT_METRICS, SET = 16, 0
+CLIENT_METRICS, SET, DELETE = 16, 0, 1
 
 
 class Pushing:
@@ -140,6 +140,43 @@ def test_a_changed_subscription_takes_effect_at_once() -> None:
 async def get(client: Client, instance_id: bytes = NO_INSTANCE) -> GetTelemetrySubscriptionsResponse:
     request = GetTelemetrySubscriptionsRequest(instance_id)
     return await client.ask(request, GetTelemetrySubscriptionsResponse, 0)
+
+
+TELEMETRY_KEYS = {71, 72}
+
+
+async def advertised(client: Client) -> set[int]:
+    response = await client.ask(ApiVersionsRequest("kgo", "1"), ApiVersionsResponse, 3)
+    return {api.api_key for api in response.api_keys}
+
+
+async def set_metrics(client: Client, operation: int) -> None:
+    """Makes the subscription "mine", or removes it, as its only setting goes."""
+    resource = AlterConfigsResource(CLIENT_METRICS, "mine", [AlterableConfig("metrics", operation, "a")])
+    response = await client.ask(IncrementalAlterConfigsRequest([resource]), IncrementalAlterConfigsResponse, 1)
+    assert response.responses[0].error_code == ErrorCode.NONE
+
+
+def test_telemetry_is_offered_while_a_subscription_exists() -> None:
+    async def story() -> None:
+        async with broker() as connect:
+            client = await connect()
+            assert not await advertised(client) & TELEMETRY_KEYS
+            assert not (await get(client)).error_code, "what is not advertised is served all the same, as by Kafka"
+            await set_metrics(client, SET)
+            assert await advertised(client) >= TELEMETRY_KEYS
+            await set_metrics(client, DELETE)
+            assert not await advertised(client) & TELEMETRY_KEYS
+
+    run(story)
+
+
+def test_telemetry_is_offered_where_it_is_asked_for() -> None:
+    async def story() -> None:
+        async with broker(coterie_telemetry_enable="true") as connect:
+            assert await advertised(await connect()) >= TELEMETRY_KEYS
+
+    run(story)
 
 
 def test_requests_name_the_subscription_and_push() -> None:

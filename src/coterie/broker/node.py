@@ -184,8 +184,14 @@ class BrokerNode:
     # -- what handlers use --------------------------------------------------------------------------------------------
 
     def advertised(self) -> list[ApiVersion]:
-        """The APIs and their versions; a cluster with older brokers gets no version that they could not serve."""
-        return advertised_versions(in_cluster=not self.cluster.is_alone, topic_ids=not self.lacks_topic_ids)
+        """The APIs and their versions; a cluster with older brokers gets no version that they could not serve. Telemetry is
+        offered once somebody wants metrics, as by Kafka once a reporter takes them."""
+        wants_metrics = bool(self.kept_configs.names(ResourceType.CLIENT_METRICS))
+        return advertised_versions(
+            in_cluster=not self.cluster.is_alone,
+            topic_ids=not self.lacks_topic_ids,
+            telemetry=wants_metrics or self.settings.current.coterie_telemetry_enable,
+        )
 
     def address(self, call: Call) -> tuple[str, int]:
         """The host and port that clients connect to: advertised.listeners, or else the address of their connection."""

@@ -130,10 +130,18 @@ CLUSTER_APIS: dict[int, Api] = {
 }
 
 
-def advertised_versions(*, in_cluster: bool = False, topic_ids: bool = True) -> list[ApiVersion]:
+# GetTelemetrySubscriptions and PushTelemetry: a client that sees them asks for a subscription, and again at each interval.
+_TELEMETRY = frozenset({71, 72})
+
+
+def advertised_versions(
+    *, in_cluster: bool = False, topic_ids: bool = True, telemetry: bool = False
+) -> list[ApiVersion]:
     """As ApiVersions lists them: by key, without the hidden APIs. ``in_cluster``: for a broker that is not alone; without
-    ``topic_ids`` only versions in which topics go by name."""
+    ``topic_ids`` only versions in which topics go by name; ``telemetry``: with the APIs of client metrics (KIP-714)."""
     served = {**APIS, **CLUSTER_APIS} if in_cluster else APIS
+    if not telemetry:
+        served = {key: api for key, api in served.items() if key not in _TELEMETRY}
     rows = []
     for api in sorted(served.values(), key=lambda api: api.key):
         last = api.advertised.last if topic_ids else LAST_WITHOUT_IDS.get(api.key, api.advertised.last)
