@@ -117,7 +117,9 @@ class BrokerConfig:
         INT, 1_048_576, "The most bytes of metrics that a client may push at once.", at_least(1)
     )
     coterie_telemetry_enable: bool = _broker(
-        BOOLEAN, False, "Whether telemetry (KIP-714) is offered to clients before a subscription to client metrics exists."
+        BOOLEAN,
+        False,
+        "Whether telemetry (KIP-714) is offered to clients before a subscription to client metrics exists.",
     )
     max_request_partition_size_limit: int = _broker(
         INT, 2_000, "The most partitions in a response to DescribeTopicPartitions.", at_least(1)
