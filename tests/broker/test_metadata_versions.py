@@ -11,10 +11,8 @@ from coterie.broker.metadata_versions import release_of
 from coterie.broker.settings import BrokerSettings, SettingError
 
 KAFKA = json.loads((Path(__file__).parent / "data" / "metadata-versions-of-kafka-3.9.1.json").read_text())
-READ: dict[str, str] = {
-    **{name: name for name in KAFKA["names"]},
-    **KAFKA["read"],
-}  # as written -> its name; "": refused
+# as written -> its name; "": refused
+READ: dict[str, str] = {name: name for name in KAFKA["names"]} | KAFKA["read"]
 FORMAT, PROTOCOL = "message.format.version", "inter.broker.protocol.version"
 
 

@@ -95,6 +95,27 @@ def test_filters(components: list[tuple[str, int, str | None]], strict: bool, ex
     assert {e for e, _ in quotas.describe([Component(*c) for c in components], strict=strict)} == expected
 
 
+REQUESTED, MUTATED = "request_percentage", "controller_mutation_rate"
+# As Apache Kafka 3.9.1 and 4.3.0 list them, in whatever order they were set.
+ORDERS = [
+    (CONSUMED, REQUESTED, PRODUCED),
+    (CONSUMED, REQUESTED),
+    (REQUESTED, PRODUCED),
+    (CONSUMED, MUTATED, PRODUCED),
+    (PRODUCED, CONSUMED, MUTATED, REQUESTED),
+]
+
+
+@pytest.mark.parametrize("expected", ORDERS)
+def test_the_values_of_an_entity_are_described_in_kafkas_order(expected: tuple[str, ...]) -> None:
+    for order in itertools.permutations(expected):
+        quotas = ClientQuotas(MemoryFileSystem())
+        for key in order:
+            quotas.alter(ALICE, {key: 5.0})
+        ((_, values),) = quotas.describe([], strict=False)
+        assert tuple(values) == expected
+
+
 BAD_FILTERS = [
     ([("planet", Match.SPECIFIED, None)], ErrorCode.UNSUPPORTED_VERSION),
     ([("planet", Match.EXACT, None)], ErrorCode.UNSUPPORTED_VERSION),

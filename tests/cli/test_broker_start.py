@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import re
 import socket
 import subprocess
 import sys
@@ -123,6 +124,21 @@ def test_a_broker_that_runs_imports_the_handlers() -> None:
         process.terminate()
         process.communicate(timeout=60)
     assert not awaited
+
+
+def test_each_line_of_the_log_has_its_time(tmp_path: Path) -> None:
+    """A folder whose log was damaged says so, twice: a count, and what."""
+    (tmp_path / "t-0").mkdir()
+    (tmp_path / "t-0" / f"{0:020}.log").write_bytes(b"x" * 100)
+    command = [sys.executable, "-m", "coterie", "broker", "--data", str(tmp_path), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        process.terminate()
+        _, log = process.communicate(timeout=60)
+    assert "t-0/" in log
+    for line in log.splitlines():
+        assert re.match(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\.\d\d\d [A-Z]+ coterie\.[a-z._]+: ", line), line
 
 
 def test_a_folder_below_a_file(tmp_path: Path) -> None:

@@ -32,6 +32,9 @@ _OF_CLIENTS: dict[str, int | None] = {
     "request_percentage": None,
     "controller_mutation_rate": None,
 }
+# The order in which Kafka 4.3 describes the values of an entity: of a hash table that grows with the fourth.
+_ORDER_OF_THREE = ("consumer_byte_rate", "controller_mutation_rate", "request_percentage", "producer_byte_rate")
+_ORDER_OF_FOUR = ("producer_byte_rate", "consumer_byte_rate", "controller_mutation_rate", "request_percentage")
 _OF_ADDRESSES: dict[str, int | None] = {"connection_creation_rate": _MAX_INT}
 
 
@@ -116,7 +119,12 @@ class ClientQuotas:
         for entity, values in self._values.items():
             parts = dict(entity)
             if all(c.matches(parts) for c in components) and not (strict and len(parts) != len(components)):
-                yield entity, values
+                yield entity, _in_order(values)
+
+
+def _in_order(values: Mapping[str, float]) -> dict[str, float]:
+    order = _ORDER_OF_FOUR if len(values) == len(_ORDER_OF_FOUR) else _ORDER_OF_THREE
+    return {key: values[key] for key in order if key in values} | dict(values)
 
 
 def _keys(entity: Entity) -> dict[str, int | None]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from coterie.broker.settings import BrokerSettings
 
 _ASYNCIO_BEFORE = r"^error while attempting to bind on address \(.*\): (\[errno \d+\] )?"
+_LOG_LINE = "%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s"
 DEFAULT_LISTEN = "127.0.0.1:9092"
 START_ENDS_AFTER_S = 1.0
 EPILOG = """\b
@@ -90,7 +91,7 @@ def broker(
     from coterie.extras import require
 
     handler = logging.StreamHandler()
-    handler.setFormatter(VisibleFormatter("%(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(VisibleFormatter(_LOG_LINE, "%Y-%m-%d %H:%M:%S"))
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
     try:
         checked = _settings(properties, settings, fsync)

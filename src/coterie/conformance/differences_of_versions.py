@@ -218,6 +218,9 @@ OF_4 = (
     _of_4("replicas of a broker", "Kafka 4 keeps that setting for the whole cluster, never for one broker",
           "IncrementalAlterConfigs", r"responses\[\].error_(code|message)",
           lambda c: recognisers.codes_of(c) == {"NONE", "INVALID_CONFIG"} and names_setting("min.insync.replicas")(c)),
+    _of_4("settings of groups not served", "coterie serves neither share nor streams groups and refuses their settings, which"
+          " would have no effect", "(Incremental)?AlterConfigs|DescribeConfigs", r"(responses|results)\[\].*",
+          recognisers.setting_of_unserved_groups),
     _of_4("share locks", "Kafka 4.3 has another default for share groups", "DescribeConfigs", r".*\.value",
           pair("200", "2000")),
     _of_4("times to come", "Kafka 4 takes records an hour ahead by default, Kafka 3 any; both brokers are set to an hour",

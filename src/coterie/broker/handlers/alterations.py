@@ -10,7 +10,12 @@ from coterie.broker.loggers import check_level, set_level
 from coterie.broker.services import ConfigServices
 from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Kind, Setting, SettingError
 from coterie.broker.settings.changes import Change, Operation, changed, check_dynamic, refuse_repeated
-from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, check_group_settings, check_patterns
+from coterie.broker.settings.resource_tables import (
+    CLIENT_METRICS_SETTINGS,
+    check_group_settings,
+    check_patterns,
+    check_served,
+)
 from coterie.broker.topic import check_name
 from coterie.configuration import UnfitValue
 from coterie.wire.errors import ErrorCode, Refusal
@@ -129,6 +134,9 @@ def _check_group(broker: ConfigServices, alteration: Alteration, current: Mappin
     if not alteration.name:
         raise Refusal(ErrorCode.INVALID_REQUEST, "groups have no default resource: name a group")
     try:
+        for change in alteration.changes:
+            if change.operation == Operation.SET:
+                check_served(change.name)
         check_group_settings(broker.settings, configs)
     except SettingError as error:
         raise Refusal(ErrorCode.INVALID_CONFIG, str(error)) from error

@@ -141,6 +141,12 @@ GROUP_SETTINGS: dict[str, tuple[Setting[object], str]] = {
 }
 
 
+def check_served(name: str) -> None:
+    """Raises SettingError for a setting of groups that this broker does not serve: nobody is to rely on it."""
+    if name in GROUP_SETTINGS and GROUP_SETTINGS[name][0].no_effect:
+        raise SettingError(f"{name} would have no effect: {GROUP_SETTINGS[name][0].no_effect}")
+
+
 def check_group_settings(settings: BrokerSettings, configs: Mapping[str, str]) -> None:
     """The settings of one group together. Raises SettingError for a name that is no group setting, for a value that it cannot
     have, be it by the broker's group.PROTOCOL.min... and group.PROTOCOL.max..., and for a session that a heartbeat interval
