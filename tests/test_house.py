@@ -8,7 +8,6 @@ import io
 import subprocess
 import sys
 import tokenize
-from collections import Counter
 from pathlib import Path
 
 import grimp
@@ -36,77 +35,9 @@ REFUSED_BY_THE_CORE = (
     "DeleteGroups",
     "ConsumerGroupHeartbeat",
 )
-# The places that catch a Refusal: of the coordinator by file, and what they are for; of other rooms their number. A count
-# that has fallen is lowered here.
-CAUGHT_REFUSALS = {
-    "broker": 16,
-    "broker/cluster": 12,
-    "broker/handlers": 40,
-    "coordinator/shard.py": 1,  # the door: the response to a request of a group
-    "coordinator/transactions/machine.py": 4,  # InitProducerId's door; a marker or a state that could not be written waits
-    "coordinator/transactions/replicated.py": 2,  # the door of transactions in a cluster; an id that is not to be had yet
-    "coordinator/write_queue.py": 1,  # an append that failed: what its decisions come to instead
-    "laboratory": 9,
-    "laboratory/cluster": 7,
-    "records": 1,
-    "testing": 1,
-}
 SOURCES = sorted((ROOT / "src" / "coterie").rglob("*.py"))
-# The sleeps in tests, and what each is for; a count that has fallen is lowered here.
-SLEEPS = {
-    "awaiting.py": 2,  # the waiting itself
-    "broker/config_story.py": 3,  # recorded from Apache Kafka: a change goes from its controller to its broker
-    "broker/test_bounds.py": 3,  # work that takes time
-    "broker/test_descriptors.py": 2,  # a slow disk
-    "broker/transaction_story.py": 3,  # markers follow a moment after the response, on Apache Kafka too
-    "client/test_blocking.py": 1,  # a script that is busy for longer than its session, with a broker's process
-    "client/test_closing.py": 1,  # the pace of a producer
-    "client/test_committing.py": 1,  # requests in a stretch of real time
-    "client/test_group.py": 2,  # user code that holds the loop
-    "client/test_held_loop.py": 1,  # user code that holds the loop
-    "client/test_hostile_broker.py": 1,  # the clock of a measurement
-    "client/test_records.py": 1,  # the pace of a reader
-    "coordinator/kafka_records.py": 1,  # recorded from Apache Kafka
-    "docs/page_runner.py": 2,  # commands of a page
-    "rocketmq/server.py": 1,  # the long poll of a RocketMQ broker
-    "testing/test_cluster_history.py": 1,  # a broker is away for longer than its session
-    "zookeeper/worker.py": 1,  # how often a process reports
-}
-# Where clients sleep: the door (`client/clock`, `client/loop_clock`), and where another process has nothing to wait for; then
-# who uses the door, for what. A count that has fallen is lowered here.
-CLIENT_SLEEPS = {
-    "client/clock.py": 2,
-    "client/loop_clock.py": 2,
-    "pipeline/queries.py": 2,  # Spark's process: whether a query is to be stopped, and whether its batch has ended
-}
-CLIENT_PAUSES = {
-    "client/membership.py": 1,  # how often topics are looked at
-    "client/offsets.py": 1,  # a machine's deadline
-    "client/lookup_steps.py": 1,  # a machine's deadline
-    "client/partition_counts.py": 1,  # before another attempt
-    "client/repeated_calls.py": 1,  # before another attempt
-    "client/rocketmq/consumer.py": 2,  # before another attempt
-    "client/starting_positions.py": 1,  # before another attempt
-    "client/transactions.py": 1,  # a machine's deadline
-    "pipeline/range_reader.py": 1,  # a machine's deadline
-    "pipeline/topics.py": 1,  # before another attempt
-}
-# Where a call has seven positional arguments or more: rows of a table whose head names the columns, columns of a query, and
-# calls of the hottest paths, whose arguments have the names of the parameters. A count that has fallen is lowered here.
-MANY_POSITIONAL = {
-    "broker/authorized_operations.py": 2,  # rows
-    "broker/settings/broker_table.py": 1,  # a row of the reference
-    "broker/settings/topic_table.py": 1,  # a row of the reference
-    "conformance/differences_of_versions.py": 2,  # names of settings
-    "coordinator/consumer/heartbeat.py": 2,  # each heartbeat
-    "coordinator/consumer/steps.py": 2,  # each heartbeat
-    "laboratory/reading_member.py": 2,  # the bases' constructors
-    "pipeline/history/commits.py": 1,  # columns
-    "pipeline/history/ownership.py": 1,  # columns
-    "pipeline/option_table.py": 28,  # rows
-    "records/decoding.py": 3,  # each batch
-}
-PAUSES = ("pause", "pause_thread", "until_due", "until_due_thread")
+# Where clients sleep: the door, and Spark's process, where another one has nothing to wait for.
+CLIENT_SLEEPS = {"client/clock.py", "client/loop_clock.py", "pipeline/queries.py"}
 
 
 def run(*command: str) -> None:
@@ -280,25 +211,15 @@ def sleeps(text: str) -> int:
     )
 
 
-def test_no_test_gains_a_sleep() -> None:
-    """A test waits for a condition (`tests/awaiting.py`), for an event, or moves a clock. It sleeps only where the passing of
-    real time is its subject, or where another process has nothing to wait for. A count may only fall."""
-    counts = {
-        path.relative_to(ROOT / "tests").as_posix(): sleeps(path.read_text("utf-8"))
-        for path in (ROOT / "tests").rglob("*.py")
-    }
-    assert {name: count for name, count in sorted(counts.items()) if count} == SLEEPS
-
-
 def test_clients_sleep_in_one_place() -> None:
-    """What can be an event is waited for, with a machine's deadline as its limit (`until_woken`). A count may only fall."""
-    texts = {
-        path.relative_to(ROOT / "src" / "coterie").as_posix(): path.read_text("utf-8")
+    """What can be an event is waited for, with a machine's deadline as its limit (`until_woken`)."""
+    sleepers = {
+        path.relative_to(ROOT / "src" / "coterie").as_posix()
         for room in ("client", "pipeline")
         for path in (ROOT / "src" / "coterie" / room).rglob("*.py")
+        if sleeps(path.read_text("utf-8"))
     }
-    assert {name: count for name, text in texts.items() if (count := sleeps(text))} == CLIENT_SLEEPS
-    assert {name: count for name, text in texts.items() if (count := calls_of(text, PAUSES))} == CLIENT_PAUSES
+    assert sleepers == CLIENT_SLEEPS
 
 
 def test_the_clock_and_the_randomness_of_clients_are_read_in_one_place() -> None:
@@ -312,67 +233,9 @@ def test_the_clock_and_the_randomness_of_clients_are_read_in_one_place() -> None
     assert readers == {"client/clock.py", "client/producer.py"}
 
 
-def calls_of(text: str, names: tuple[str, ...]) -> int:
-    """The calls of functions by these names."""
-    calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
-    return sum(ast.unparse(call.func).rpartition(".")[2] in names for call in calls)
-
-
 def test_a_sleep_is_counted() -> None:
     text = "import time, asyncio\ntime.sleep(1)\nasync def f():\n    await asyncio.sleep(delay)\n    await asyncio.sleep(0)\n"
     assert sleeps(text) == 2
-    assert calls_of("until_due(1)\nclock.pause(2)\npaused(3)", PAUSES) == 2
-
-
-def long_positional_calls(text: str) -> int:
-    """The calls with seven positional arguments or more: a reader counts them to know which is which."""
-    calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
-    return sum(len(call.args) >= 7 and not any(isinstance(arg, ast.Starred) for arg in call.args) for call in calls)
-
-
-def test_many_arguments_go_by_name() -> None:
-    texts = {path.relative_to(ROOT / "src" / "coterie").as_posix(): path.read_text("utf-8") for path in SOURCES}
-    assert {name: count for name, text in texts.items() if (count := long_positional_calls(text))} == MANY_POSITIONAL
-
-
-def test_many_positional_arguments_are_counted() -> None:
-    assert long_positional_calls("f(1, 2, 3, 4, 5, 6, 7)\nf(1, 2, 3, 4, 5, 6, seventh=7)\nf(*a, 2, 3, 4, 5, 6, 7)") == 1
-
-
-def caught_refusals(text: str) -> int:
-    """The places that catch a Refusal, or suppress it."""
-    places = 0
-    for node in ast.walk(ast.parse(text)):
-        match node:
-            case ast.ExceptHandler(type=ast.expr() as kinds):
-                names = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds]
-                places += any(isinstance(name, ast.Name) and name.id == "Refusal" for name in names)
-            case ast.Call(func=ast.Name("suppress"), args=kinds):
-                places += any(isinstance(name, ast.Name) and name.id == "Refusal" for name in kinds)
-    return places
-
-
-def test_refusals_become_answers_at_the_doors() -> None:
-    """A refusal is raised, and turned into a response at one door (ARCHITECTURE). A count may only fall."""
-    counts: Counter[str] = Counter()
-    for path in SOURCES:
-        name = path.relative_to(ROOT / "src" / "coterie")
-        room = name if name.parts[0] == "coordinator" else name.parent
-        counts[room.as_posix()] += caught_refusals(path.read_text("utf-8"))
-    assert {room: count for room, count in sorted(counts.items()) if count} == CAUGHT_REFUSALS
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("try: f()\nexcept Refusal as refusal: g(refusal)", 1),
-        ("try: f()\nexcept (OSError, Refusal): g()", 1),
-        ("with suppress(Refusal): f()", 1),
-        ("try: f()\nexcept OSError: raise Refusal(code)", 0),
-    ],
-)
-def test_a_caught_refusal_is_counted(text: str, count: int) -> None:
-    assert caught_refusals(text) == count
 
 
 def errors_by_hand(text: str) -> list[str]:

@@ -49,25 +49,6 @@ def test_every_folder_of_the_package_has_a_room() -> None:
     assert not {folder for folder in folders if f"`{folder}/`" not in rooms}
 
 
-def long_parts(text: str) -> list[str]:
-    """The cells of tables of more than 36 words, and the items about rooms of more than 40."""
-    rows = [line.strip("|").split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    items = re.findall(r"^- .*(?:\n {2,}.*)*", text.partition("## The core")[0], re.M)
-    cells = [cell.strip() for row in rows for cell in row if len(cell.split()) > 36]
-    return cells + [item for item in items if len(item.split()) > 40]
-
-
-def test_cells_and_items_are_short_enough_to_be_read() -> None:
-    assert not long_parts(TEXT)
-
-
-def test_a_long_cell_or_item_is_reported() -> None:
-    words = " ".join(["word"] * 41)
-    assert long_parts(f"| `a/` | {words} | b |") == [words]
-    assert long_parts(f"- one\n- {words}\n  more\n") == [f"- {words}\n  more"]
-    assert not long_parts("| `a/` | few words | b |\n- one\n")
-
-
 def test_every_decision_has_context_choice_and_cost() -> None:
     pages = [path for path in (ROOT / "docs" / "decisions").rglob("*.md") if path.name != "index.md"]
     assert len(pages) >= 50
