@@ -201,7 +201,6 @@ MODULES = (
     "laboratory/node/coordinator_view.py",
     "laboratory/node/copy_checker.py",
     "laboratory/node/delivery_checker.py",
-    "laboratory/node/disk.py",
     "laboratory/node/producer.py",
     "laboratory/node/readers.py",
     "laboratory/node/record_checker.py",

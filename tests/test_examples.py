@@ -52,16 +52,27 @@ def test_program(broker: BrokerProcess, name: str, run: str) -> None:
     assert re.fullmatch(OUTPUTS[name], done.stdout), done.stdout
 
 
-def test_the_example_of_a_test() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLES / "test_orders.py")]
+TESTS = ("test_orders.py", "test_dead_member.py")
+
+
+def test_the_examples_of_tests() -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *(str(EXAMPLES / test) for test in TESTS),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout
-    assert done.stdout.startswith(".. "), done.stdout
+    assert done.stdout.startswith(f"{'.' * 12} "), done.stdout
 
 
 def test_every_example_is_run_here() -> None:
     programs = {path.name for path in EXAMPLES.glob("*.py")}
-    assert programs == {*OUTPUTS, "test_orders.py"}
+    assert programs == {*OUTPUTS, *TESTS}
     assert programs == set(re.findall(r"^\| \[(\w+\.py)\]\(\1\) ", (EXAMPLES / "README.md").read_text(), re.M))
 
 

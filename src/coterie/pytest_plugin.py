@@ -1,6 +1,9 @@
-"""The pytest plugin: fixture ``coterie_broker``, a fresh `LocalBroker` per test, and ``coterie_cluster``, one of three brokers;
-when the test fails, its journal is printed with the failure. Marker ``coterie`` gives the brokers settings:
-``@pytest.mark.coterie(num_partitions=6)``.
+"""The pytest plugin: fixtures ``coterie_broker``, a fresh `LocalBroker` per test, ``coterie_cluster``, one of three brokers,
+and ``coterie_world``, a `SimulatedWorld` in virtual time; when the test fails, the journal is printed with the failure.
+
+Marker ``coterie`` gives the brokers of the first two settings: ``@pytest.mark.coterie(num_partitions=6)``. Marker
+``coterie_seeds`` runs a test of a world under several seeds, ``@pytest.mark.coterie_seeds(20)``; ``--coterie-seed 7`` runs
+all such tests under that one.
 """
 
 from __future__ import annotations
@@ -12,13 +15,37 @@ import pytest
 
 if TYPE_CHECKING:
     from coterie.testing.local_broker import LocalBroker
+    from coterie.testing.simulated import SimulatedWorld
 
-_BROKER = pytest.StashKey["LocalBroker"]()
+_BROKER = pytest.StashKey["LocalBroker | SimulatedWorld"]()
+MARKERS = (
+    "coterie(settings...): broker settings for the fixtures, by Kafka's names with underscores for dots",
+    "coterie_seeds(count): run the test once for each of so many seeds of coterie_world, from 0",
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--coterie-seed`."""
+    group = parser.getgroup("coterie")
+    group.addoption(
+        "--coterie-seed", type=int, metavar="N", help="the seed of coterie_world, instead of those of coterie_seeds"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    text = "coterie(settings...): broker settings for the fixtures, by Kafka's names with underscores for dots"
-    config.addinivalue_line("markers", text)
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test for each seed."""
+    if "coterie_world" not in metafunc.fixturenames:
+        return
+    marker = metafunc.definition.get_closest_marker("coterie_seeds")
+    count = 1 if marker is None else int(marker.args[0] if marker.args else marker.kwargs["count"])
+    given = metafunc.config.getoption("coterie_seed")
+    seeds = range(count) if given is None else (given,)
+    metafunc.parametrize("coterie_world", seeds, indirect=True, ids=[f"seed {seed}" for seed in seeds])
 
 
 @pytest.fixture
@@ -31,6 +58,16 @@ def coterie_broker(request: pytest.FixtureRequest) -> Iterator[LocalBroker]:
 def coterie_cluster(request: pytest.FixtureRequest) -> Iterator[LocalBroker]:
     """Three brokers in this process that replicate, with the ids 1, 2 and 3, empty and in memory."""
     yield from _started(request, 3)
+
+
+@pytest.fixture
+def coterie_world(request: pytest.FixtureRequest) -> Iterator[SimulatedWorld]:
+    """A world in virtual time, without brokers, of the test's seed."""
+    from coterie.testing.simulated import simulate
+
+    with simulate(request.param) as world:
+        request.node.stash[_BROKER] = world
+        yield world
 
 
 def _started(request: pytest.FixtureRequest, brokers: int) -> Iterator[LocalBroker]:
@@ -46,7 +83,7 @@ def _started(request: pytest.FixtureRequest, brokers: int) -> Iterator[LocalBrok
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:
-    """Adds the journal of the test's broker to the report of a failure."""
+    """Adds the journal of the test's brokers to the report of a failure; of a world its seed, too."""
     report = yield
     broker = item.stash.get(_BROKER, None)
     if report.when == "call" and report.failed and broker is not None:

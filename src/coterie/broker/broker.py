@@ -91,7 +91,8 @@ class Broker(BrokerNode):
             self._unlock()
             raise
         self._report_findings()
-        self._descriptors = DescriptorReserve(self.loop, self.log_lines)
+        if not getattr(self.loop, "is_virtual", False):  # `coterie.simulation` opens no socket
+            self._descriptors = DescriptorReserve(self.loop, self.log_lines)
         try:
             self._server = await self.loop.create_server(lambda: AcceptedConnection(self), host, port, backlog=1024)
         except OSError as error:

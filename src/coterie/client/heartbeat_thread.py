@@ -62,8 +62,9 @@ class HeartbeatThread:
         self._thread = threading.Thread(target=self._run, name="coterie-heartbeat", daemon=True)
 
     def start(self) -> None:
-        """Starts the thread, which sends nothing before `expect`."""
-        self._thread.start()
+        """Starts the thread, which sends nothing before `expect`. A loop in virtual time is never held, and has none."""
+        if not getattr(self._loop, "is_virtual", False):
+            self._thread.start()
 
     def stop(self) -> None:
         """Does not wait: the thread may be in the middle of a heartbeat."""

@@ -7,11 +7,14 @@
         ...any client in any language connects to broker.bootstrap_servers...
         broker.fail("OffsetCommit", ErrorCode.COORDINATOR_NOT_AVAILABLE, times=2)
         broker.until_stable("billing", members=2)
+
+`simulate` is a world in virtual time (`simulated`).
 """
 
 from __future__ import annotations
 
 from coterie.testing.local_broker import LocalBroker
+from coterie.testing.simulated import simulate
 from coterie.wire.errors import ErrorCode
 
-__all__ = ["ErrorCode", "LocalBroker"]
+__all__ = ["ErrorCode", "LocalBroker", "simulate"]

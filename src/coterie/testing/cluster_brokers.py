@@ -155,6 +155,9 @@ class ClusteredBroker:
         return handle
 
 
+MakeBroker = Callable[["ClusterBrokers", int, str | None], ClusteredBroker]
+
+
 class ClusterBrokers:
     """All in the running loop. ``settings`` are those of each broker, ``racks`` their racks in the order of their ids."""
 
@@ -165,6 +168,7 @@ class ClusterBrokers:
         racks: Sequence[str],
         faults: Faults,
         listeners: Iterable[Callable[[JournalLine], None]],
+        make_broker: MakeBroker | None = None,
     ) -> None:
         factor = str(min(brokers, 3))
         self.settings = {
@@ -176,9 +180,9 @@ class ClusterBrokers:
         self.faults, self.listeners = faults, list(listeners)
         self.zookeeper, self.interconnect = InProcessZooKeeper(), Interconnect()
         self.cluster_id = uuid.uuid4().hex[:22]
+        make_broker = make_broker or ClusteredBroker
         self.brokers = {
-            number: ClusteredBroker(self, number, racks[number - 1] if racks else None)
-            for number in range(1, brokers + 1)
+            number: make_broker(self, number, racks[number - 1] if racks else None) for number in range(1, brokers + 1)
         }
 
     def config(self, broker_id: int, rack: str | None, settings: BrokerSettings) -> ClusterConfig:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import time
+from collections.abc import Callable
 
 from coterie.broker.cluster.zookeeper_session import SessionEvents
 from coterie.laboratory.world import NetworkFaults, World
@@ -23,6 +25,7 @@ class InProcessZooKeeper:
         self.world.faults = NetworkFaults(min_delay_ms=0, max_delay_ms=0)
         self.server = ZooKeeperServer(self.world, TICK_MS)
         self._timer: asyncio.TimerHandle | None = None
+        self._context = contextvars.copy_context()  # its own: the timers are not of the broker that asked last
 
     def _now_ms(self) -> int:
         return self._ahead_ms + int(self._loop.time() * 1000)
@@ -39,7 +42,8 @@ class InProcessZooKeeper:
             self._timer.cancel()
             self._timer = None
         if due_ms is not None:
-            self._timer = self._loop.call_later(max(due_ms - self._now_ms(), 0) / 1000, self.advance)
+            pause_s = max(due_ms - self._now_ms(), 0) / 1000
+            self._timer = self._loop.call_at(self._loop.time() + pause_s, self.advance, context=self._context)
 
     def apply(self, operation: Operation) -> object:
         """For a test, or a tool: an operation outside of every broker's session. Raises ZooKeeperError."""
@@ -60,16 +64,21 @@ class InProcessSession:
     def __init__(self, zookeeper: InProcessZooKeeper, session_timeout_ms: int, events: SessionEvents) -> None:
         self._zookeeper, self._timeout_ms, self._events = zookeeper, session_timeout_ms, events
         self._is_cut_off = self._is_dead = False
+        self._loop, self._context = asyncio.get_running_loop(), contextvars.copy_context()
         self._session = self._connect()
 
     def _connect(self) -> Session:
         def event(path: str) -> None:
             if not self._is_dead and session is self._session:
-                self._events.changed(path)
+                self._tell(self._events.changed, path)
 
         self._zookeeper.advance()
         session = self._zookeeper.server.connect(self._timeout_ms, event)
         return session
+
+    def _tell(self, event: Callable[..., None], *arguments: object) -> None:
+        """Calls the broker in its own context, in a turn of its own."""
+        self._loop.call_soon(event, *arguments, context=self._context)
 
     async def apply(self, operation: Operation) -> object:
         """The result. Raises ZooKeeperError."""
@@ -87,7 +96,7 @@ class InProcessSession:
         if not self._is_cut_off:
             self._is_cut_off = True
             self._unheard()
-            self._events.suspended()
+            self._tell(self._events.suspended)
 
     def _unheard(self) -> None:
         self._zookeeper.advance()
@@ -104,8 +113,8 @@ class InProcessSession:
             self._zookeeper.server.reconnected(self._session)
         except SessionExpired:
             self._session = self._connect()
-            self._events.expired()
-        self._events.connected()
+            self._tell(self._events.expired)
+        self._tell(self._events.connected)
         self._zookeeper.arm()
 
     def die(self) -> None:

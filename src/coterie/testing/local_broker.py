@@ -70,14 +70,16 @@ class LocalBroker(ClusterControls, FaultControls):
         self.faults = Faults()
         self.journal: list[JournalLine] = []
         self._settings = DEFAULTS | dict(settings or {})
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="coterie-broker", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
         self._epoch = 0
         self._number, self._racks = brokers, racks
         self._cluster: ClusterBrokers | None = None
 
     def start(self) -> LocalBroker:
         """Starts the broker, or all, on a free port of 127.0.0.1; returns itself once they accept connections."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="coterie-broker", daemon=True)
         self._thread.start()
         self.host, self.port = self._on_loop(self._start(), START_S)
         return self
@@ -103,6 +105,8 @@ class LocalBroker(ClusterControls, FaultControls):
             self._on_loop(self._broker(broker_id).stop(), START_S)
             return
         self._on_loop(self.broker.stop() if self._cluster is None else self._cluster.stop(), START_S)
+        assert self._loop is not None, "it ran"
+        assert self._thread is not None, "it ran"
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(START_S)
         self._loop.close()
@@ -142,13 +146,16 @@ class LocalBroker(ClusterControls, FaultControls):
         if partition is None:
             partition = 0 if key is None else partition_for_key(key, count)
         checked_partition(partition, topic, count)
-        now_ms = int(time.time() * 1000)
+        now_ms = self._now_ms()
         batch = encode_batch([(now_ms, key, arguments.binary(value, "value"), ()) for value in values])
         request = ProduceRequest(
             None, -1, 30_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])]
         )
         for answered in self._ask(request, *self._address(topic, partition)).responses:
             check(answered.partition_responses[0].error_code, subject=f"{topic}-{partition}")
+
+    def _now_ms(self) -> int:
+        return int(time.time() * 1000)
 
     def _partition_count(self, name: str) -> int:
         """Raises KafkaError."""
@@ -223,7 +230,7 @@ class LocalBroker(ClusterControls, FaultControls):
             self.broker.groups.ready()
             index = partition_for(group, len(self.broker.topics.offsets_topic().partitions))
             self.broker.groups.resign(index, 2 * self._epoch)
-            self._loop.call_soon(self.broker.groups.elect, index, 2 * self._epoch + 1)
+            asyncio.get_running_loop().call_soon(self.broker.groups.elect, index, 2 * self._epoch + 1)
 
         self._call(move)
 
@@ -359,8 +366,9 @@ class LocalBroker(ClusterControls, FaultControls):
         return result
 
     def _require_running(self) -> None:
-        if not self._thread.is_alive():
+        if self._thread is None or not self._thread.is_alive():
             raise RuntimeError("the broker does not run: use it in a with-block, or call start")
 
     def _on_loop(self, work: Any, timeout_s: float) -> Any:
+        assert self._loop is not None, "it has not started"
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)

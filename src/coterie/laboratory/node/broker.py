@@ -16,11 +16,11 @@ from coterie.broker.pending import Pending
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.turns import finish
 from coterie.laboratory.broker_actor import Durability
-from coterie.laboratory.node.disk import Disk, MountedDisk, OpenFile, ProcessEnded
 from coterie.laboratory.node.scheduler import VirtualClock, WorldScheduler
 from coterie.laboratory.world import World
 from coterie.log.compaction import clean, plan, swap
 from coterie.log.filesystem import File
+from coterie.simulation.disk import Disk, MountedDisk, OpenFile, ProcessEnded
 from coterie.wire.declaration import Message
 
 ADDRESS = ("laboratory", 9092)

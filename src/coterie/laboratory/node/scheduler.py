@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from coterie.broker.clock import Clock
-from coterie.laboratory.node.disk import ProcessEnded
 from coterie.laboratory.world import World
+from coterie.simulation.disk import ProcessEnded
 
 BUSY_MS = 4  # of one piece of work, at most, by the time that the scheduler shows to it
 

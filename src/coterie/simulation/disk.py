@@ -178,6 +178,10 @@ class MountedDisk(MemoryFileSystem):
         self.disk, self.is_over = disk, False
         self.files, self.directories = disk.files, disk.directories
 
+    def end(self) -> None:
+        """The process has ended."""
+        self.is_over = True
+
     def before(self, path: str, *, writes: bool) -> None:
         """To be called before each operation. Raises OSError where it fails, ProcessEnded where the process dies in it."""
         if self.is_over:
@@ -189,6 +193,7 @@ class MountedDisk(MemoryFileSystem):
             raise
 
     def open(self, path: str) -> File:  # type: ignore[override]
+        """The file, made if it is not there. Raises OSError, ProcessEnded."""
         self.before(path, writes=path not in self.files)
         file = self.files.setdefault(path, StoredFile())
         assert isinstance(file, StoredFile)

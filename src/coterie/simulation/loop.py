@@ -1,0 +1,328 @@
+"""An event loop of asyncio in virtual time: where nothing is ready, the clock moves to the next timer.
+
+Callbacks run in asyncio's order: first in, first out, timers by their time and then in the order in which they were made. A
+callback of a process that was killed is dropped, of one that is paused it is held (`process`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import asyncio.base_events
+import contextlib
+import contextvars
+import heapq
+import itertools
+import random
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, TypeVarTuple
+
+from coterie.simulation.errors import Deadlock, Escaped, Livelock, SimulationError
+from coterie.simulation.network import SimulatedNetwork
+from coterie.simulation.process import CURRENT, ProcessState, SimulatedProcess, VirtualLoop
+from coterie.simulation.transport import SimulatedServer, SimulatedTransport
+
+Ts = TypeVarTuple("Ts")
+TURN_S = 0.000_001  # that a turn of the loop takes, so that a pause too short for a float's digits ends
+LIVELOCK_TURNS, LIVELOCK_S = 100_000, 0.2  # so many turns within so little time
+MAX_EXECUTOR_S = 0.002  # a function in a thread ends within this time
+LISTED_TASKS = 20  # in an error
+CANCELLED_TIMERS = 100  # with fewer the heap keeps them
+
+
+class SimulatedTimer(asyncio.TimerHandle):
+    """Of two that are due at the same time the one that was made first runs first."""
+
+    __slots__ = ("_number",)
+
+    def __init__(self, number: int, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._number = number
+
+    def __lt__(self, other: object) -> bool:
+        assert isinstance(other, SimulatedTimer)
+        return (self._when, self._number) < (other._when, other._number)  # type: ignore[attr-defined]
+
+
+class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
+    """``is_virtual`` is what a program may ask a loop for that has a stand-in for the passing of real time, as a thread."""
+
+    is_virtual = True
+    network: SimulatedNetwork
+    _ready: Any
+    _scheduled: list[SimulatedTimer]
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__()
+        self.rng = rng
+        self.now_s = 0.0
+        self.is_over = False
+        self.turns = 0
+        self._lively_s, self._lively_turns = 0.0, 0
+        self._timer_numbers = itertools.count()
+        self._cancelled_timers = 0
+        self._buried: list[asyncio.Task[Any]] = []
+        self._failures: list[tuple[SimulatedProcess, BaseException]] = []
+        self._is_enough: Callable[[], bool] = lambda: False
+        self.set_task_factory(_new_task)  # type: ignore[arg-type]
+
+    def run_while_not(self, done: Callable[[], bool]) -> None:
+        """As `run_forever`, until ``done`` is true after a turn, or the loop is stopped."""
+        self._is_enough = done
+        try:
+            self.run_forever()
+        finally:
+            self._is_enough = lambda: False
+
+    # -- time -------------------------------------------------------------------------------------------------------------
+
+    def time(self) -> float:
+        """The monotonic clock of the process that asks, in seconds."""
+        process = CURRENT.get()
+        return self.now_s if process is None else self.now_s * process.rate
+
+    def call_at(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        """``when`` is of the clock of the process that asks."""
+        process = CURRENT.get() if context is None else context.get(CURRENT)
+        return self.call_at_world(when if process is None else when / process.rate, callback, *args, context=context)
+
+    def call_at_world(
+        self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.TimerHandle:
+        """``when`` is of the world's clock."""
+        timer = SimulatedTimer(next(self._timer_numbers), when, callback, args, self, context)
+        if self.is_over:
+            return timer
+        heapq.heappush(self._scheduled, timer)
+        timer._scheduled = True  # type: ignore[attr-defined]
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        self._cancelled_timers += 1
+
+    def _run_once(self) -> None:
+        if self._failures:
+            return
+        if self._cancelled_timers > CANCELLED_TIMERS and self._cancelled_timers * 2 > len(self._scheduled):
+            self._drop_cancelled_timers()
+        self.now_s += TURN_S
+        if not self._ready:
+            self._move_on()
+        self._notice_livelock()
+        scheduled, ready = self._scheduled, self._ready
+        while scheduled and scheduled[0].when() <= self.now_s:
+            timer = heapq.heappop(scheduled)
+            timer._scheduled = False  # type: ignore[attr-defined]
+            ready.append(timer)
+        self.turns += 1
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle.cancelled():
+                self._run(handle)
+        if self._is_enough():
+            self.stop()
+
+    def _move_on(self) -> None:
+        """To the next timer. Raises Deadlock where there is none."""
+        self._drop_timers_of_the_dead()
+        if not self._scheduled:
+            if self._stopping:  # type: ignore[attr-defined]
+                return
+            raise Deadlock(f"nothing is scheduled after {self.now_s:.3f} s. {self._waiting()}")
+        self.now_s = max(self.now_s, self._scheduled[0].when())
+
+    def _notice_livelock(self) -> None:
+        if self.now_s - self._lively_s > LIVELOCK_S:
+            self._lively_s, self._lively_turns = self.now_s, self.turns
+        elif self.turns - self._lively_turns > LIVELOCK_TURNS:
+            raise Livelock(
+                f"{LIVELOCK_TURNS} turns of the loop in {LIVELOCK_S} s, at {self.now_s:.3f} s. {self._waiting()}"
+            )
+
+    def _drop_timers_of_the_dead(self) -> None:
+        """Those in front; time must not pass for them."""
+        scheduled = self._scheduled
+        while scheduled and (scheduled[0].cancelled() or _is_dead(_process_of(scheduled[0]))):
+            timer = heapq.heappop(scheduled)
+            self._cancelled_timers -= timer.cancelled()
+            timer._scheduled = False  # type: ignore[attr-defined]
+
+    def _drop_cancelled_timers(self) -> None:
+        self._scheduled = [timer for timer in self._scheduled if not timer.cancelled()]
+        heapq.heapify(self._scheduled)
+        self._cancelled_timers = 0
+
+    def _run(self, handle: asyncio.Handle) -> None:
+        process = _process_of(handle)
+        if process is not None and process.state is not ProcessState.RUNNING:
+            if process.state is ProcessState.PAUSED:
+                process.hold(handle)
+                return
+            if process.state is ProcessState.KILLED:
+                return
+        handle._run()
+
+    # -- processes --------------------------------------------------------------------------------------------------------
+
+    def bury(self, process: SimulatedProcess) -> None:
+        """Keeps the tasks of a killed process, so that no `finally` of theirs runs when they are collected."""
+        for task in process.tasks:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            self._buried.append(task)
+
+    def close_listeners(self, process: SimulatedProcess) -> None:
+        """Of a process that has ended."""
+        self.network.close_listeners(process)
+
+    def end(self) -> None:
+        """Closes the coroutines of killed processes. Their `finally` runs now, and has no effect."""
+        self.is_over = True
+        for task in self._buried:
+            with contextlib.suppress(BaseException):
+                task.get_coro().close()
+        self._buried.clear()
+        self.close()
+
+    def call_soon(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        if self.is_over:
+            return asyncio.Handle(callback, args, self, context)
+        return super().call_soon(callback, *args, context=context)
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Complaints of objects that outlive the world concern nobody."""
+        if not self.is_over:
+            super().call_exception_handler(context)
+
+    def requeue(self, handles: Iterable[asyncio.Handle]) -> None:
+        """Callbacks that were held run in their order."""
+        self._ready.extend(handles)
+
+    def process_failed(self, process: SimulatedProcess, error: BaseException) -> None:
+        """The run ends with it."""
+        self._failures.append((process, error))
+        self.stop()
+
+    def take_failure(self) -> tuple[SimulatedProcess, BaseException] | None:
+        """The first process that failed, once."""
+        failures, self._failures = self._failures, []
+        return failures[0] if failures else None
+
+    def _waiting(self) -> str:
+        """The tasks that wait, for an error."""
+        tasks = sorted(
+            (task for task in asyncio.all_tasks(self) if task not in self._buried), key=lambda task: task.get_name()
+        )
+        lines = [_where(task) for task in tasks[:LISTED_TASKS]]
+        return "No task waits" if not lines else "Waiting tasks:\n  " + "\n  ".join(lines)
+
+    # -- what asyncio asks of a loop --------------------------------------------------------------------------------------
+
+    def _process_events(self, event_list: object) -> None:
+        """There are none but timers."""
+
+    def _write_to_self(self) -> None:
+        """Another thread's `call_soon_threadsafe`: there is no other thread."""
+
+    async def create_server(  # type: ignore[override]
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str | Sequence[str] | None = None,
+        port: int | None = None,
+        **options: Any,
+    ) -> SimulatedServer:
+        """Listens on a host of the simulated network. Raises OSError for an address in use."""
+        _refuse_tls(options)
+        assert host is None or isinstance(host, str), "one address"
+        return self.network.listen(protocol_factory, host, port or 0)
+
+    async def create_connection(  # type: ignore[override]
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str | None = None,
+        port: int | None = None,
+        **options: Any,
+    ) -> tuple[SimulatedTransport, asyncio.BaseProtocol]:
+        """Connects over the simulated network. Raises OSError as a real connect."""
+        _refuse_tls(options)
+        if host is None or port is None:
+            raise Escaped("create_connection needs a host and a port: a real socket cannot be used in a simulation")
+        return await self.network.connect(protocol_factory, host, port)
+
+    async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> list[Any]:
+        """A host is its own address. Raises socket.gaierror for one that the network does not have."""
+        await asyncio.sleep(self.network.latency_s())
+        return [(2, 1, 6, "", (self.network.resolve(str(host)), int(port or 0)))]
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
+        """Carried out in the loop, after a while: a thread of its own would make its own order."""
+        future = self.create_future()
+
+        def run() -> None:
+            if future.cancelled():
+                return
+            try:
+                future.set_result(func(*args))
+            except Exception as error:
+                future.set_exception(error)
+
+        self.call_later(self.rng.uniform(0, MAX_EXECUTOR_S), run)
+        return future
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """There is none."""
+
+    def add_signal_handler(self, sig: int, callback: Callable[[*Ts], object], *args: *Ts) -> None:
+        """Signals are of the real process; `SimulatedProcess.kill` ends a simulated one."""
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        """None was added."""
+        return False
+
+
+def _refuse_tls(options: dict[str, Any]) -> None:
+    if options.get("ssl") is not None:
+        raise SimulationError("TLS has randomness of its own and is not simulated: use PLAINTEXT")
+    if options.get("sock") is not None:
+        raise Escaped("a real socket was given to the simulated loop; give it a host and a port")
+
+
+def _new_task(loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **options: Any) -> asyncio.Task[Any]:
+    context = options.get("context")
+    process = CURRENT.get() if context is None else context.get(CURRENT)
+    assert isinstance(loop, SimulationLoop), "its factory"
+    if loop.is_over:  # a `finally` that runs when its coroutine is closed
+        coro.close()
+    task: asyncio.Task[Any] = asyncio.Task(coro, loop=loop, **options)
+    if process is not None:
+        process.tasks[task] = None
+        task.add_done_callback(_forget, context=process.context)
+    return task
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    process = CURRENT.get()
+    if process is not None:
+        process.tasks.pop(task, None)
+
+
+def _process_of(handle: asyncio.Handle) -> SimulatedProcess | None:
+    context: contextvars.Context = handle._context  # type: ignore[attr-defined]
+    return context.get(CURRENT)
+
+
+def _is_dead(process: SimulatedProcess | None) -> bool:
+    return process is not None and process.state is ProcessState.KILLED
+
+
+def _where(task: asyncio.Task[Any]) -> str:
+    """Of a task its name and the line where it waits."""
+    stack = task.get_stack(limit=1)
+    line = (
+        f"{stack[-1].f_code.co_filename}:{stack[-1].f_lineno} in {stack[-1].f_code.co_name}"
+        if stack
+        else "at its start"
+    )
+    return f"{task.get_name()}: {line}"

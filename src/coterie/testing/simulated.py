@@ -1,0 +1,261 @@
+"""Brokers and the test's own consumers in virtual time: 45 s of a session timeout pass in milliseconds, a seed repeats a run.
+
+    with simulate(seed=1) as world:
+        broker = world.broker()
+        broker.create_topic("orders", 6)
+        one = world.spawn("one", consume, broker.bootstrap_servers)
+        two = world.spawn("two", consume, broker.bootstrap_servers)
+        broker.until_stable("billing", members=2)
+        two.kill()
+        broker.until_stable("billing", members=1)
+
+The broker is the production broker, on `coterie.simulation`'s loop, network and disk; settings are Kafka's defaults, since
+waiting costs nothing. `coterie.pytest_plugin` has the fixture ``coterie_world``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from coterie.broker.broker import Broker
+from coterie.broker.settings import BrokerSettings
+from coterie.client.connection import Connection
+from coterie.client.handshake import answer_type
+from coterie.simulation.disk import MountedDisk
+from coterie.simulation.process import SimulatedProcess
+from coterie.simulation.world import Simulation
+from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
+from coterie.testing.cluster_controls import START_S
+from coterie.testing.local_broker import PRODUCE_VERSION, LocalBroker
+from coterie.wire.declaration import Message
+
+T = TypeVar("T")
+PORT = 9092
+DEFAULTS: dict[str, object] = {"offsets.topic.num.partitions": "1", "num.partitions": "3"}
+
+
+def simulate(seed: int = 0) -> SimulatedWorld:
+    """A world without brokers, for a with-block."""
+    return SimulatedWorld(seed)
+
+
+class SimulatedWorld(Simulation):
+    """`Simulation` with brokers. Time passes in `advance`, `until`, `run`, and in the waiting methods of a `WorldBroker`."""
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(seed)
+        self.brokers: list[WorldBroker] = []
+
+    def __enter__(self) -> SimulatedWorld:
+        super().__enter__()
+        return self
+
+    def broker(
+        self, settings: Mapping[str, object] | None = None, *, brokers: int = 1, racks: Sequence[str] = ()
+    ) -> WorldBroker:
+        """Starts a broker on the host broker-1, or a cluster on broker-1, broker-2, ..., each in a process of its own."""
+        broker = WorldBroker(self, settings, brokers=brokers, racks=racks)
+        self.brokers.append(broker)
+        broker.start()
+        return broker
+
+    def story(self) -> list[str]:
+        """What a failed test prints: the processes, and the journal of the groups."""
+        lines = [f"seed {self.seed}, {self.now_s:.3f} virtual seconds, trace {self.trace}"]
+        lines += [
+            f"process {process.name} on {process.host}: {process.state.value}" for process in self.processes.values()
+        ]
+        return lines + [line for broker in self.brokers for line in broker.story()]
+
+
+class WorldBroker(LocalBroker):
+    """Has all that `LocalBroker` has. Made by `SimulatedWorld.broker`."""
+
+    def __init__(
+        self,
+        world: SimulatedWorld,
+        settings: Mapping[str, object] | None = None,
+        *,
+        brokers: int = 1,
+        racks: Sequence[str] = (),
+    ) -> None:
+        super().__init__(None, brokers=brokers, racks=racks)
+        self.world = world
+        self._settings = DEFAULTS | dict(settings or {})
+        self._process: SimulatedProcess | None = None  # of a broker alone
+        self._starts = 0
+
+    def start(self) -> WorldBroker:
+        """In the world; returns itself once it accepts connections."""
+        if self._number > 1:
+            self._cluster = self.world.run(self._made_cluster())
+            self.world.run(self._cluster.start(), START_S)
+            first = self._cluster.brokers[1]
+            self.host, self.port = first.host, first.port
+        else:
+            self._start_alone()
+        return self
+
+    async def _made_cluster(self) -> ClusterBrokers:
+        return ClusterBrokers(
+            self._settings,
+            self._number,
+            self._racks,
+            self.faults,
+            [self.journal.append],
+            lambda cluster, number, rack: _BrokerProcess(self.world, cluster, number, rack),
+        )
+
+    def _start_alone(self) -> None:
+        world = self.world
+        process, disk = mounted_process(world, "broker-1")
+        self._process = process
+
+        async def start() -> tuple[str, int]:
+            self.broker = Broker(BrokerSettings(self._settings), memory=disk)
+            self.broker.handlers = self.faults.wrap(self.broker.handlers)
+            address = await self.broker.start("broker-1", PORT)
+            self.broker.groups.journal.listeners.append(self.journal.append)
+            return address
+
+        self.host, self.port = world.run_in(process, start(), START_S)
+
+    def stop(self, broker_id: int | None = None) -> None:
+        """A controlled shutdown, of that broker of a cluster or of all."""
+        if broker_id is not None:
+            super().stop(broker_id)
+        elif self._cluster is not None:
+            for broker in self._cluster.live():
+                self.world.run(broker.stop())
+        else:
+            self._on_loop(self.broker.stop(), START_S)
+            self._alone().kill()
+
+    def kill(self, broker_id: int = 1) -> None:
+        """As SIGKILL: no line of the broker's code runs any more; its disk stays for `restart`."""
+        if self._cluster is not None:
+            super().kill(broker_id)
+        else:
+            self._alone().kill()
+
+    def restart(self, broker_id: int = 1) -> None:
+        """Starts the broker again, on its disk and its port, after `stop`, `kill` or `power_cut`."""
+        if self._cluster is not None:
+            super().restart(broker_id)
+            return
+        if self._alone().is_alive:
+            raise ValueError("the broker runs; stop or kill it first")
+        self.world.power_on("broker-1")
+        self._start_alone()
+
+    def power_cut(self, broker_id: int = 1) -> None:
+        """The broker's machine loses power: its peers hear nothing, and its disk loses what was not synced."""
+        if self._cluster is not None:
+            self._on_loop(self._broker(broker_id).kill(), START_S)
+        self.world.power_cut(f"broker-{broker_id}")
+
+    def pause(self, broker_id: int = 1) -> None:
+        """As SIGSTOP: the broker does nothing, its connections stay open, until `resume`."""
+        if self._cluster is not None:
+            super().pause(broker_id)
+        else:
+            self._alone().pause()
+
+    def resume(self, broker_id: int = 1) -> None:
+        """Ends what `pause` began."""
+        if self._cluster is not None:
+            super().resume(broker_id)
+        else:
+            self._alone().resume()
+
+    # -- the world in the place of a thread -------------------------------------------------------------------------------
+
+    def _alone(self) -> SimulatedProcess:
+        assert self._process is not None, "it has not started"
+        return self._process
+
+    def _require_running(self) -> None:
+        if self._process is None and self._cluster is None:
+            raise RuntimeError("the broker does not run: SimulatedWorld.broker starts it")
+
+    def _on_loop(self, work: Any, timeout_s: float) -> Any:
+        if self._cluster is None and self._alone().is_alive:
+            return self.world.run_in(self._alone(), work, timeout_s)
+        return self.world.run(work, timeout_s)
+
+    def _now_ms(self) -> int:
+        return self.world.now_ms()
+
+    def _call(self, what: Callable[[], T]) -> T:
+        """Within a coroutine of the world at once, which takes no time either way."""
+        return what() if self.world.is_running else super()._call(what)
+
+    def _until(self, done: Callable[[], T], wanted: str, why: Callable[[], str], timeout_s: float) -> T:
+        """``timeout_s`` is virtual, and no less than a session timeout."""
+        try:
+            return self.world.until(done, wanted, max(timeout_s, 120.0))
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}. {why()}".rstrip()) from None
+
+    def _ask(self, request: Any, host: str, port: int) -> Any:
+        return self.world.run(_asked(request, host, port))
+
+
+class _BrokerProcess(ClusteredBroker):
+    """A broker of a cluster whose process ends as a real one."""
+
+    def __init__(self, world: SimulatedWorld, cluster: ClusterBrokers, broker_id: int, rack: str | None) -> None:
+        super().__init__(cluster, broker_id, rack)
+        self._world = world
+        self._process: SimulatedProcess | None = None
+        self.host, self.port = f"broker-{broker_id}", PORT + broker_id - 1
+
+    async def start(self) -> None:
+        """In a new process, on the disk of its host."""
+        self._world.power_on(self.host)
+        self._process, self._memory = mounted_process(self._world, self.host)
+        await self._world.loop.create_task(super().start(), context=self._process.context.copy())
+
+    async def stop(self) -> None:
+        """A controlled shutdown, and the end of the process."""
+        if self._process is not None:
+            await self._world.loop.create_task(super().stop(), context=self._process.context.copy())
+            self._process.kill()
+
+    async def kill(self) -> None:
+        """As SIGKILL: none of its code runs any more."""
+        self.is_running = False
+        if self._session is not None:
+            self._session.die()
+        if self._process is not None:
+            self._process.kill()
+
+    def pause(self) -> None:
+        """As SIGSTOP; ZooKeeper hears no more of it."""
+        if self._session is not None:
+            self._session.cut_off()
+        if self._process is not None:
+            self._process.pause()
+
+    def resume(self) -> None:
+        """As SIGCONT."""
+        if self._process is not None:
+            self._process.resume()
+        if self._session is not None:
+            self._session.heal()
+
+
+def mounted_process(world: Simulation, host: str) -> tuple[SimulatedProcess, MountedDisk]:
+    """A process on the host, and its view of the host's disk, which ends with it."""
+    process, disk = world.process(host), world.disk(host).mount()
+    process.at_end.append(disk.end)
+    return process, disk
+
+
+async def _asked(request: Message, host: str, port: int) -> Any:
+    connection = await Connection.connect(host, port, "coterie-testing", START_S)
+    try:
+        return await connection.request(request, answer_type(request), START_S, highest=PRODUCE_VERSION)
+    finally:
+        connection.close()
