@@ -16,11 +16,12 @@ texts, counts = st.text(max_size=20), st.integers(-1, 2**63)
 causes = st.lists(st.dictionaries(st.sampled_from(["member_id", "reason"]), texts).map(lambda c: {"kind": "left"} | c))
 moves = st.fixed_dictionaries({"topic": texts, "partition": counts, "from": st.none() | texts, "to": st.none() | texts})
 owners = st.dictionaries(texts, st.dictionaries(texts, st.lists(counts, max_size=3), max_size=2), max_size=2)
+OF_OWNERS = ("moved_count", "unowned_count", "unowned_ms", "undetected_ms")
 optional = {
     **{name: st.none() | texts for name in ("leader", "protocol", "member")},
     **{
         name: st.none() | counts
-        for name in ("members", "member_epoch", "join_ms", "sync_ms", "moved_count", "unowned_count", *OF_COORDINATORS)
+        for name in ("members", "member_epoch", "join_ms", "sync_ms", *OF_OWNERS, *OF_COORDINATORS)
     },
     "causes": causes,
     "moved": st.lists(moves, max_size=3),

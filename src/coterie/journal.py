@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import field
-from typing import Any
+from typing import Any, NamedTuple
 
 from coterie.lazy_dataclass import dataclass
 
@@ -31,9 +31,13 @@ FIELDS = {
     "member_epoch": "that member's epoch after the event",
     "join_ms": "how long PreparingRebalance took",
     "sync_ms": "how long CompletingRebalance took",
-    "moved": f"partitions whose owner changed: objects topic, partition, from, to; at most {MOVED_SHOWN} of them",
-    "moved_count": "how many partitions changed their owner",
-    "unowned_count": "how many of them had an owner before the event and have none after it",
+    "moved": "partitions whose owner changed: objects topic, partition, from (the last owner; null where there was none), "
+    f"to (null: unowned); at most {MOVED_SHOWN} of them",
+    "moved_count": "how many partitions moved: a member owns them that is another than the last that owned them",
+    "unowned_count": "how many partitions had an owner before the event and have none after it",
+    "unowned_ms": "how long partitions were unowned, summed over partitions that have one again: from the revocation, or the "
+    "last heartbeat of an owner that died, to this event, while the group had live members",
+    "undetected_ms": "the part of `unowned_ms` in which the coordinator had not noticed that the owner was dead",
     "coordinator": "the id of the broker that coordinates the group after the event",
     "coordinator_from": "the id of the broker that did before; left out where that is not known",
     "coordinator_epoch": "the leader epoch of the group's partition of `__consumer_offsets`",
@@ -63,28 +67,46 @@ EVENTS = {
     "member_reconciled": "a member released and was assigned the partitions in `moved`",
 }
 
-CAUSES = {
-    "member_joined": "joined",
-    "leader_rejoined": "the leader requested a rebalance",
-    "subscription_changed": "changed its subscription",
-    "static_member_returned": "a static member returned",
-    "member_left": "left",
-    "session_timeout": "was silent for its session timeout",
-    "join_timeout": "received no JoinGroup response within five minutes",
-    "rebalance_timeout": "did not rejoin in time",
-    "sync_timeout": "did not sync in time",
-    "group_max_size": "the group is larger than group.max.size",
-    "assignment_not_stored": "the assignment could not be stored",
-    "topic_metadata_changed": "the partitions of a subscribed topic changed",
-    "regex_resolved": "a regular expression matches other topics",
-    "member_replaced": "came back under a new member id",
-    "upgraded": "became a group of the consumer protocol",
-    "downgraded": "became a group of the classic protocol",
-    "deleted": "deleted by an administrator",
-    "expired": "its offsets expired",
-    "tombstone": "a tombstone in the log",
-}
 
+class CauseWords(NamedTuple):
+    """A kind of cause: its ``verb`` behind the member in a line of the journal, its ``title`` where rebalances are counted by
+    cause, and whether by it a member is no longer in the group (``is_departure``)."""
+
+    verb: str
+    title: str
+    is_departure: bool = False
+
+
+CAUSE_WORDS = {
+    "member_joined": CauseWords("joined", "a member joined"),
+    "leader_rejoined": CauseWords("the leader requested a rebalance", "the leader rejoined"),
+    "subscription_changed": CauseWords("changed its subscription", "a subscription changed"),
+    "static_member_returned": CauseWords("a static member returned", "a static member returned"),
+    "member_left": CauseWords("left", "a member left", True),
+    "session_timeout": CauseWords("was silent for its session timeout", "a session timed out", True),
+    "join_timeout": CauseWords(
+        "received no JoinGroup response within five minutes", "a member received no JoinGroup response", True
+    ),
+    "rebalance_timeout": CauseWords("did not rejoin in time", "a member did not rejoin in time", True),
+    "sync_timeout": CauseWords("did not sync in time", "a member did not sync in time", True),
+    "group_max_size": CauseWords("the group is larger than group.max.size", "the group was larger than group.max.size"),
+    "assignment_not_stored": CauseWords("the assignment could not be stored", "an assignment could not be stored"),
+    "topic_metadata_changed": CauseWords(
+        "the partitions of a subscribed topic changed", "the partitions of a topic changed"
+    ),
+    "regex_resolved": CauseWords(
+        "a regular expression matches other topics", "a regular expression matched other topics"
+    ),
+    "member_replaced": CauseWords("came back under a new member id", "a member came back under a new member id"),
+    "upgraded": CauseWords("became a group of the consumer protocol", "the group moved to the consumer protocol"),
+    "downgraded": CauseWords("became a group of the classic protocol", "the group moved to the classic protocol"),
+    "deleted": CauseWords("deleted by an administrator", "an administrator deleted the group"),
+    "expired": CauseWords("its offsets expired", "the group's offsets expired"),
+    "tombstone": CauseWords("a tombstone in the log", "a tombstone in the log"),
+}
+CAUSES = {kind: words.verb for kind, words in CAUSE_WORDS.items()}
+CAUSE_TITLES = {kind: words.title for kind, words in CAUSE_WORDS.items()}
+DEPARTURES = frozenset(kind for kind, words in CAUSE_WORDS.items() if words.is_departure)
 
 _OF_COORDINATORS = ("coordinator", "coordinator_from", "coordinator_epoch", "loaded_groups", "load_ms")
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -112,6 +134,8 @@ class JournalLine:
     moved: list[dict[str, Any]] = field(default_factory=list)
     moved_count: int | None = None
     unowned_count: int | None = None
+    unowned_ms: int | None = None
+    undetected_ms: int | None = None
     coordinator: int | None = None
     coordinator_from: int | None = None
     coordinator_epoch: int | None = None
@@ -144,6 +168,10 @@ class JournalLine:
             text += f',"moved_count":{self.moved_count}'
         if self.unowned_count is not None:
             text += f',"unowned_count":{self.unowned_count}'
+        if self.unowned_ms is not None:
+            text += f',"unowned_ms":{self.unowned_ms}'
+        if self.undetected_ms is not None:
+            text += f',"undetected_ms":{self.undetected_ms}'
         if self.coordinator is not None:
             values = {name: getattr(self, name) for name in _OF_COORDINATORS}
             text += "".join([f',"{name}":{value}' for name, value in values.items() if value is not None])

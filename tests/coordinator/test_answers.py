@@ -115,7 +115,9 @@ def test_the_journal_tells_causes_phases_and_moves() -> None:
     journalled.now_ms = 200
     journalled.submit(LeaveGroupRequest("g", members=[MemberIdentity("c-two", None, "goodbye")]), "leave", 5)
     first, second = [line for line in journalled.lines if line.event == "stable"]
-    assert (first.generation, first.join_ms, first.sync_ms, first.moved_count) == (1, 0, 5, 2)
+    assert (first.generation, first.join_ms, first.sync_ms, first.moved_count) == (1, 0, 5, 0)
+    assert [(m["from"], m["to"]) for m in first.moved] == [(None, "c-one")] * 2, "a first owner is no move"
+    assert (first.unowned_ms, second.moved_count, second.unowned_ms) == (2 * 5, 1, 2 * 50)
     assert first.why() == "c-one joined (hello)"
     assert first.owners == {"c-one": {"t": [0, 1]}}
     assert (second.generation, second.join_ms, second.sync_ms) == (2, 30, 20)

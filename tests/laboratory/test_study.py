@@ -24,9 +24,10 @@ from coterie.laboratory.churn import read_trace
 from coterie.laboratory.study import questions as q
 from coterie.laboratory.study import workload as w
 from coterie.laboratory.study.group import StudySetting
-from coterie.laboratory.study.meter import Measures, Meter
+from coterie.laboratory.study.measures import Measures
 from coterie.laboratory.study.run import run
 from coterie.laboratory.study.spread import Cell, Study, run_job, summarise
+from coterie.ownership import OwnershipMeter
 
 DOCS = Path(__file__).parents[2] / "docs"
 MEMBERS, PARTITIONS = 6, 24
@@ -223,7 +224,7 @@ def test_traces_are_plans() -> None:
 
 
 def test_the_meter_tells_unread_from_doubly_read() -> None:
-    meter, a, b = Meter(), {("t", 0)}, {("t", 0), ("t", 1)}
+    meter, a, b = OwnershipMeter(), {("t", 0)}, {("t", 0), ("t", 1)}
     meter.changed("one", set(), b, 0)
     meter.changed("two", set(), a, 1_000)
     meter.changed("one", b, set(), 3_000)

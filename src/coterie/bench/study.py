@@ -29,7 +29,6 @@ from coterie.conformance.kafka import CannotRun
 from coterie.console.study_page import RealPoint
 from coterie.laboratory.study import workload as w
 from coterie.laboratory.study.group import StudySetting
-from coterie.laboratory.study.meter import Meter
 from coterie.laboratory.study.questions import (
     COMPARED_MEMBERS,
     COMPARED_PARTITIONS,
@@ -45,6 +44,7 @@ from coterie.laboratory.study.questions import (
 )
 from coterie.laboratory.study.run import run
 from coterie.laboratory.study.workload import Event, Plan
+from coterie.ownership import OwnershipMeter
 from coterie.testing.local_zookeeper import LocalZooKeeper
 
 MEMBERS, PARTITIONS = 4, 8
@@ -148,7 +148,7 @@ class ProcessMembers:
 
     def __init__(self, launch: Launch, group: str, partitions: int) -> None:
         self._launch, self._group, self._partitions = launch, group, partitions
-        self.meter = Meter()
+        self.meter = OwnershipMeter()
         self._owned: dict[str, set[tuple[str, int]]] = {}
         self._processes: dict[str, subprocess.Popen[str]] = {}
         self._lock = threading.Lock()

@@ -14,7 +14,7 @@ from coterie.broker.topics import Topics
 from coterie.coordinator.consumer.explain import explain_consumer_group
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.explain import explain_group
-from coterie.coordinator.journal_lines import owners_of
+from coterie.coordinator.group_ownership import owners_of
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,7 @@ from coterie.cli.offset_reset import reset
 from coterie.cli.zookeeper import describe_in_zookeeper, list_in_zookeeper, migrate, zookeeper_option
 from coterie.console.terminal import write_finding, write_line, write_lines
 from coterie.lag import lag_text, total_lag
+from coterie.ownership import unowned_text
 from coterie.quantity import quantity
 
 if TYPE_CHECKING:
@@ -223,32 +224,29 @@ def _described_member(member: MemberDescription) -> DescribedMember:
 def history(group: str, everything: bool, client: dict[str, str], as_json: bool) -> None:
     """Show every generation of a group, from the journal.
 
-    With its time, causes, phases and moved partitions. MOVED counts partitions that another member received, UNOWNED
-    partitions that lost their owner and have none.
+    With its time, causes, phases and moved partitions. MOVED counts partitions that went from one member to another. UNOWNED is
+    for how long partitions had no live owner, summed over them; N still: N partitions have none yet.
     """
     lines: list[GroupEvent] = run(read_journal(group, client))
     shown = [line for line in lines if everything or line["event"] in HISTORY_EVENTS]
-    rows = [
-        (
-            datetime.datetime.fromtimestamp(line["time_ms"] / 1000).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3],
-            line["generation"],
-            line["event"],
-            line.get("members", 0),
-            _ms(line.get("join_ms")),
-            _ms(line.get("sync_ms")),
-            *_moved(line),
-            line["why"],
-        )
-        for line in shown
-    ]
+    rows = [history_row(line) for line in shown]
     headers = ["TIME", "GENERATION", "EVENT", "MEMBERS", "JOIN", "SYNC", "MOVED", "UNOWNED", "WHY"]
     show(shown, as_json, headers, rows, f"the journal has no events of group {group}")
 
 
-def _moved(line: GroupEvent) -> tuple[int | None, int | None]:
-    """How many partitions another owner received, and how many were left without one."""
-    changed, unowned = line.get("moved_count"), line.get("unowned_count", 0)
-    return (None, None) if changed is None else (changed - unowned, unowned)
+def history_row(line: GroupEvent) -> tuple[Any, ...]:
+    """The row of an event in the table of `groups history`."""
+    return (
+        datetime.datetime.fromtimestamp(line["time_ms"] / 1000).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3],
+        line["generation"],
+        line["event"],
+        line.get("members", 0),
+        _ms(line.get("join_ms")),
+        _ms(line.get("sync_ms")),
+        line.get("moved_count"),
+        unowned_text(line.get("unowned_ms"), line.get("unowned_count")),
+        line["why"],
+    )
 
 
 def _ms(value: int | None) -> str | None:

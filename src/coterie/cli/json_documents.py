@@ -120,6 +120,8 @@ class GroupEvent(TypedDict):
     moved: NotRequired[list[MovedPartition]]
     moved_count: NotRequired[int]
     unowned_count: NotRequired[int]
+    unowned_ms: NotRequired[int]
+    undetected_ms: NotRequired[int]
     coordinator: NotRequired[int]
     coordinator_from: NotRequired[int]
     coordinator_epoch: NotRequired[int]

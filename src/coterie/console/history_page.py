@@ -9,24 +9,14 @@ from typing import Any
 
 from coterie.console.page import Section, table
 from coterie.console.svg import Line, Mark, Stretch, bars, line_chart, timeline
+from coterie.journal import CAUSE_TITLES
+from coterie.ownership import unowned_text
 from coterie.pipeline.table_files import rows_of
 from coterie.quantity import quantity
 
 PARTITIONS_SHOWN = 60
 REBALANCES_SHOWN = 100
 LINES_SHOWN = 8
-_CAUSES = {
-    "member_joined": "a member joined",
-    "member_left": "a member left",
-    "session_timeout": "a session timed out",
-    "rebalance_timeout": "a member did not rejoin in time",
-    "sync_timeout": "a member did not sync in time",
-    "leader_rejoined": "the leader rejoined",
-    "subscription_changed": "a subscription changed",
-    "static_member_returned": "a static member returned",
-    "topic_metadata_changed": "a topic's partitions changed",
-    "regex_resolved": "a regular expression matched other topics",
-}
 Row = dict[str, Any]
 
 
@@ -91,7 +81,7 @@ def _ownership(rows: list[Row], rebalances: list[Row], begin_ms: int, end_ms: in
 def _causes(rebalances: list[Row]) -> Section | None:
     if not rebalances:
         return None
-    counted = Counter(_CAUSES.get(r["cause"], r["cause"] or "unknown") for r in rebalances)
+    counted = Counter(CAUSE_TITLES.get(r["cause"], r["cause"] or "unknown") for r in rebalances)
     body = bars([(name, float(n)) for name, n in counted.most_common()], "rebalances by cause", "rebalances")
     return Section("Causes of rebalances", "Each rebalance under its first cause.", body, "causes")
 
@@ -101,7 +91,9 @@ def _moves(rebalances: list[Row]) -> Section | None:
     if not known:
         return None
     values = [(f"generation {r['generation']}", float(r["moved"])) for r in known]
-    note = "Partitions that changed their owner in each of the last rebalances; a sticky assignor moves few."
+    note = (
+        "Partitions that went from one member to another in each of the last rebalances; a sticky assignor moves few."
+    )
     return Section("Moved partitions", note, bars(values, "partitions moved by rebalance", "partitions"), "moves")
 
 
@@ -132,15 +124,20 @@ def _rebalances(rebalances: list[Row]) -> Section | None:
             _ms(r["join_ms"]),
             _ms(r["sync_ms"]),
             "-" if r["moved"] is None else r["moved"],
-            "-" if r["unowned_ms"] is None else f"{r['unowned_ms'] / 1000:,.1f} s",
+            unowned_text(r["unowned_ms"], r.get("unowned")) or "-",
+            unowned_text(r.get("undetected_ms"), None) or "-",
             r["why"] or "unknown",
         ]
         for r in rebalances[-REBALANCES_SHOWN:]
     ]
-    headers = ["time (UTC)", "generation", "members", "join", "sync", "moved", "unowned", "why"]
+    headers = ["time (UTC)", "generation", "members", "join", "sync", "moved", "unowned", "undetected", "why"]
     sources = ", ".join(sorted({r["source"].replace("_", " ") for r in rebalances}))
-    body = table(headers, cells, frozenset(range(7)))
-    return Section("Rebalances", f"Sources: {sources}. Unowned is summed over partitions.", body)
+    body = table(headers, cells, frozenset(range(8)))
+    note = (
+        f"Sources: {sources}. Unowned: for how long partitions had no live owner, summed over partitions; undetected: the part "
+        "of it until the coordinator noticed the owner's death; N still: N partitions have no owner yet."
+    )
+    return Section("Rebalances", note, body)
 
 
 def _epochs(rows: list[Row]) -> Section | None:
@@ -197,7 +194,9 @@ def _stalls(rows: list[Row]) -> Section | None:
         [_time(r["from_ms"]), f"{r['topic']}-{r['partition']}", _ms(r["pause_ms"]), r["offset"], r["moved"]]
         for r in longest
     ]
-    note = "The longest pauses in a partition's progress: at least half a minute, and ten times its usual interval."
+    note = (
+        "The longest times without progress in a partition: at least half a minute, and ten times its usual interval."
+    )
     body = table(["from (UTC)", "partition", "for", "at offset", "then moved by"], cells, frozenset({0, 2, 3, 4}))
     return Section("Stalls", note, body)
 

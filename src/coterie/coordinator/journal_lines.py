@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
-from coterie.assignors.blobs import decode_assignment
 from coterie.coordinator import events as e
 from coterie.coordinator.consumer.events import ConsumerEvent
 from coterie.coordinator.consumer.journal_lines import ConsumerJournalLines, TopicName
 from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.coordinator.group_ownership import GenerationChange, GroupOwnership
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Step
 from coterie.coordinator.state import PREPARING, Cause, TopicPartition
-from coterie.coordinator.subscriptions import CONSUMER
 from coterie.journal import (
     MOVED_SHOWN,
     OWNERS_SHOWN,
@@ -26,17 +25,16 @@ from coterie.journal import (
 )
 from coterie.lazy_dataclass import dataclass
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
-from coterie.wire.primitives import WireError
 
 
 @dataclass(slots=True)
 class _Story:
-    """The state of one group between two journal lines: begin of its phases, causes as JSON, last owners."""
+    """The state of one group between two journal lines: begin of its phases, causes as JSON, owners."""
 
     started_ms: int | None = None
     formed_ms: int | None = None
     causes: list[str] = field(default_factory=list)
-    owners: dict[TopicPartition, str] = field(default_factory=dict)
+    ownership: GroupOwnership = field(default_factory=GroupOwnership)
     last_cause: Cause | None = None  # that of a member is that of the rebalance which begins by it
     last_json: str = ""
 
@@ -59,9 +57,10 @@ class JournalLines:
         if isinstance(group, ConsumerGroup):
             self._of_consumers.loaded(group)
             return
-        self._stories[group.group_id] = _Story(
-            owners=owners_of((m.member_id, m.assignment) for m in group.members.values())
-        )
+        self._stories.pop(group.group_id, None)
+        if group.members:
+            self._stories[group.group_id] = story = _Story()
+            story.ownership.loaded(group)
 
     def line(self, step: Step, group: AnyGroup, now_ms: int) -> JournalLine | None:
         """The line for a step; None for what is not worth one (a follower's SyncGroup)."""
@@ -103,8 +102,12 @@ def _caused(story: _Story, event: _Caused, step: Step, members: int, now_ms: int
 
 
 def _replaced(story: _Story, event: e.StaticMemberReplaced, step: Step, members: int, now_ms: int) -> str:
-    new = event.member.member_id
-    story.owners = {tp: new if m == event.old_member_id else m for tp, m in story.owners.items()}
+    story.ownership.returned([(event.member.member_id, event.member.group_instance_id)])
+    return _caused(story, event, step, members, now_ms)
+
+
+def _removed(story: _Story, event: e.MemberRemoved, step: Step, members: int, now_ms: int) -> str:
+    story.ownership.removed(event.member_id, now_ms, is_silent=event.cause.kind == "session_timeout")
     return _caused(story, event, step, members, now_ms)
 
 
@@ -114,6 +117,7 @@ def _reserved(story: _Story, event: e.MemberIdReserved, step: Step, members: int
 
 def _started(story: _Story, event: e.RebalanceStarted, step: Step, members: int, now_ms: int) -> str:
     story.started_ms = now_ms
+    story.ownership.started(now_ms)
     story.causes = [story.json_of(cause) for cause in event.causes]
     return f'{causes_json(story.causes)},"members":{members}'
 
@@ -137,25 +141,25 @@ def _stored(story: _Story, step: Step, value: GroupMetadataValue, now_ms: int) -
     line.members, line.leader, line.protocol = len(value.members), value.leader, value.protocol
     line.join_ms = _since(story.started_ms, story.formed_ms if value.members else now_ms)
     line.sync_ms = _since(story.formed_ms, now_ms) if value.members else None
-    owners = owners_of((m.member_id, m.assignment) for m in value.members) if value.protocol_type == CONSUMER else {}
-    moved = [
-        {"topic": topic, "partition": partition, "from": story.owners.get((topic, partition)), "to": owner}
-        for (topic, partition), owner in owners.items()
-        if story.owners.get((topic, partition)) != owner
-    ]
-    unowned = [
-        {"topic": topic, "partition": partition, "from": owner, "to": None}
-        for (topic, partition), owner in story.owners.items()
-        if (topic, partition) not in owners
-    ]
-    moved += unowned
-    line.moved_count, line.moved, line.unowned_count = len(moved), moved[:MOVED_SHOWN], len(unowned)
+    _note_ownership(line, story.ownership.stored(value, now_ms), is_timed=story.started_ms is not None)
+    owners = story.ownership.partitions.owners
     if len(owners) <= OWNERS_SHOWN:
         line.owners = _by_member(owners)
     text = line.to_json(story.causes)
-    story.started_ms, story.formed_ms, story.causes, story.owners = None, None, [], owners
+    story.started_ms, story.formed_ms, story.causes = None, None, []
     story.last_cause, story.last_json = None, ""
     return text
+
+
+def _note_ownership(line: JournalLine, change: GenerationChange, *, is_timed: bool) -> None:
+    """``is_timed``: whether the start of the rebalance is known."""
+    line.moved = [
+        {"topic": topic, "partition": partition, "from": last_owner, "to": owner}
+        for (topic, partition), last_owner, owner in change.changes[:MOVED_SHOWN]
+    ]
+    line.moved_count, line.unowned_count = change.moved, change.unowned
+    if is_timed:
+        line.unowned_ms, line.undetected_ms = change.unowned_ms, change.undetected_ms
 
 
 _Caused = (
@@ -175,7 +179,7 @@ _KINDS: dict[type, tuple[str, Callable[[_Story, Any, Step, int, int], str]]] = {
     e.MemberJoined: ("member_joined", _caused),
     e.MemberRejoined: ("member_rejoined", _caused),
     e.StaticMemberReplaced: ("member_replaced", _replaced),
-    e.MemberRemoved: ("member_removed", _caused),
+    e.MemberRemoved: ("member_removed", _removed),
     e.RebalanceWanted: ("rebalance_wanted", _caused),
     e.AssignmentLost: ("rebalance_wanted", _caused),
     e.RebalanceStarted: ("rebalance_started", _started),
@@ -187,17 +191,6 @@ _KINDS: dict[type, tuple[str, Callable[[_Story, Any, Step, int, int], str]]] = {
 
 def _since(start_ms: int | None, now_ms: int | None) -> int | None:
     return None if start_ms is None or now_ms is None else now_ms - start_ms
-
-
-def owners_of(assignments: Iterable[tuple[str, bytes]]) -> dict[TopicPartition, str]:
-    """Owner of each partition, from members' ids and assignment bytes."""
-    owners: dict[TopicPartition, str] = {}
-    for member_id, data in assignments:
-        try:
-            owners.update((topic_partition, member_id) for topic_partition in decode_assignment(data))
-        except WireError:
-            continue  # another kind of client's own format: the journal then has no owners
-    return owners
 
 
 def _by_member(owners: dict[TopicPartition, str]) -> dict[str, dict[str, list[int]]]:

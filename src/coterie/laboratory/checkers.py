@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from coterie.coordinator.events import OffsetStored
-from coterie.coordinator.journal_lines import owners_of
+from coterie.coordinator.group_ownership import owners_of
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import LEGAL_PREDECESSORS, Group, Phase, Token
 

@@ -24,8 +24,8 @@ PATIENCE_MS = 600_000
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """The cost of one more member: partitions that were without an owner, for how long in sum, at most and one
-    by one, how many changed hands, how many members had to stop reading something, and how many rebalances it took."""
+    """The cost of one more member, as `coterie.ownership` defines it: partitions that were unowned, for how long in sum, at
+    most and one by one, how many moved, how many members paused, and how many rebalances it took."""
 
     assignor: str
     protocol: str
@@ -98,7 +98,7 @@ def handover(assignor: str, members: int = 19, partitions: int = 20, listener_ms
     for _ in range(members):
         group.add((assignor,)).start()
     assert group.settle(), "the group did not come to rest"
-    group.ownership.measure()
+    group.ownership.begin(group.world.now_ms)
     before = group.broker.rebalances
     newcomer = group.add((assignor,))
     newcomer.start()
@@ -111,7 +111,7 @@ def handover(assignor: str, members: int = 19, partitions: int = 20, listener_ms
         unowned_ms=sum(unowned_ms.values()),
         longest_ms=max(unowned_ms.values(), default=0),
         moved=group.ownership.moves,
-        paused=len(group.ownership.paused - {newcomer.name}),
+        paused=len(group.ownership.pause_ms),
         rebalances=group.broker.rebalances - before,
         unowned_ms_by_partition={f"{topic}-{partition}": ms for (topic, partition), ms in sorted(unowned_ms.items())},
     )

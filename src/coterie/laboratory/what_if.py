@@ -74,9 +74,10 @@ GRID_SETTINGS: dict[str, Setting[object]] = settings_of(WhatIfSetting, Setting)
 
 @dataclass(slots=True)
 class Costs:
-    """The costs of a run. Times in ms; ``unowned_ms`` summed over partitions while the group had members; ``detection_ms``:
-    from a kill until the coordinator knew, summed over ``detected`` of the ``kills``; ``false_alarms``: removals of members
-    that were alive."""
+    """The costs of a run. Times in ms; ``moved`` and ``unowned_ms`` (summed over partitions) are as `coterie.ownership`
+    defines them; ``longest_unowned_ms``: the longest time that one partition was unowned; ``detection_ms``: from a kill
+    until the coordinator knew, summed over ``detected`` of the ``kills``; ``false_alarms``: removals of members that were
+    alive."""
 
     rebalances: int = 0
     unowned_ms: int = 0
@@ -131,8 +132,6 @@ class _Replay:
         self._delivered = Delivered()
         self._kills = 0
         self._members: dict[str, ReadingMember] = {}
-        self._nobody_since_ms: int | None = None
-        self._nobody_ms = 0
 
     def apply(self, change: MembershipChange) -> None:
         if change.joins:
@@ -142,9 +141,10 @@ class _Replay:
 
     def _join(self, name: str) -> None:
         s = self._setting
-        if self._nobody_since_ms is not None:
-            self._nobody_ms += self._world.now_ms - self._nobody_since_ms
-            self._nobody_since_ms = None
+        if not any(m.alive for m in self._members.values()):
+            readers = self._ownership.readers  # a member that is closing may still read
+            partitions = ((TOPIC, p) for p in range(self._load.partitions))
+            self._ownership.came((p for p in partitions if not readers.get(p)), self._world.now_ms)
         config = MemberConfig(
             GROUP,
             name if s.static else None,
@@ -176,22 +176,16 @@ class _Replay:
                 self._broker.removals.killed_ms[member_id] = self._world.now_ms
             member.crash()
         if not any(m.alive and m is not member for m in self._members.values()):
-            self._nobody_since_ms = self._world.now_ms
+            self._ownership.emptied(self._world.now_ms)
 
     def costs(self, end_ms: int) -> Costs:
-        """Partitions of a group without members are not counted as unowned."""
+        """``end_ms``: now."""
         removals, ownership = self._broker.removals, self._ownership
-        unowned = dict(ownership.unowned_ms)
-        if self._nobody_since_ms is None:
-            for tp, since_ms in ownership.unowned_since_ms.items():
-                unowned[tp] = unowned.get(tp, 0) + end_ms - since_ms
-        else:
-            for tp, since_ms in ownership.unowned_since_ms.items():
-                unowned[tp] = unowned.get(tp, 0) + max(self._nobody_since_ms - since_ms, 0)
+        ownership.end(end_ms, {name for name, member in self._members.items() if member.alive})
         return Costs(
             rebalances=self._broker.rebalances,
-            unowned_ms=max(sum(unowned.values()) - self._nobody_ms * len(unowned), 0),
-            longest_unowned_ms=max(unowned.values(), default=0),
+            unowned_ms=sum(ownership.unowned_ms.values()),
+            longest_unowned_ms=ownership.longest_ms,
             moved=ownership.moves,
             duplicates=self._delivered.duplicates,
             kills=self._kills,

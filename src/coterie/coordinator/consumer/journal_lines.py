@@ -7,27 +7,39 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from coterie.coordinator.consumer import events as c
-from coterie.coordinator.consumer.state import ConsumerGroup, CurrentAssignment, TopicId, TopicIdPartition
+from coterie.coordinator.consumer.state import (
+    ConsumerGroup,
+    ConsumerMember,
+    CurrentAssignment,
+    TopicId,
+    TopicIdPartition,
+)
 from coterie.coordinator.state import Cause
 from coterie.journal import MOVED_SHOWN, JournalLine
+from coterie.ownership import OwnerChange, PartitionOwners, count_moved
 
 TopicName = Callable[[TopicId], str]  # of an id; of a topic that is gone any text that names it
-Moves = list[tuple[TopicIdPartition, str | None, str | None]]  # from one member id to another; None: to or from nobody
 
 
 class ConsumerJournalLines:
-    """Keeps, per group, what each member has and is to have, to say what changed."""
+    """Keeps, per group, what each member has and is to have, and the last owner of each partition, to say what changed."""
 
     def __init__(self, topic_name: TopicName) -> None:
         self._topic_name = topic_name
         self._current: dict[tuple[str, str], CurrentAssignment] = {}
-        self._target: dict[str, dict[TopicIdPartition, str]] = {}
+        self._owners: dict[str, PartitionOwners] = {}
+        self._targets: dict[str, PartitionOwners] = {}
 
     def loaded(self, group: ConsumerGroup) -> None:
         """Takes the assignments from a group that was loaded from the log."""
+        group_id = group.group_id
         for member_id, member in group.members.items():
-            self._current[group.group_id, member_id] = member.current
-        self._target[group.group_id] = _owners(group)
+            self._current[group_id, member_id] = member.current
+        self._owners[group_id], self._targets[group_id] = PartitionOwners(), PartitionOwners()
+        self._owners[group_id].assigned({p: i for i, m in group.members.items() for p in _held(m.current)})
+        self._targets[group_id].assigned(_owners(group))
+        for kept in (self._owners, self._targets):
+            kept[group_id].present(map(_identity, group.members.values()))
 
     def fill(self, line: JournalLine, event: object, group: ConsumerGroup) -> bool:
         """Completes the line of an event; False for an event that is not worth one."""
@@ -39,33 +51,31 @@ class ConsumerJournalLines:
             case c.GroupEpochRemoved():
                 line.event = "group_removed"
                 self._because(line, event.cause)
-                self._target.pop(group.group_id, None)
+                for kept in (self._owners, self._targets):
+                    kept.pop(group.group_id, None)
             case c.SubscriptionRemoved(member_id, cause):
                 line.event = (
                     "member_replaced" if cause is not None and cause.kind == "member_replaced" else "member_removed"
                 )
                 self._because(line, cause)
-                self._moved(
-                    line,
-                    [(p, member_id, None) for p in sorted(_held(self._current.pop((group.group_id, member_id), None)))],
-                )
+                held = _held(self._current.pop((group.group_id, member_id), None))
+                self._moved(line, self._owners_in(group).released(member_id, sorted(held)))
             case c.TargetEpochStored():
                 line.event = "target_computed"
-                before, after = self._target.get(group.group_id, {}), _owners(group)
-                changed = sorted({partition for partition, _ in before.items() ^ after.items()})
-                self._moved(line, [(p, before.get(p), after.get(p)) for p in changed])
-                self._target[group.group_id] = after
+                targets = self._targets.setdefault(group.group_id, PartitionOwners())
+                targets.present(map(_identity, group.members.values()))
+                self._moved(line, sorted(targets.assigned(_owners(group))))
             case c.CurrentStored(member_id, current):
-                return self._reconciled(line, group.group_id, member_id, current)
+                return self._reconciled(line, group, member_id, current)
             case _:
                 return False
         return True
 
-    def _reconciled(self, line: JournalLine, group_id: str, member_id: str, current: CurrentAssignment) -> bool:
+    def _reconciled(self, line: JournalLine, group: ConsumerGroup, member_id: str, current: CurrentAssignment) -> bool:
         """A member is asked to revoke partitions, or it released some and got others; one without either is not worth a
         line unless it is new in its epoch."""
-        before = self._current.get((group_id, member_id), CurrentAssignment())
-        self._current[group_id, member_id] = current
+        before = self._current.get((group.group_id, member_id), CurrentAssignment())
+        self._current[group.group_id, member_id] = current
         line.member, line.member_epoch = member_id, current.member_epoch
         if current.has_partitions_of(before):
             line.event, line.moved_count = "member_reconciled", 0
@@ -75,11 +85,16 @@ class ConsumerJournalLines:
         asked = current.pending_revocation.keys() - before.pending_revocation.keys()
         line.event = "member_revokes" if asked else "member_reconciled"
         if asked:
-            self._moved(line, [(p, member_id, None) for p in sorted(asked)])
+            self._moved(line, [OwnerChange(p, member_id, None) for p in sorted(asked)])
+            line.unowned_count = 0  # until it has released them
         else:
-            moves: Moves = [(p, member_id, None) for p in sorted(released)]
-            self._moved(line, moves + [(p, None, member_id) for p in sorted(assigned)])
+            owners = self._owners_in(group)
+            owners.present(_identity(m) for m in [group.members.get(member_id)] if m is not None)
+            self._moved(line, owners.released(member_id, sorted(released)) + owners.took(member_id, sorted(assigned)))
         return bool(asked or released or assigned or current.member_epoch != before.member_epoch)
+
+    def _owners_in(self, group: ConsumerGroup) -> PartitionOwners:
+        return self._owners.setdefault(group.group_id, PartitionOwners())
 
     @staticmethod
     def _because(line: JournalLine, cause: Cause | None) -> None:
@@ -92,16 +107,21 @@ class ConsumerJournalLines:
             }
             line.causes = [{name: value for name, value in fields.items() if value}]
 
-    def _moved(self, line: JournalLine, moves: Moves) -> None:
+    def _moved(self, line: JournalLine, changes: list[OwnerChange]) -> None:
         shown: list[dict[str, Any]] = [
-            {"topic": self._topic_name(topic), "partition": partition, "from": source, "to": target}
-            for (topic, partition), source, target in moves[:MOVED_SHOWN]
+            {"topic": self._topic_name(topic), "partition": partition, "from": last_owner, "to": owner}
+            for (topic, partition), last_owner, owner in changes[:MOVED_SHOWN]
         ]
-        line.moved_count, line.moved = len(moves), shown
+        line.moved, line.moved_count = shown, count_moved(changes)
+        line.unowned_count = sum(change.owner is None for change in changes)
 
 
 def _held(current: CurrentAssignment | None) -> set[TopicIdPartition]:
     return set() if current is None else {*current.assigned, *current.pending_revocation}
+
+
+def _identity(member: ConsumerMember) -> tuple[str, str | None]:
+    return member.member_id, member.subscription.instance_id
 
 
 def _owners(group: ConsumerGroup) -> dict[TopicIdPartition, str]:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from coterie.laboratory.deliveries import Delivered
-from coterie.laboratory.ownership import TopicPartition
+from coterie.laboratory.ownership import Ownership, TopicPartition
 from coterie.laboratory.reading_member import TOPIC
-from coterie.laboratory.study.meter import Meter
 from coterie.laboratory.watching_broker import Removals
 from coterie.laboratory.world import World
 
@@ -45,7 +44,7 @@ class Load:
     partitions: int
     records_per_s: int
     checks: bool = True
-    meter: Meter = field(default_factory=Meter)
+    meter: Ownership = field(default_factory=Ownership)
     delivered: Delivered = field(default_factory=Delivered)
     removals: Removals = field(default_factory=Removals)
 

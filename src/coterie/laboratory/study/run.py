@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.study.classic import ClassicGroup, ConsumerProtocolGroup
 from coterie.laboratory.study.group import Load, StudyGroup, StudySetting
-from coterie.laboratory.study.meter import Measures, Meter
+from coterie.laboratory.study.measures import Measures
 from coterie.laboratory.study.rocketmq import RocketMQGroup
 from coterie.laboratory.study.workload import SPREAD_MS, Event, Plan
 from coterie.laboratory.study.zookeeper import ZooKeeperGroup
@@ -50,7 +51,7 @@ class _Run:
         self._closing: set[str] = set()  # a process ends once its last commit has
 
     @property
-    def meter(self) -> Meter:
+    def meter(self) -> Ownership:
         return self.load.meter
 
     def measures(self) -> Measures:
@@ -108,6 +109,8 @@ class _Run:
                 group.deaf(event.ms)
             case "grow":
                 self._grow(event.partitions)
+        if up and not group.alive():
+            self.meter.emptied(self.world.now_ms)
 
     def _grow(self, partitions: int) -> None:
         """The new partitions have no reader until a member is assigned them."""
@@ -122,9 +125,8 @@ class _Run:
     def _join(self, name: str) -> None:
         now_ms, meter = self.world.now_ms, self.meter
         if not self.group.alive():
-            # Without members no partition can be owned; from the first member on every one should be.
-            waiting = meter.unowned_since_ms if self._ever else self.group.partitions()
-            meter.unowned_since_ms = dict.fromkeys(waiting, now_ms)
+            # A member that is closing may still read.
+            meter.came((p for p in self.group.partitions() if not meter.readers.get(p)), now_ms)
         self._ever.add(name)
         meter.gone(self.group.actor_name(name))
         self.group.join(name)

@@ -14,6 +14,7 @@ from coterie.coordinator.consumer import events as e
 from coterie.coordinator.consumer.state import ConsumerSubscription, CurrentAssignment, TopicIdPartition
 from coterie.coordinator.consumer.stored import event_of
 from coterie.coordinator.stored_consumer_groups import from_bytes
+from coterie.ownership import PartitionOwners, count_moved
 from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.tables import (
@@ -85,7 +86,7 @@ class GroupHistory:
     _subscriptions: dict[str, ConsumerSubscription] = field(default_factory=dict)
     _current: dict[str, CurrentAssignment] = field(default_factory=dict)
     _target: dict[str, frozenset[TopicIdPartition]] = field(default_factory=dict)
-    _last_target: dict[TopicIdPartition, str] = field(default_factory=dict)
+    _target_owners: PartitionOwners = field(default_factory=PartitionOwners)
     _stretches: dict[tuple[str, TopicIdPartition], Row] = field(default_factory=dict)
     _epoch: _Epoch | None = None
     _before: dict[str, ConsumerSubscription] | None = None  # the members of the epoch before
@@ -110,6 +111,7 @@ class GroupHistory:
             case e.GroupEpochRemoved():
                 self._close_epoch()
                 self._before = None
+                self._target_owners = PartitionOwners()
                 self.rows.append(("generations", {"group": self.group, "members": 0, "deleted": True} | position))
             case e.SubscriptionStored():
                 self._subscriptions[event.member_id] = event.subscription
@@ -154,10 +156,11 @@ class GroupHistory:
 
     def _target_computed(self, event: e.TargetEpochStored, position: Row) -> None:
         owners = {partition: member for member, partitions in self._target.items() for partition in partitions}
-        moved = sum(owners.get(p) != self._last_target.get(p) for p in owners.keys() | self._last_target.keys())
-        self._last_target = owners
+        self._target_owners.present((member_id, s.instance_id) for member_id, s in self._subscriptions.items())
+        changes = self._target_owners.assigned(dict(owners))
         if self._epoch is not None and self._epoch.row["epoch"] == event.epoch:
-            self._epoch.row |= {"target_ms": position["time_ms"], "moved": moved}
+            self._epoch.row |= {"target_ms": position["time_ms"], "moved": count_moved(changes)}
+            self._epoch.row["unowned"] = sum(change.owner is None for change in changes)
         for (topic_id, partition), member_id in sorted(owners.items()):
             of_member = {"group": self.group, "generation": event.epoch, "member_id": member_id}
             where = {"topic": self._name(topic_id), "partition": partition, "client_id": self._client(member_id)}
@@ -255,6 +258,7 @@ def _rebalance(
         "joined": len(joined),
         "departed": len(departed),
         "moved": epoch.get("moved"),
+        "unowned": epoch.get("unowned"),
         "log_offset": epoch["log_offset"],
     }
 

@@ -224,18 +224,15 @@ def _consumer_group_rows(
 
 
 def _rebalances(spark: SparkSession, sources: Sources, out: Path, group_log: DataFrame) -> DataFrame:
-    """EVENTS of all sources."""
-    events = rebalances.from_generations(group_log)
-    of_journal = rebalances.from_journal(_read(spark, out / "journal", JOURNAL))
-    events = events.unionByName(of_journal, allowMissingColumns=True)
+    """REBALANCES of all sources."""
     lines = out / "server_lines"
     if sources.server_logs:
         frame = server_log.lines_of(spark, list(sources.server_logs))
         frame.write.mode("overwrite").parquet(str(lines))
-    if lines.exists():
-        of_lines = server_log.from_lines(_read(spark, lines, server_log.LINES))
-        events = events.unionByName(of_lines, allowMissingColumns=True)
-    return events
+    log_events = server_log.from_lines(_read(spark, lines, server_log.LINES))
+    events = rebalances.from_generations(group_log, log_events)
+    of_journal = rebalances.from_journal(_read(spark, out / "journal", JOURNAL))
+    return events.unionByName(of_journal).unionByName(log_events.select(*events.columns))
 
 
 def _lag(spark: SparkSession, sources: Sources, counting: DataFrame, cadence: DataFrame) -> DataFrame:

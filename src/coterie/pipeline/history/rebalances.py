@@ -2,19 +2,19 @@
 
 The journal is exact. A broker's log (`server_log`) knows causes and phases, and nothing of partitions. The generations
 alone know who came and went and what moved, and no more of the time than when the new assignment was stored. A log and the
-generations together know for how long partitions were unowned.
+generations together know for how long partitions were unowned (`coordinator/group_ownership`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from coterie.assignors import is_cooperative
-from coterie.journal import JournalLine
+from coterie.coordinator.group_ownership import GenerationChange, GroupOwnership
+from coterie.journal import DEPARTURES, JournalLine
 from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
-from coterie.pipeline.history.group_metadata import assigned, stored_value
+from coterie.pipeline.history.group_metadata import stored_value
 from coterie.pipeline.history.tables import REBALANCES
 from coterie.records.arrow_arrays import batch_of_rows, table_of_rows
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
@@ -27,8 +27,6 @@ SOURCES = ("journal", "server_log", "offsets")  # the better one first
 # The lines that end a rebalance; of a consumer group (KIP-848) the one that begins it, since its members end it one by one. A
 # group that only changed its protocol did not rebalance.
 ENDS = ("stable", "empty", "epoch_raised")
-# REBALANCES, and how many partitions had no owner during the rebalance; null where the source does not know.
-EVENTS = f"{REBALANCES}, unowned int"
 SAME_MS = 60_000  # two tellings of a generation no further apart are of the same rebalance
 
 
@@ -57,7 +55,7 @@ def journal_rows(value: bytes | None, log_offset: int) -> Iterator[Row]:
         return
     kinds = [cause["kind"] for cause in line.causes]
     joined = sum(kind in ("member_joined", "static_member_returned") for kind in kinds)
-    departed = sum(kind in _DEPARTURES for kind in kinds)
+    departed = sum(kind in DEPARTURES for kind in kinds)
     yield {
         "group": line.group,
         "generation": line.generation,
@@ -75,59 +73,90 @@ def journal_rows(value: bytes | None, log_offset: int) -> Iterator[Row]:
         "join_ms": line.join_ms,
         "sync_ms": line.sync_ms,
         "moved": line.moved_count,
-        "unowned_ms": _unowned_ms(line),
+        "unowned": line.unowned_count,
+        "unowned_ms": line.unowned_ms,
+        "undetected_ms": line.undetected_ms,
         "log_offset": log_offset,
     }
-
-
-_DEPARTURES = frozenset({"member_left", "session_timeout", "rebalance_timeout", "sync_timeout", "join_timeout"})
-
-
-def _unowned_ms(line: JournalLine) -> int | None:
-    if line.join_ms is None or line.sync_ms is None or line.owners is None:
-        return None
-    partitions = sum(len(ps) for topics in line.owners.values() for ps in topics.values())
-    return (line.join_ms + line.sync_ms) * _unowned(line.protocol, line.moved_count or 0, partitions)
-
-
-def _unowned(protocol: str | None, moved: int, assigned: int) -> int:
-    """An eager member revokes everything before it joins; a cooperative one keeps what stays with it."""
-    return moved if is_cooperative(protocol) else assigned
 
 
 # -- the stored generations ---------------------------------------------------------------------------------------------------
 
 
-def from_generations(group_log: DataFrame) -> DataFrame:
-    """GROUP_LOG -> EVENTS, by what changed from one stored state of a group to the next."""
+def from_generations(group_log: DataFrame, log_events: DataFrame) -> DataFrame:
+    """GROUP_LOG, LOG_EVENTS -> REBALANCES, by what changed from one stored state of a group to the next; times by the log."""
 
-    def run(table: Any) -> Any:
-        return table_of_rows(list(generation_rows(table.sort_by("log_offset").to_pylist())), arrow_schema(EVENTS))
+    def run(states: Any, events: Any) -> Any:
+        rows = generation_rows(states.sort_by("log_offset").to_pylist(), events.to_pylist())
+        return table_of_rows(list(rows), arrow_schema(REBALANCES))
 
     both = group_log.where(f"kind = 'group' or (kind = '{CONSUMER_GROUP}' and value is null)")
-    return both.groupBy("group").applyInArrow(run, EVENTS)
+    return both.groupBy("group").cogroup(log_events.groupBy("group")).applyInArrow(run, REBALANCES)
 
 
-def generation_rows(rows: list[Row]) -> Iterator[Row]:
+def generation_rows(rows: list[Row], log_events: Iterable[Row] = ()) -> Iterator[Row]:
     """``rows``: GROUP_LOG of one group, in order; of its time as a consumer group the tombstones. A state that is stored with
-    them is that of a group that became classic, which is no rebalance."""
+    them is that of a group that became classic, which is no rebalance. ``log_events``: its LOG_EVENTS."""
     before: GroupMetadataValue | None = None
-    converted_ms = -1
+    ownership, converted_ms = GroupOwnership(), -1
+    events: dict[int, list[Row]] = {}
+    for event in log_events:
+        events.setdefault(event["generation"], []).append(event)
     for row in rows:
         if row["kind"] == CONSUMER_GROUP:
             converted_ms = row["time_ms"]
             continue
-        if before is None and row["time_ms"] == converted_ms:
-            before = stored_value(row["value"])
-            continue
         now = stored_value(row["value"])
+        if before is None and row["time_ms"] == converted_ms:
+            before = now
+            if now is not None:
+                ownership.stored(now, row["time_ms"])
+            continue
         if now is None or (before is not None and now.generation == before.generation and _same_members(before, now)):
+            if now is None:
+                ownership = GroupOwnership()
+            else:
+                ownership.returned((m.member_id, m.group_instance_id) for m in now.members)
             before = now  # a tombstone, or a static member's new id: no rebalance
             continue
         # Kafka 4 also stores a group before it has any member.
         if now.members or (before is not None and before.members):
-            yield _between(before, now, row)
+            of_log = _nearest(events.get(now.generation, ()), row["time_ms"])
+            change = _changed(ownership, before, now, row["time_ms"], of_log)
+            yield _between(before, now, row) | _counted(change, is_timed=of_log is not None)
         before = now
+
+
+def _nearest(events: Iterable[Row], time_ms: int) -> Row | None:
+    """The event of the same rebalance, if its beginning is known."""
+    near = [e for e in events if e["started_ms"] is not None and abs(e["time_ms"] - time_ms) <= SAME_MS]
+    return min(near, key=lambda e: abs(e["time_ms"] - time_ms), default=None)
+
+
+def _changed(
+    ownership: GroupOwnership,
+    before: GroupMetadataValue | None,
+    now: GroupMetadataValue,
+    time_ms: int,
+    event: Row | None,
+) -> GenerationChange:
+    """What the generation changed; its times are of no use without an event. Who was removed and stands in no line of the log
+    was so at the end of the rebalance."""
+    if event is None:
+        return ownership.stored(now, time_ms)
+    known = dict(zip(event["removed"], event["removed_ms"], strict=True))
+    ownership.started(event["started_ms"])
+    there = {m.group_instance_id or m.member_id for m in now.members}
+    for m in before.members if before is not None else ():
+        if (m.group_instance_id or m.member_id) not in there:
+            removed_ms = known[m.member_id] if m.member_id in known else event["time_ms"]
+            ownership.removed(m.member_id, removed_ms, is_silent=m.member_id in event["silent"])
+    return ownership.stored(now, event["time_ms"])
+
+
+def _counted(change: GenerationChange, *, is_timed: bool) -> Row:
+    times = {"unowned_ms": change.unowned_ms, "undetected_ms": change.undetected_ms}
+    return {"moved": change.moved, "unowned": change.unowned} | (times if is_timed else {})
 
 
 def _same_members(before: GroupMetadataValue, now: GroupMetadataValue) -> bool:
@@ -139,10 +168,6 @@ def _between(before: GroupMetadataValue | None, now: GroupMetadataValue, row: Ro
     new = {m.group_instance_id or m.member_id: m for m in now.members}
     joined, departed = [n for n in new if n not in old], [n for n in old if n not in new]
     changed = [n for n in new if n in old and new[n].subscription != old[n].subscription]
-    owners = [
-        {tp: n for n, m in side.items() for tp in assigned(value, m)} for side, value in ((old, before), (new, now))
-    ]
-    moved = sum(owners[0].get(tp) != owners[1].get(tp) for tp in owners[0].keys() | owners[1].keys())
     causes = [("member_joined", f"{n} joined") for n in joined]
     causes += [("member_left", f"{n} left or was removed") for n in departed]
     if not causes:
@@ -163,9 +188,7 @@ def _between(before: GroupMetadataValue | None, now: GroupMetadataValue, row: Ro
         "causes": len(causes),
         "joined": len(joined),
         "departed": len(departed),
-        "moved": moved,
         "log_offset": row["log_offset"],
-        "unowned": _unowned(now.protocol, moved, len(owners[1])),
     }
 
 
@@ -173,8 +196,8 @@ def _between(before: GroupMetadataValue | None, now: GroupMetadataValue, row: Ro
 
 
 def from_best_source(rebalances: DataFrame) -> DataFrame:
-    """EVENTS of several sources -> REBALANCES, one row per rebalance, from the best source; what only another one knows (moved,
-    members, the assignor) is taken from there."""
+    """REBALANCES of several sources -> REBALANCES, one row per rebalance, from the best source; what only another one knows
+    (moved, members, the assignor) is taken from there."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -188,8 +211,6 @@ def from_best_source(rebalances: DataFrame) -> DataFrame:
     placed = rebalances.withColumn("rank", rank).withColumn("fresh", fresh).withColumn("life", life)
     filled = placed.withColumn("row", f.row_number().over(by_rank))
     counts = ("members", "moved", "joined", "departed", "unowned")
-    for name in ("leader", "protocol", "join_ms", "sync_ms", "unowned_ms", *counts):
+    for name in ("leader", "protocol", "join_ms", "sync_ms", "unowned_ms", "undetected_ms", *counts):
         filled = filled.withColumn(name, f.first(name, ignorenulls=True).over(every))
-    of_phases = (f.col("join_ms") + f.col("sync_ms")) * f.col("unowned")
-    filled = filled.withColumn("unowned_ms", f.coalesce("unowned_ms", of_phases))
     return filled.where("row = 1").select(*column_names(REBALANCES))

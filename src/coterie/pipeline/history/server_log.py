@@ -1,4 +1,4 @@
-"""The coordinator's lines of Apache Kafka's own log -> REBALANCES, so that a cluster that never heard of coterie can be
+"""The coordinator's lines of Apache Kafka's own log -> LOG_EVENTS, so that a cluster that never heard of coterie can be
 looked at. The wordings are those of 2.6 to 4.x, seen from real brokers (tests/pipeline/server_logs).
 
 Layout: Kafka's own (`[%d] %p %m (%c)`), or any other whose lines hold a date and the message. Files may be plain or gzipped.
@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coterie.journal import DEPARTURES
 from coterie.pipeline.ddl import arrow_schema
-from coterie.pipeline.history.tables import REBALANCES
+from coterie.pipeline.history.tables import LOG_EVENTS
 from coterie.records.arrow_arrays import batch_of_rows, table_of_rows
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ _ASSIGNED = re.compile(
 )
 _EMPTY = re.compile(r"Group (?P<group>\S+) with generation (?P<generation>\d+) is now empty")
 _FAILED = re.compile(rf"Member (?P<member>\S+) in {_OF} has failed")
+_LEFT = re.compile(rf"Member\[group\.instance\.id .*?, member\.id (?P<member>[^\]]+)\] in {_OF} has left")
+_LEFT_OF_4 = re.compile(r"\[Group (?P<group>\S+)\] Member (?P<member>\S+) has left group")
 _DELETED = re.compile(r"The following groups were deleted: (?P<groups>[^.]+)\.")
 
 # The cause (coterie.journal.CAUSES) for a text in a reason; the first match counts.
@@ -51,7 +54,6 @@ _CAUSES = (
     (re.compile(r"error .*(storing|when)|could not be (stored|persisted)", re.I), "assignment_not_stored"),
     (re.compile(r"max ?size|capacity", re.I), "group_max_size"),
 )
-_DEPARTURES = frozenset({"session_timeout", "member_left", "rebalance_timeout", "sync_timeout", "join_timeout"})
 
 
 def cause_of(reason: str) -> str:
@@ -61,11 +63,15 @@ def cause_of(reason: str) -> str:
 
 @dataclass(slots=True)
 class _Story:
-    """The lines so far of one group's current rebalance."""
+    """The lines so far of one group's current rebalance. ``first_ms``: of its first start; a further one follows where members
+    change before the leader has assigned. ``removed``: member ids and when."""
 
+    first_ms: int | None = None
     started_ms: int | None = None
     formed_ms: int | None = None
     reasons: list[str] = field(default_factory=list)
+    removed: list[tuple[str, int]] = field(default_factory=list)
+    silent: list[str] = field(default_factory=list)
 
 
 def rebalances(lines: Iterable[str]) -> Iterator[Row]:
@@ -78,7 +84,9 @@ def rebalances(lines: Iterable[str]) -> Iterator[Row]:
         now_ms = _milliseconds(time)
         if match := _PREPARING.search(line.rstrip()):
             story = stories.setdefault(match["group"], _Story())
-            story.started_ms = now_ms if story.started_ms is None else story.started_ms
+            story.first_ms = now_ms if story.first_ms is None else story.first_ms
+            if story.started_ms is None or story.formed_ms is not None:
+                story.started_ms, story.formed_ms = now_ms, None
             story.reasons.append(match["reason"])
         elif match := _STABILIZED.search(line):
             stories.setdefault(match["group"], _Story()).formed_ms = now_ms
@@ -90,8 +98,12 @@ def rebalances(lines: Iterable[str]) -> Iterator[Row]:
             yield _row(match, "empty", now_ms, story, "0", None)
         elif match := _FAILED.search(line):
             story = stories.setdefault(match["group"], _Story())
+            story.removed.append((match["member"], now_ms))
+            story.silent.append(match["member"])
             if story.started_ms is not None:  # one more, while the group is rebalancing anyway
                 story.reasons.append(f"removing member {match['member']} on heartbeat expiration")
+        elif match := _LEFT.search(line) or _LEFT_OF_4.search(line):
+            stories.setdefault(match["group"], _Story()).removed.append((match["member"], now_ms))
         elif match := _DELETED.search(line):
             for group in match["groups"].split(","):
                 stories.pop(group.strip(), None)
@@ -113,9 +125,13 @@ def _row(match: re.Match[str], event: str, now_ms: int, story: _Story, members: 
         "why": "; ".join(dict.fromkeys(story.reasons)) or None,
         "causes": len(kinds),
         "joined": sum(kind == "member_joined" for kind in kinds),
-        "departed": sum(kind in _DEPARTURES for kind in kinds),
+        "departed": sum(kind in DEPARTURES for kind in kinds),
         "join_ms": (formed_ms or 0) - (story.started_ms or 0) if began else None,
         "sync_ms": now_ms - story.formed_ms if event == "stable" and story.formed_ms is not None else None,
+        "started_ms": story.first_ms,
+        "removed": [member_id for member_id, _ in story.removed],
+        "removed_ms": [time_ms for _, time_ms in story.removed],
+        "silent": story.silent,
     }
 
 
@@ -134,7 +150,7 @@ def coordinator_lines(path: Path) -> Iterator[tuple[int, str, str]]:
         for line in file:
             if "roup " not in line:
                 continue
-            for pattern in (_PREPARING, _STABILIZED, _ASSIGNED, _EMPTY, _FAILED):
+            for pattern in (_PREPARING, _STABILIZED, _ASSIGNED, _EMPTY, _FAILED, _LEFT, _LEFT_OF_4):
                 match = pattern.search(line.rstrip())
                 time = _TIME.search(line)
                 if match and time:
@@ -162,11 +178,11 @@ def lines_of(spark: SparkSession, paths: list[Path]) -> DataFrame:
 
 
 def from_lines(lines: DataFrame) -> DataFrame:
-    """LINES -> REBALANCES: each group's story, in the order of time."""
+    """LINES -> LOG_EVENTS: each group's story, in the order of time."""
 
     def run(table: Any) -> Any:
         ordered = table.sort_by([("time_ms", "ascending"), ("number", "ascending")])
         rows = list(rebalances(ordered.column("line").to_pylist()))
-        return table_of_rows(rows, arrow_schema(REBALANCES))
+        return table_of_rows(rows, arrow_schema(LOG_EVENTS))
 
-    return lines.groupBy("group").applyInArrow(run, REBALANCES)
+    return lines.groupBy("group").applyInArrow(run, LOG_EVENTS)

@@ -47,13 +47,15 @@ OWNERSHIP = (
 )
 
 # One row per rebalance. `source`: the journal (exact), a broker's log, or the offsets (inferred from who came
-# and went). `why` in words; `cause` one of coterie.journal.CAUSES; unowned_ms: summed over partitions, from
-# phases and assignment, null where a source for one of them is missing.
+# and went). `why` in words; `cause` one of coterie.journal.CAUSES; moved, unowned_ms and undetected_ms are as
+# coordinator/group_ownership counts them, the times null where the phases or the assignment are missing.
 REBALANCES = (
     "group string, generation int, source string, event string, time_ms bigint, members int, leader string, "
     "protocol string, cause string, why string, causes int, joined int, departed int, join_ms bigint, sync_ms bigint, "
-    "moved int, unowned_ms bigint, log_offset bigint"
+    "moved int, unowned int, unowned_ms bigint, undetected_ms bigint, log_offset bigint"
 )
+# The same of a broker's log, with what it tells of the removals: whom, when, and who of them was silent.
+LOG_EVENTS = f"{REBALANCES}, started_ms bigint, removed array<string>, removed_ms array<bigint>, silent array<string>"
 
 # One row per group epoch of a consumer group (KIP-848). target_ms: when its target assignment was computed, null where a later
 # epoch came first; reconciled_ms: when every member had it; moved: the partitions that the target gave to another member.
@@ -138,7 +140,7 @@ TABLES: dict[str, HistoryTable] = {
     ),
     "groups": HistoryTable(GROUPS, "The groups as their newest records leave them, by the broker's own replay."),
     "cadence": HistoryTable(CADENCE, "How regularly a group commits each partition."),
-    "stalls": HistoryTable(STALLS, "Pauses in a partition's progress that are long for that partition."),
+    "stalls": HistoryTable(STALLS, "Times without progress in a partition's commits that are long for that partition."),
     "lag": HistoryTable(LAG, "How far behind a group was at the end of each of up to 100 stretches of time."),
 }
 
@@ -195,9 +197,12 @@ COLUMNS = {
     "departed": "how many members left or were removed",
     "join_ms": "how long PreparingRebalance took; null where the source does not have it",
     "sync_ms": "how long CompletingRebalance took; null where the source does not have it",
-    "moved": "how many partitions changed their owner",
-    "unowned_ms": "how long partitions had no owner, summed over partitions; of a broker's log only with the offsets, which "
+    "moved": "how many partitions moved: a member owns them that is another than the last that owned them",
+    "unowned": "how many partitions had an owner before and have none after it",
+    "unowned_ms": "how long partitions were unowned, summed over partitions that have one again: from the revocation, or the "
+    "last heartbeat of an owner that died, while the group had live members; of a broker's log only with the offsets, which "
     "have the assignment; null where the phases or the assignment are not known",
+    "undetected_ms": "the part of unowned_ms in which the coordinator had not noticed that the owner was dead",
     "commits": "how many commits there were",
     "first_ms": "when the first was",
     "last_ms": "when the last was",
@@ -208,7 +213,7 @@ COLUMNS = {
     "first_offset": "the first committed offset",
     "last_offset": "the last committed offset",
     "records_per_s": "the records between the two, by second",
-    "pause_ms": "how long the pause was",
+    "pause_ms": "how long the stall was",
     "end_offset": "the topic's end at that time; null where the topic is no longer known",
     "lag": "end_offset less the committed offset; null where the topic is no longer known",
     "generations": "how many generations it was in",
@@ -220,8 +225,8 @@ COLUMNS = {
     "pending_offsets": "how many offsets of open transactions the group has",
 }
 OWN_COLUMNS = {
-    ("stalls", "offset"): "the committed offset during the pause",
-    ("stalls", "moved"): "by how many records the commit after the pause moved on",
+    ("stalls", "offset"): "the committed offset during the stall",
+    ("stalls", "moved"): "by how many records the commit after the stall moved on",
     ("reconciliations", "state"): "STABLE, UNREVOKED_PARTITIONS, or UNRELEASED_PARTITIONS (others have not released)",
     ("lag", "committed"): "the committed offset at that time",
     ("lag", "time_ms"): "the end of the stretch of time",

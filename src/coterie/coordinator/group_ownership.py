@@ -1,0 +1,125 @@
+"""The ownership of a classic group's partitions as its coordinator knows it, generation by generation: what moved, what is
+unowned and for how long, by the definitions of `coterie.ownership`.
+
+The coordinator sees neither a revocation nor a death. Members of an eager protocol revoke everything when a rebalance starts,
+those of a cooperative one what their new assignment lacks; a member whose session timed out died with its last heartbeat.
+Used by the journal, and by `pipeline/history` for groups without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import field
+from typing import NamedTuple
+
+from coterie.assignors import is_cooperative
+from coterie.assignors.blobs import decode_assignment
+from coterie.coordinator.state import Group, TopicPartition
+from coterie.coordinator.subscriptions import CONSUMER
+from coterie.lazy_dataclass import dataclass
+from coterie.ownership import OwnerChange, PartitionOwners, UnownedTimes, count_moved
+from coterie.wire.messages.consumer_offsets import GroupMetadataValue
+from coterie.wire.primitives import WireError
+
+
+class GenerationChange(NamedTuple):
+    """What a generation changed. ``moved`` and ``unowned``: how many partitions moved, and how many had an owner before and
+    have none now. Times in ms, summed over the partitions whose unowned time ended with this generation; ``undetected_ms``
+    is the part in which the owner's death was not noticed."""
+
+    changes: list[OwnerChange]
+    moved: int
+    unowned: int
+    unowned_ms: int
+    undetected_ms: int
+
+
+@dataclass(slots=True)
+class GroupOwnership:
+    """One group's. Times in ms."""
+
+    partitions: PartitionOwners = field(default_factory=PartitionOwners)
+    _owned: dict[str, list[TopicPartition]] | None = None  # the partitions by owner, once that is needed
+    _sessions_ms: dict[str, int] = field(default_factory=dict)
+    _is_cooperative: bool = False
+    _times: UnownedTimes = field(default_factory=UnownedTimes)
+    _started_ms: int | None = None
+    _last_end_ms: int | None = None  # of the members that were removed since the last generation
+
+    def loaded(self, group: Group) -> None:
+        """Takes the owners from a group that was loaded from the log."""
+        members = group.members.values()
+        self.partitions.present((m.member_id, m.group_instance_id) for m in members)
+        self.partitions.assigned(owners_of((m.member_id, m.assignment) for m in members))
+        self._sessions_ms = {m.member_id: m.session_timeout_ms for m in members}
+        self._is_cooperative = is_cooperative(group.protocol)
+
+    def started(self, now_ms: int) -> None:
+        """A rebalance has started: each eager member revokes what it owns. In a group without members its first one has
+        joined. A start that follows before a generation is stored is of the same rebalance."""
+        if self._started_ms is not None:
+            return
+        self._started_ms = now_ms
+        if not self._sessions_ms:
+            self._times.came(self.partitions.last_owners, now_ms)
+        elif not self._is_cooperative:
+            for partition in self.partitions.owners:
+                self._times.lost(partition, now_ms)
+
+    def returned(self, members: Iterable[tuple[str, str | None]]) -> None:
+        """Static members may have returned under other ids. ``members``: id and group.instance.id."""
+        for member_id, new_member_id in self.partitions.present(members).items():
+            self._owned = None
+            if member_id in self._sessions_ms:
+                self._sessions_ms[new_member_id] = self._sessions_ms.pop(member_id)
+
+    def removed(self, member_id: str, now_ms: int, *, is_silent: bool) -> None:
+        """A member was removed; ``is_silent``: because its session timed out."""
+        end_ms = now_ms - (self._sessions_ms.get(member_id, 0) if is_silent else 0)
+        self._last_end_ms = end_ms if self._last_end_ms is None else max(self._last_end_ms, end_ms)
+        if self._owned is None:
+            self._owned = {}
+            for partition, owner in self.partitions.owners.items():
+                self._owned.setdefault(owner, []).append(partition)
+        for partition in self._owned.get(member_id, ()):
+            self._times.lost(partition, end_ms, now_ms if is_silent else None)
+
+    def stored(self, value: GroupMetadataValue, now_ms: int) -> GenerationChange:
+        """A generation's assignment is stored, or that no member is left."""
+        self.returned((m.member_id, m.group_instance_id) for m in value.members)
+        shares = value.members if value.protocol_type == CONSUMER else []
+        owners = owners_of((m.member_id, m.assignment) for m in shares)
+        unowned_ms, undetected_ms = self._ended_ms(owners, now_ms, is_empty=not value.members)
+        changes = self.partitions.assigned(owners)
+        unowned = [change.partition for change in changes if change.owner is None]
+        self._owned, self._started_ms, self._last_end_ms = None, None, None
+        self._sessions_ms = {m.member_id: m.session_timeout for m in value.members}
+        self._is_cooperative = is_cooperative(value.protocol)
+        # What a cooperative generation revokes the next one assigns. To what else has no owner nobody is subscribed.
+        is_waiting = self._is_cooperative and value.members
+        self._times.wait_for(unowned if is_waiting else (), now_ms)
+        return GenerationChange(changes, count_moved(changes), len(unowned), unowned_ms, undetected_ms)
+
+    def _ended_ms(self, owners: dict[TopicPartition, str], now_ms: int, *, is_empty: bool) -> tuple[int, int]:
+        """The sums of the unowned times that end now, and of their undetected parts. A partition that never had an owner has
+        waited since the rebalance started."""
+        times = self._times
+        times.unowned_ms, times.undetected_ms = {}, 0
+        for partition in owners:
+            if partition not in self.partitions.owners and partition not in times.unowned_since_ms:
+                times.lost(partition, now_ms if self._started_ms is None else self._started_ms)
+            times.regained(partition, now_ms)
+        if is_empty:
+            times.emptied(now_ms if self._last_end_ms is None else self._last_end_ms)
+        return sum(times.unowned_ms.values()), times.undetected_ms
+
+
+def owners_of(assignments: Iterable[tuple[str, bytes]]) -> dict[TopicPartition, str]:
+    """Owner of each partition, from members' ids and assignment bytes."""
+    owners: dict[TopicPartition, str] = {}
+    for member_id, data in assignments:
+        try:
+            owners.update((topic_partition, member_id) for topic_partition in decode_assignment(data))
+        except WireError:
+            continue  # another kind of client's own format: the group then has no owners
+    return owners
