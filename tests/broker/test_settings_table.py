@@ -34,6 +34,7 @@ OUR_OWN = {
     "coterie.request.max.elements",
     "coterie.journal.enable",
     "coterie.telemetry.enable",
+    "coterie.offsets.losses.accepted",
     "coterie.group.sync.timeout.enable",
     "coterie.group.pending.leave.rebalance.enable",
 }

@@ -22,7 +22,7 @@ from coterie.laboratory.scenario import ScenarioRun
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import HEADER_BYTES, LENGTH_END, BatchError
+from coterie.records.batch import HEADER_BYTES, LENGTH_END
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.wire.messages.consumer_offsets import (
@@ -158,15 +158,25 @@ def test_an_empty_control_batch_is_stepped_over() -> None:
 
 
 def test_a_log_that_cannot_be_read_whole_does_not_load_for_ever() -> None:
-    """testLoadGroupAndOffsetsWithCorruptedLog: what can be read is loaded (the broker goes on after the error)."""
-    log = log_of([offset_record(1)], [offset_record(2)])
+    """testLoadGroupAndOffsetsWithCorruptedLog: what can be read is loaded, behind the damage too; the rest is named."""
+    log = log_of([offset_record(1)], [offset_record(2)], [offset_record(3, "h")])
     segment = log.log.segments[0]
     damaged_at = segment.headers(0)[1][0] + HEADER_BYTES  # the length of the second batch's record
     segment.file.data[damaged_at] = 0x7F  # type: ignore[attr-defined]
     shard = Shard(CoordinatorConfig())
-    with pytest.raises(BatchError):
-        log.load(shard)
-    assert shard.groups["g"].offsets["t", 0].offset == 1
+    assert log.load(shard) == 2
+    assert {g: group.offsets["t", 0].offset for g, group in shard.groups.items()} == {"g": 1, "h": 3}
+    assert [(batch.first_offset, batch.last_offset) for batch in log.skipped] == [(1, 1)]
+
+
+def test_a_record_that_cannot_be_read_is_named_by_its_batch() -> None:
+    short = offset_record(2)
+    assert short.value is not None
+    log = log_of([offset_record(1)], [StoredRecord(short.key, short.value[:5]), offset_record(3, "h")])
+    shard = Shard(CoordinatorConfig())
+    log.load(shard)
+    assert {g: group.offsets["t", 0].offset for g, group in shard.groups.items()} == {"g": 1, "h": 3}
+    assert [(batch.first_offset, batch.last_offset) for batch in log.skipped] == [(1, 2)]
 
 
 def test_what_a_loaded_group_subscribes_to() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import struct
 from typing import Any
 
+import google_crc32c
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import delete_records
 from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
-from coterie.records.batch import TRANSACTIONAL_BIT, batches
+from coterie.records.batch import HEADER_BYTES, TRANSACTIONAL_BIT, BatchError, batches
 from coterie.records.compression import GZIP, NONE
 from coterie.records.decoding import decode_records
 from coterie.records.encoding import encode_batch
@@ -388,3 +390,42 @@ def test_a_transaction_whose_marker_is_in_the_active_segment_is_awaited() -> Non
     assert plan(log, 0) is None
     assert newest(log) == {b"a": b"2", b"b": b"1"}
     assert log.cleaned_until == log.segments[-1].base_offset
+
+
+def make_unreadable(log: PartitionLog, number: int) -> bytes:
+    """Another length of a record in that batch of the first segment, with the batch's right checksum; returns the batch."""
+    segment = log.segments[0]
+    position, header = segment.headers(0)[number]
+    data: bytearray = segment.file.data  # type: ignore[attr-defined]
+    data[position + HEADER_BYTES] ^= 0x20
+    struct.pack_into(
+        ">I", data, position + 17, google_crc32c.value(bytes(data[position + 21 : position + header.size]))
+    )
+    return bytes(data[position : position + header.size])
+
+
+def test_a_batch_that_cannot_be_read_stays_and_stops_nothing() -> None:
+    log = new_log()
+    for n in range(20):
+        put(log, (b"k%d" % (n % 3), b"%d" % n))
+    roll(log)
+    unreadable = make_unreadable(log, 1)
+    before = log.segments[0].size
+    compact(log)
+    kept = log.segments[0].file.read(0, log.segments[0].size)
+    assert unreadable in kept
+    assert len(kept) < before
+    assert next(header.base_offset for _, header in batches(kept)) == 1
+
+
+def test_a_batch_of_a_transaction_that_cannot_be_read_keeps_its_marker() -> None:
+    log = new_log()
+    put(log, (b"k", b"1"), producer=7)
+    end(log, 7, committed=True)
+    put(log, (b"k", b"2"))
+    roll(log)
+    make_unreadable(log, 0)
+    wanted = plan(log, 0, force=True)
+    assert wanted is not None
+    with pytest.raises(BatchError):
+        clean(wanted)

@@ -11,7 +11,6 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Protocol
 
 from coterie.broker.clock import Clock
 from coterie.broker.coordinator_moves import CoordinatorElection, moved_lines
@@ -19,6 +18,8 @@ from coterie.broker.deadline_timer import DeadlineTimer
 from coterie.broker.flusher import Flusher
 from coterie.broker.hosted_shard import GroupReplication, HostedShard, answer
 from coterie.broker.journal_writer import JournalWriter
+from coterie.broker.lost_commits import log_losses
+from coterie.broker.open_transactions import OpenTransactions
 from coterie.broker.pending import Pending
 from coterie.broker.replica_effects import Decided, ReplicaEffects
 from coterie.broker.scheduling import Scheduler
@@ -45,19 +46,6 @@ from coterie.wire.messages.write_txn_markers import WritableTxnMarker
 logger = logging.getLogger(__name__)
 
 GROUPS_CACHED = 100_000
-
-
-class OpenTransactions(Protocol):
-    """What the group coordinator uses of the transaction coordinator."""
-
-    def verify_offsets(self, request: TxnOffsetCommitRequest, version: int) -> None:
-        """Raises Refusal where the request is not part of an ongoing transaction."""
-
-    def orphans(self, pending: Iterable[tuple[int, int]], partition: tuple[str, int]) -> list[tuple[int, int]]:
-        """Producers (id, epoch) without an open transaction that has the partition."""
-
-    @property
-    def loaded(self) -> bool: ...
 
 
 class GroupCoordinator:
@@ -88,7 +76,7 @@ class GroupCoordinator:
         self._writing: dict[HostedShard, None] = {}  # with decisions that wait for the end of the turn
         self._hosted_by_group: dict[str, HostedShard] = {}  # spares hashing the id with every request
         self._deadlines = DeadlineTimer(scheduler, clock, self._hosted, self._carry_out)
-        self._loading = ShardLoading(scheduler, self._shard_loaded)
+        self._loading = ShardLoading(scheduler, self._load_ended)
 
     def start(self) -> None:
         """Hosts a shard for each partition on the disk and begins to load them. In a cluster they are loaded by `elect`."""
@@ -113,6 +101,9 @@ class GroupCoordinator:
         self._own_configs.clear()
         for group_id, own in of_groups.items():
             self._own_configs[group_id] = config_of_group(self.config, broker, own)
+        for hosted in [hosted for hosted in self._hosted if hosted.losses]:
+            if not hosted.is_in_doubt(broker.coterie_offsets_losses_accepted):
+                self._shard_loaded(hosted)
 
     def _verify(self, request: TxnOffsetCommitRequest, version: int) -> None:
         assert self.transactions is not None, "a broker has a transaction coordinator before it takes requests"
@@ -122,6 +113,13 @@ class GroupCoordinator:
     def load_seconds(self) -> float:
         """How long the load at the start took."""
         return self._loading.seconds
+
+    def _load_ended(self, hosted: HostedShard) -> None:
+        accepted = self._settings.current.coterie_offsets_losses_accepted
+        if hosted.is_in_doubt(accepted):
+            log_losses(hosted.partition, hosted.losses, accepted)
+        else:
+            self._shard_loaded(hosted)
 
     def _shard_loaded(self, hosted: HostedShard) -> None:
         """Starts the sessions of the shard's members, and does what waited for its load."""
@@ -198,7 +196,7 @@ class GroupCoordinator:
             hosted = self._hosted[partition_for(group_id, len(self._hosted))]
             if len(self._hosted_by_group) < GROUPS_CACHED:
                 self._hosted_by_group[group_id] = hosted
-        if hosted.resigned:
+        if hosted.resigned or hosted.losses:
             raise Refusal(ErrorCode.NOT_COORDINATOR)
         if not hosted.loaded:
             raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -223,7 +221,7 @@ class GroupCoordinator:
         """Every group of the loaded partitions. Raises Refusal while one is loading."""
         self._write()
         for hosted in self._hosted:
-            if not hosted.loaded and not hosted.resigned:
+            if not hosted.loaded and not hosted.resigned and not hosted.losses:
                 raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             yield from hosted.shard.every_group()
 
@@ -312,7 +310,7 @@ class GroupCoordinator:
         if not 0 <= index < len(self._hosted):
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         hosted, now_ms = self._hosted[index], self._clock.now_ms()
-        if not hosted.loaded:
+        if not hosted.loaded and not hosted.losses:
             raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         committed = marker.transaction_result
         hosted.queue.write()

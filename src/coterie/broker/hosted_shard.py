@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
 from coterie.broker.coordinator_moves import CoordinatorElection
+from coterie.broker.lost_commits import Loss, losses_of
 from coterie.broker.pending import Pending
 from coterie.broker.replica_effects import AppendToken, ReplicaEffects
 from coterie.broker.scheduling import Scheduler, Timer
@@ -95,7 +96,8 @@ class UnreplicatedDecisions:
 
 class HostedShard:
     """A shard with its partition of `__consumer_offsets`, the log of it, and the decisions that wait to be written there.
-    ``unreplicated``: the decisions of the last append to a partition with replicas."""
+    ``unreplicated``: the decisions of the last append to a partition with replicas. ``losses``: what may be missing and nobody
+    has accepted; its groups are not served then."""
 
     def __init__(
         self,
@@ -124,11 +126,18 @@ class HostedShard:
             self.partition, replication.scheduler, replication.timeout_ms, answer
         )
         self.loaded = self.resigned = False
+        self.losses: list[Loss] = []
         self.queue = WriteQueue(shard, self._append, partial(self._committed, self), self.log.batch_bytes)
 
     def load_by_chunks(self) -> Iterator[int]:
-        """Loads the shard; yields the number of records in each chunk. Raises BatchError, CompressionError, Refusal."""
+        """Loads the shard; yields the number of records in each chunk. Raises OSError, Refusal."""
         return self.log.load_by_chunks(self.shard)
+
+    def is_in_doubt(self, accepted: Collection[str]) -> bool:
+        """After the load, and whenever ``accepted`` changes: whether commits may be missing, so that it is not served."""
+        self.losses = losses_of(self.partition, self.log.skipped, accepted)
+        self.loaded = not self.losses
+        return not self.loaded
 
     def _append(self, decisions: list[Decision]) -> None:
         try:

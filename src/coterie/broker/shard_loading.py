@@ -11,7 +11,6 @@ from typing import Generic, Protocol, TypeVar
 from coterie.broker.scheduling import Scheduler
 from coterie.broker.topic import Partition
 from coterie.records.batch import BatchError
-from coterie.records.compression import CompressionError
 from coterie.wire.errors import Refusal
 
 logger = logging.getLogger(__name__)
@@ -29,7 +28,8 @@ class Loadable(Protocol):
         """The state that is loaded; another one after each election."""
 
     def load_by_chunks(self) -> Iterator[int]:
-        """Loads it; yields the number of records in each chunk. Raises BatchError, CompressionError, Refusal."""
+        """Loads it, but for batches that cannot be read; yields the number of records in each chunk. Raises BatchError,
+        Refusal."""
 
 
 H = TypeVar("H", bound=Loadable)
@@ -98,8 +98,7 @@ class ShardLoading(Generic[H]):
                 yield count
                 if hosted.shard is not shard or hosted.resigned:
                     return
-        except (BatchError, CompressionError, Refusal) as error:
-            # What can be read is loaded (scenario testLoadGroupAndOffsetsWithCorruptedLog).
+        except (BatchError, Refusal) as error:
             logger.error("%s-%d cannot be read whole: %s", hosted.partition.topic, hosted.partition.index, error)
         if not hosted.resigned:
             hosted.loaded = True

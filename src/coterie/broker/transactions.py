@@ -11,11 +11,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 from coterie.broker.clock import Clock
 from coterie.broker.features import TRANSACTION_VERSION, Features
 from coterie.broker.group_coordinator import GroupCoordinator
+from coterie.broker.lost_commits import log_skipped
 from coterie.broker.replica_effects import ReplicaEffects
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
@@ -100,7 +102,7 @@ class TransactionCoordinator:
         stayed pending in no transaction."""
         topic = self._topics.by_name.get(TRANSACTIONS_TOPIC)
         for partition in [] if topic is None else topic.partitions:
-            for _ in load_by_chunks(partition.log, self._load):
+            for _ in load_by_chunks(partition.log, self._load, partial(log_skipped, partition)):
                 pass
         restart_timeouts(self.by_id, self._clock.now_ms())
         self.machine.complete_prepared(self._clock.now_ms())

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from coterie.coordinator.shard import Decision, Shard
 from coterie.log.appended import Appended
-from coterie.log.chunks import chunks
+from coterie.log.chunks import SkippedBatch, chunks
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import TRANSACTIONAL_BIT, BatchHeader
+from coterie.records.batch import TRANSACTIONAL_BIT, BatchError, BatchHeader
+from coterie.records.compression import CompressionError
 from coterie.records.decoding import decode_keys_and_values
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction, marker_of
@@ -18,10 +19,11 @@ DIVIDED_RECORDS = 1_000  # tombstones of at most some 560 bytes: well below mess
 
 
 class OffsetsLog:
-    """One partition of `__consumer_offsets`."""
+    """One partition of `__consumer_offsets`. ``skipped``: batches that the last load could not read, wholly or in part."""
 
     def __init__(self, log: PartitionLog) -> None:
         self.log = log
+        self.skipped: list[SkippedBatch] = []
 
     def batch_bytes(self) -> int:
         """What a batch may hold, its header included."""
@@ -60,31 +62,38 @@ class OffsetsLog:
         return self.log.append_own(marker, now_ms, bumps_epoch=bumps_epoch)
 
     def load(self, shard: Shard) -> int:
-        """Replays the whole log into the shard, an unreadable record skipped; returns how many.
-
-        Raises BatchError for a batch that cannot be unfolded."""
+        """Replays the whole log into the shard, but for what is ``skipped``; returns the number of records."""
         return sum(self.load_by_chunks(shard))
 
     def load_by_chunks(self, shard: Shard) -> Iterator[int]:
         """The same in pieces of some milliseconds, so that a driver can do other things in between."""
+        self.skipped = []
         for data, headers in chunks(self.log):
             loaded = 0
             for position, header in headers:
-                if header.is_control:
-                    committed = marker_of(data, position, header)
-                    if committed is not None:
-                        shard.end_transaction(header.producer_id, committed, header.max_timestamp)
-                else:
+                try:
                     loaded += self._load_batch(shard, data, position, header)
+                except (BatchError, CompressionError, WireError) as error:
+                    self.skipped.append(SkippedBatch(header.base_offset, header.last_offset, str(error)))
             yield loaded
 
     @staticmethod
     def _load_batch(shard: Shard, data: bytes, position: int, header: BatchHeader) -> int:
+        """The number of records. Raises BatchError, CompressionError where none can be read, WireError once all that can be
+        are loaded."""
+        if header.is_control:
+            committed = marker_of(data, position, header)
+            if committed is not None:
+                shard.end_transaction(header.producer_id, committed, header.max_timestamp)
+            return 0
         producer_id, epoch = (header.producer_id, header.producer_epoch) if header.is_transactional else (-1, -1)
         records = decode_keys_and_values(data, position, header)
+        failed: WireError | None = None
         for key, value, timestamp_ms in records:
             try:
                 shard.load(key, value, timestamp_ms, producer_id, epoch)
-            except WireError:
-                continue
+            except WireError as error:
+                failed = error
+        if failed is not None:
+            raise failed
         return len(records)

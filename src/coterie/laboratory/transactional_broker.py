@@ -21,6 +21,7 @@ from coterie.laboratory.broker_actor import Answer, BrokerActor, BrokerCommand, 
 from coterie.laboratory.scenario_transactions import verify_or_add
 from coterie.laboratory.transaction_checker import OFFSETS_PARTITION, TransactionChecker
 from coterie.laboratory.world import World
+from coterie.log.chunks import SkippedBatch
 from coterie.log.config import LogConfig
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import TRANSACTIONAL_BIT
@@ -58,6 +59,9 @@ class TransactionalBroker(BrokerActor):
             self.crash()
             self.world.after(BACK_AFTER_MS, self.restart)
 
+    def _skipped(self, batch: SkippedBatch) -> None:
+        raise AssertionError(str(batch))
+
     def _new_shard(self) -> Shard:
         return Shard(self.config, self._verify)
 
@@ -69,7 +73,7 @@ class TransactionalBroker(BrokerActor):
         self._transaction_log = PartitionLog.open(self.fs, "__transaction_state-0", LogConfig(), clean=False)
         self._producer_ids = ProducerIds(self.fs)
         self.machine = TransactionMachine(self, MAX_TIMEOUT_MS)
-        for _ in load_by_chunks(self._transaction_log, self._load_transaction):
+        for _ in load_by_chunks(self._transaction_log, self._load_transaction, self._skipped):
             pass
         self.checker.reloaded(self.machine.by_id)
         self.failing_appends = 0  # the disk works while it is loaded

@@ -5,10 +5,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from coterie.lazy_dataclass import dataclass
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import BatchHeader, batches
 
 CHUNK_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedBatch:
+    """A batch whose checksum is right and of which records cannot be read: its offsets, the last included, and why."""
+
+    first_offset: int
+    last_offset: int
+    problem: str
+
+    def __str__(self) -> str:
+        return f"the batch with offsets {self.first_offset} to {self.last_offset} cannot be read ({self.problem})"
 
 
 def chunks(log: PartitionLog) -> Iterator[tuple[bytes, list[tuple[int, BatchHeader]]]]:

@@ -4,7 +4,8 @@ Only closed segments are touched, and only up to the first transaction that is s
 transactions go, and never hide an older value; those of committed ones are kept as plain records, so that they need
 no marker any more. The last batch of a producer that the log knows stays without records, so that its sequence outlives
 them (BatchRetention.RETAIN_EMPTY). A tombstone goes delete.retention.ms after it was written, in the second compaction it
-lives to see.
+lives to see. A batch whose records cannot be read although its checksum is right stays as it is, unless a marker would have to
+stay for it.
 
 `plan` and `swap` belong on the log's own thread; `clean` only reads closed segments and writes `.cleaned` files, so it
 may run elsewhere. A crash leaves the old segments, or the new; never neither.
@@ -22,6 +23,7 @@ from coterie.log.partition_log import PartitionLog
 from coterie.log.segment import DELETED, Segment
 from coterie.log.segment_loader import CLEANED, SWAP
 from coterie.records.batch import HEADER_BYTES, BatchError, BatchHeader, BatchRecord, check_crc, read_header
+from coterie.records.compression import CompressionError
 from coterie.records.decoding import decode_records
 from coterie.records.encoding import rebuild_batch
 from coterie.records.markers import ends_transaction
@@ -119,7 +121,6 @@ def clean(plan: CompactionPlan) -> Cleaned:
             for segment in group:
                 for position, header in _headers(segment):
                     data = segment.file.read(position, header.size)
-                    check_crc(data, 0, header)
                     kept = _cleaned_batch(plan, data, header, until, aborted=aborted, newest=newest, cleaned=cleaned)
                     if kept:
                         file.append(kept)
@@ -228,7 +229,7 @@ def _survey(plan: CompactionPlan) -> tuple[int, set[tuple[int, int]], dict[bytes
             continue
         if len(newest) >= KEYS_AT_ONCE:
             return header.base_offset, aborted, newest
-        records = _records(segment, position, header)
+        records = _read(segment.file.read(position, header.size), header) or []
         newest.update((r.key, r.offset) for r in records if r.key is not None and r.offset >= plan.dirty_from)
     return until, aborted, newest
 
@@ -258,6 +259,18 @@ def _records(segment: Segment, position: int, header: BatchHeader) -> list[Batch
     return decode_records(data, 0, header)
 
 
+def _read(data: bytes, header: BatchHeader) -> list[BatchRecord] | None:
+    """The records of a batch without a marker; None where they cannot be read. Raises BatchError for damage, and
+    CompressionError too where the batch is of a transaction."""
+    check_crc(data, 0, header)
+    try:
+        return decode_records(data, 0, header)
+    except (BatchError, CompressionError):
+        if header.is_transactional:
+            raise
+        return None
+
+
 def _cleaned_batch(
     plan: CompactionPlan,
     data: bytes,
@@ -268,13 +281,17 @@ def _cleaned_batch(
     cleaned: Cleaned,
 ) -> bytes:
     """The bytes kept of a batch; empty where all its records go and its producer has written another since."""
+    check_crc(data, 0, header)
     cleaned.records_before += header.record_count
     if header.base_offset >= until:
         cleaned.records_after += header.record_count
         return data
     if header.is_control:
         return b""
-    records = [] if _in_aborted(header, aborted) else decode_records(data, 0, header)
+    records = [] if _in_aborted(header, aborted) else _read(data, header)
+    if records is None:
+        cleaned.records_after += header.record_count
+        return data
     kept = [r for r in records if _stays(plan, r, newest)]
     cleaned.records_after += len(kept)
     if not kept:

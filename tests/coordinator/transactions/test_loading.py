@@ -13,6 +13,7 @@ from coterie.coordinator.shard import Shard
 from coterie.coordinator.transactions.replicated import ReplicatedTransactions, WriteMarkers
 from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.coordinator.transactions.state_log import load_by_chunks
+from coterie.log.chunks import SkippedBatch
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
@@ -32,6 +33,10 @@ def batch_of(*states: Transaction) -> bytes:
     return encode_batch([(NOW_MS, state.key(), state.value(2), ()) for state in states])
 
 
+def unexpected(batch: SkippedBatch) -> None:
+    raise AssertionError(str(batch))
+
+
 def loaded(log: PartitionLog) -> ReplicatedTransactions:
     shard = ReplicatedTransactions(MAX_TIMEOUT_MS, lambda: NEW, lambda: 2)
 
@@ -39,7 +44,7 @@ def loaded(log: PartitionLog) -> ReplicatedTransactions:
         assert key is not None
         shard.load(key, value)
 
-    for _ in load_by_chunks(log, load):
+    for _ in load_by_chunks(log, load, unexpected):
         pass
     return shard
 
@@ -124,7 +129,7 @@ def test_a_log_that_ends_with_nothing_is_loaded() -> None:
     log = log_with_a_lost_end()
     assert log.end_offset == 2
     names: list[bytes | None] = []
-    chunks = list(islice(load_by_chunks(log, lambda key, value: names.append(key)), 10))
+    chunks = list(islice(load_by_chunks(log, lambda key, value: names.append(key), unexpected), 10))
     assert (chunks, names) == ([1], [stored("one", Status.EMPTY).key()])
     assert log.read(1, 1_000) == b""
 

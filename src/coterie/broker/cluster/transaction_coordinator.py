@@ -12,6 +12,7 @@ from coterie.broker.clock import Clock
 from coterie.broker.cluster.peer_requests import PeerRequests
 from coterie.broker.cluster_view import ClusterView
 from coterie.broker.features import TRANSACTION_VERSION, Features
+from coterie.broker.lost_commits import log_skipped
 from coterie.broker.replica_effects import AppendToken, ReplicaEffects
 from coterie.broker.scheduling import Scheduler, Timer
 from coterie.broker.settings import BrokerSettings
@@ -63,8 +64,8 @@ class HostedTransactions:
         self.resigned = True
 
     def load_by_chunks(self) -> Iterator[int]:
-        """Loads the states; yields the number of records in each chunk. Raises BatchError, CompressionError."""
-        return load_by_chunks(self.partition.log, self._load)
+        """Loads the states; yields the number of records in each chunk. Raises OSError."""
+        return load_by_chunks(self.partition.log, self._load, partial(log_skipped, self.partition))
 
     def _load(self, key: bytes | None, value: bytes | None) -> None:
         try:

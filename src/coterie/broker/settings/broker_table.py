@@ -261,6 +261,13 @@ class BrokerConfig:
     )
     replica_socket_timeout_ms: int = _broker(INT, 30_000, "How long a follower waits for its leader's response.")
     coterie_journal_enable: bool = _broker(BOOLEAN, True, "Whether group events go to the topic __coterie_journal.")
+    coterie_offsets_losses_accepted: tuple[str, ...] = _broker(
+        LIST,
+        (),
+        "Losses of `__consumer_offsets` after which its groups are served all the same, as the broker's log names them: "
+        "PARTITION@OFFSET of a batch that cannot be read, PARTITION@FILE of damage that was set aside; * for every loss.",
+        update=_PER_BROKER,
+    )
     coterie_group_sync_timeout_enable: bool = _broker(
         BOOLEAN, True, "false: as Kafka 2.6, where a member that never syncs blocks its group."
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from coterie.coordinator.transactions.state import Transaction
-from coterie.log.chunks import chunks
+from coterie.log.chunks import SkippedBatch, chunks
 from coterie.log.partition_log import PartitionLog
-from coterie.records.batch import HEADER_BYTES
+from coterie.records.batch import HEADER_BYTES, BatchError
+from coterie.records.compression import CompressionError
 from coterie.records.decoding import decode_keys_and_values
 from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode
@@ -27,13 +28,18 @@ _STORE_ERRORS = {
 }
 
 
-def load_by_chunks(log: PartitionLog, load: Load) -> Iterator[int]:
+def load_by_chunks(log: PartitionLog, load: Load, skipped: Callable[[SkippedBatch], None]) -> Iterator[int]:
     """Passes key and value of each record to ``load``, some milliseconds at a time; yields the number of records in each chunk.
-    Raises BatchError, CompressionError, OSError."""
+    A batch that cannot be read goes to ``skipped``, and the load goes on, as Kafka's of transactions. Raises OSError."""
     for data, headers in chunks(log):
         loaded = 0
         for position, header in headers:
-            for key, value, _ in decode_keys_and_values(data, position, header):
+            try:
+                records = decode_keys_and_values(data, position, header)
+            except (BatchError, CompressionError) as error:
+                skipped(SkippedBatch(header.base_offset, header.last_offset, str(error)))
+                continue
+            for key, value, _ in records:
                 load(key, value)
                 loaded += 1
         yield loaded

@@ -29,6 +29,7 @@ from coterie.coordinator.transactions.steps import Claim
 from coterie.laboratory.cluster.process import ZOOKEEPER, Answer
 from coterie.laboratory.cluster.records_broker import RecordsBroker
 from coterie.log.appended import Appended
+from coterie.log.chunks import SkippedBatch
 from coterie.log.partition_log import PartitionLog
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
@@ -133,7 +134,10 @@ class CoordinatingBroker(RecordsBroker):
             assert key is not None
             shard.load(key, value)
 
-        for _ in load_by_chunks(log, load):
+        def skipped(batch: SkippedBatch) -> None:
+            raise AssertionError(str(batch))
+
+        for _ in load_by_chunks(log, load, skipped):
             pass
         return LedStates(index, shard, log.end_offset)
 
