@@ -462,7 +462,9 @@ def test_when_the_whole_interpreter_is_held_a_warning_says_where(
     """Then no thread can send anything: the heartbeat is late, and the culprit is named."""
     holding = ctypes.PyDLL(None).usleep  # called without giving the GIL up, as a careless extension does
 
-    late = r"a heartbeat is \d+\.\d s late: the interpreter was held, last seen at .*test_group\.py:\d+ in hold_everything"
+    late = (
+        r"a heartbeat is \d+\.\d s late: the interpreter was held, last seen at .*test_group\.py:\d+ in hold_everything"
+    )
 
     def warned() -> bool:
         return any(re.search(late, record.getMessage()) for record in caplog.records)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from pathlib import Path
 
@@ -185,6 +186,28 @@ def test_waiting_for_commits(coterie_broker: LocalBroker) -> None:
         blocking.commit({("t", 0): 2})
     coterie_broker.until_committed("g", {("t", 0): 2})
     assert coterie_broker.committed("g") == {("t", 0): 2}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'coterie_broker.until_stable("g", timeout_s=0)',
+        'coterie_broker.until_committed("g", {("t", 0): 2}, timeout_s=0)',
+        'coterie_broker.until_asked("JoinGroup", 1, timeout_s=0)',
+        'coterie_broker.fail("JoinGroup", "NO_SUCH_CODE")',
+        'coterie_broker.kill("1")',
+        "coterie_broker.kill(1)",
+        'coterie_broker.expire("g", "ghost")',
+        'coterie_broker.produce("none", b"value")',
+        'coterie_broker.create_topic("..")',
+    ],
+)
+def test_a_failure_of_the_broker_is_shown_where_the_test_called(pytester: pytest.Pytester, call: str) -> None:
+    """Its own frames are hidden, so that the last line is the test's."""
+    pytester.makepyfile(f"def test_it(coterie_broker):\n    {call}\n")
+    shown = pytester.runpytest_inprocess("-p", "no:randomly").stdout.str()
+    assert re.search(rf"^> +{re.escape(call)}$", shown, re.MULTILINE), shown
+    assert "coterie/testing" not in shown, shown
 
 
 def test_a_failing_test_shows_the_journal(pytester: pytest.Pytester) -> None:

@@ -56,8 +56,17 @@ def whole_number(value: Any, name: str, least: int, most: int) -> int:
 
 def milliseconds(value: Any, name: str = "timeout_ms") -> float:
     """Raises TypeError for what is not a number, ValueError for a negative one."""
+    return _duration(value, name, "milliseconds")
+
+
+def seconds(value: Any, name: str) -> float:
+    """As `milliseconds`."""
+    return _duration(value, name, "seconds")
+
+
+def _duration(value: Any, name: str, unit: str) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a number of milliseconds, not {_kind(value)}")
+        raise TypeError(f"{name} must be a number of {unit}, not {_kind(value)}")
     if not value >= 0:
         raise ValueError(f"{name} must not be negative, but it is {value}")
     return value

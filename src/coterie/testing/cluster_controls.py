@@ -7,13 +7,17 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from coterie.testing.argument_checks import checked_arguments
 from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
+
+__tracebackhide__ = True  # for pytest: a failure is shown where the test called
 
 T = TypeVar("T")
 START_S = 10.0
 WAIT_S = 10.0
 
 
+@checked_arguments
 class ClusterControls(ABC):
     """Each method raises ValueError for a broker alone. ``_cluster`` is None until the start, and for a broker alone."""
 

@@ -7,12 +7,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+from coterie.testing.argument_checks import checked_arguments, error_code
 from coterie.testing.faults import API_KEYS, FAILABLE, FaultRule, Faults
 from coterie.wire.errors import ErrorCode
+
+__tracebackhide__ = True  # for pytest: a failure is shown where the test called
 
 T = TypeVar("T")
 
 
+@checked_arguments
 class FaultControls(ABC):
     """Each method raises ValueError for an API that it does not know."""
 
@@ -22,13 +26,16 @@ class FaultControls(ABC):
     def _call(self, what: Callable[[], T]) -> T:
         """Carries it out on the brokers' loop."""
 
-    @contextlib.contextmanager
     def hold(
         self, api: str, *, group: str | None = None, client_id: str | None = None, times: int = 1
-    ) -> Iterator[FaultRule]:
+    ) -> contextlib.AbstractContextManager[FaultRule]:
         """The next so many requests of that API wait at the door until the with-block ends; the rule's ``held`` has
         the requests so far."""
-        rule = self._add(FaultRule(_known(api, API_KEYS), group, client_id, times))
+        return self._holding(FaultRule(_known(api, API_KEYS), group, client_id, times))
+
+    @contextlib.contextmanager
+    def _holding(self, rule: FaultRule) -> Iterator[FaultRule]:
+        self._add(rule)
         try:
             yield rule
         finally:
@@ -40,10 +47,11 @@ class FaultControls(ABC):
             rule.held.pop(0)()
 
     def fail(
-        self, api: str, code: ErrorCode, *, times: int = 1, group: str | None = None, client_id: str | None = None
+        self, api: str, code: ErrorCode | str, *, times: int = 1, group: str | None = None, client_id: str | None = None
     ) -> FaultRule:
-        """The next so many requests of that API are answered with that code, and not carried out."""
-        return self._add(FaultRule(_known(api, FAILABLE), group, client_id, times, code))
+        """The next so many requests of that API are answered with that code, such as ErrorCode.NOT_COORDINATOR or its name,
+        and not carried out."""
+        return self._add(FaultRule(_known(api, FAILABLE), group, client_id, times, error_code(code)))
 
     def lose_answer(
         self, api: str, *, times: int = 1, group: str | None = None, client_id: str | None = None

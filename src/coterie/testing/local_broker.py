@@ -18,7 +18,6 @@ from coterie.addresses import format_address
 from coterie.broker.broker import Broker
 from coterie.broker.explanation import state_of
 from coterie.broker.settings import BrokerSettings
-from coterie.client import arguments
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
 from coterie.client.partition_counts import checked_partition
@@ -30,6 +29,7 @@ from coterie.coordinator.state import Phase
 from coterie.journal import JournalLine
 from coterie.quantity import quantity
 from coterie.records.encoding import encode_batch
+from coterie.testing.argument_checks import checked_arguments
 from coterie.testing.cluster_brokers import ClusterBrokers
 from coterie.testing.cluster_controls import START_S, WAIT_S, ClusterControls
 from coterie.testing.fault_controls import FaultControls
@@ -37,6 +37,8 @@ from coterie.testing.faults import FaultRule, Faults
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+__tracebackhide__ = True  # for pytest: a failure is shown where the test called
 
 T = TypeVar("T")
 LOOK_EVERY_S = 0.005
@@ -55,6 +57,7 @@ DEFAULTS: dict[str, object] = {
 }
 
 
+@checked_arguments
 class LocalBroker(ClusterControls, FaultControls):
     """``settings`` by Kafka's names, over those above. Use as a context manager, or `start` and `stop`. ``brokers``: with more
     than one they are a cluster with replicas and a controller, with the ids 1, 2, ... and, where given, ``racks`` in that
@@ -142,12 +145,12 @@ class LocalBroker(ClusterControls, FaultControls):
         not bytes, ValueError without a value."""
         if not values:
             raise ValueError("produce needs at least one value")
-        count, key = self._partition_count(topic), arguments.binary(key, "key")
+        count = self._partition_count(topic)
         if partition is None:
             partition = 0 if key is None else partition_for_key(key, count)
         checked_partition(partition, topic, count)
         now_ms = self._now_ms()
-        batch = encode_batch([(now_ms, key, arguments.binary(value, "value"), ()) for value in values])
+        batch = encode_batch([(now_ms, key, value, ()) for value in values])
         request = ProduceRequest(
             None, -1, 30_000, [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])]
         )

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 from coterie.pipeline.session import java_runtime
+from coterie.testing.argument_checks import checked_arguments
 
 START_S = 60.0
 _QUIET = """rootLogger.level = warn
@@ -27,6 +28,7 @@ appender.console.layout.pattern = %d %p %c{1}: %m%n
 """
 
 
+@checked_arguments
 class LocalZooKeeper:
     """``tick_ms``: the server's tickTime; sessions may not be shorter than two. ``port``: 0 is any free one. ``outlives``: it
     goes on when the process that started it ends, or gets an interrupt of its terminal. Raises JavaMissing, or RuntimeError
