@@ -177,28 +177,6 @@ def test_a_seek(coterie_broker: LocalBroker, name: str, expected: int) -> None:
     assert at_every_await(story) > 0
 
 
-@pytest.mark.parametrize("is_first", [True, False])
-def test_an_assign(coterie_broker: LocalBroker, is_first: bool) -> None:
-    """The partitions are assigned; what was read of those before is committed."""
-
-    async def story(cancelled: Cancelled) -> None:
-        reader = Reader(coterie_broker)
-        if not is_first:
-            await reader.consumer.assign([reader.first])
-            await reader.read(RECORDS)
-        coterie_broker.produce(reader.name, b"100", partition=1)
-        wanted = reader.first if is_first else reader.second
-        await cancelled.during(reader.consumer.assign([wanted]))
-        assert reader.consumer.assignment() == {wanted}
-        expected = list(range(RECORDS)) if is_first else [*range(RECORDS), 100]
-        assert await reader.read(len(expected)) == expected
-        if not is_first:
-            await until(lambda: reader.committed() == RECORDS, reader.committed)
-        await reader.close()
-
-    assert at_every_await(story) > 0
-
-
 # -- the end of a membership ------------------------------------------------------------------------------------------------
 
 

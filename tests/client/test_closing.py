@@ -9,11 +9,10 @@ import asyncio
 import contextlib
 import random
 import time
-from typing import Any
 
 import pytest
 
-from coterie.client import Consumer, KafkaError, Producer, RebalanceListener, TopicPartition
+from coterie.client import Producer, RebalanceListener, TopicPartition
 from coterie.testing import LocalBroker
 from tests.awaiting import until
 from tests.client.group import QUICK, member
@@ -148,27 +147,6 @@ def test_a_close_that_is_cancelled_leaves_nothing_behind(broker: LocalBroker) ->
             async with asyncio.timeout(0.05):
                 await consumer.close()
         await until(lambda: asyncio.all_tasks() == {asyncio.current_task()}, "every task ends")
-
-    asyncio.run(story())
-
-
-def test_assign_waits_for_an_unreachable_leader_no_longer_than_request_timeout_ms(broker: LocalBroker) -> None:
-    settings: dict[str, Any] = QUICK | {
-        "bootstrap.servers": broker.bootstrap_servers,
-        "request.timeout.ms": 300,
-        "group.id": "g",
-    }
-
-    async def story() -> None:
-        async with Consumer(settings) as consumer:
-            sentence = r"no offset to begin at was available for t-0 within 0\.3 s"
-            with broker.hold("ListOffsets", times=1_000), pytest.raises(KafkaError, match=sentence):
-                await consumer.assign([("t", 0)])
-            polled: dict[Any, Any] = {}
-            async with asyncio.timeout(CLOSE_S):
-                while not polled:
-                    polled = await consumer.poll(100)
-            assert [r.value for r in polled["t", 0]] == [b"first"]
 
     asyncio.run(story())
 

@@ -552,16 +552,37 @@ def test_a_log_that_was_cut_behind_the_committed_offset(broker: LocalBroker, mon
 
 
 def test_without_an_offset_and_without_a_policy(broker: LocalBroker) -> None:
-    """testMissingOffsetNoResetPolicy"""
+    """testMissingOffsetNoResetPolicy: positions are looked up by polls, so that one can seek before; a seek also takes back the
+    error of a lookup that no poll has raised yet."""
+    broker.produce("t", b"a", b"b")
 
     async def story() -> None:
         async with member(broker, auto_offset_reset="none") as one:
             sentence = r"t-0 has no offset to start from, and auto\.offset\.reset is none"
-            with pytest.raises(KafkaError, match=sentence):
-                await one.assign([T0])
+            await one.assign([T0])
+            assert (one.position(T0), broker.asked("OffsetFetch")) == (-1, 0)
             for _ in range(2):
                 with pytest.raises(KafkaError, match=sentence):
                     await one.poll(20_000)
+            await one.poll(0)  # begins another lookup
+            await until(lambda: one._starts.due(), "the lookup has ended")
+            one.seek(T0, 1)
+            assert await read(one, 1) == [b"b"]
+
+    asyncio.run(story())
+
+
+def test_seeking_right_after_assign_needs_no_lookup(broker: LocalBroker) -> None:
+    """Issue M, 5: auto.offset.reset=none and nothing committed."""
+    broker.produce("t", b"a", b"b")
+
+    async def story() -> None:
+        async with member(broker, auto_offset_reset="none") as one:
+            await one.assign([T0, T1])
+            one.seek(T0, 1)
+            await one.seek_to_end([T1])
+            assert await read(one, 1) == [b"b"]
+            assert broker.asked("OffsetFetch") == 0
 
     asyncio.run(story())
 

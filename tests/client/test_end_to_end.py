@@ -28,6 +28,7 @@ from coterie.client.partitioner import murmur2
 from coterie.wire.errors import ErrorCode
 from tests.awaiting import LoopClock, quiet, until
 from tests.broker_process import BrokerProcess
+from tests.client.group import polled
 
 FAST = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2", "num.partitions": "4"}
 
@@ -251,7 +252,7 @@ def test_seek_pause_position_and_lag() -> None:
                     await producer.send("t", b"%d" % n, partition=0)
             async with Consumer(address) as consumer:
                 await consumer.assign([("t", 0)])
-                assert consumer.position(("t", 0)) == 50
+                await polled(consumer, lambda: consumer.position(("t", 0)) == 50)
                 consumer.seek(("t", 0), 10)
                 records = (await consumer.poll(2000, 5))[("t", 0)]
                 assert [r.offset for r in records] == [10, 11, 12, 13, 14]

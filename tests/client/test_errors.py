@@ -145,6 +145,7 @@ async def _poll(settings: dict[str, Any]) -> None:
 async def _assign(settings: dict[str, Any]) -> None:
     async with Consumer(settings) as consumer:
         await consumer.assign([("t", 0)])
+        await consumer.poll(20_000)
 
 
 async def _committed(settings: dict[str, Any]) -> None:

@@ -167,10 +167,9 @@ class Consumer(ConsumerPositions, Generic[K, V]):
             self._assigned_by_user = False
 
     async def assign(self, partitions: Iterable[PartitionLike]) -> None:
-        """Reads these partitions, without membership: from the committed offset, else by auto.offset.reset. What was read of
-        the partitions assigned before is committed where that is automatic; none at all is as `unsubscribe`. Raises KafkaError
-        where the positions could not be looked up within request.timeout.ms; they are assigned all the same, and the next poll
-        looks again."""
+        """Reads these partitions, without membership: from where `seek` puts them, else from the committed offset, else by
+        auto.offset.reset; the first poll looks that up. What was read of the partitions assigned before is committed where that
+        is automatic; none at all is as `unsubscribe`."""
         self._loop.require_open()
         wanted = arguments.partitions(partitions)
         if not wanted:
@@ -183,7 +182,6 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         self._fetcher.assign(wanted)
         self._loop.drop_ended_lookups()
         self._auto_commit.restart()
-        await self._starts.find_within(self._cluster.timeout_s)
 
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are read now: after `subscribe` those of the last rebalance, after `assign` those given."""

@@ -47,6 +47,7 @@ class ConsumerPositions:
         self._loop.require_usable()
         start = arguments.offset_and_metadata(offset)
         self._fetcher.seek(self._owned([partition])[0], start.offset, start.leader_epoch)
+        self._loop.drop_ended_lookups()
 
     def _owned(self, partitions: Iterable[PartitionLike]) -> list[TopicPartition]:
         wanted = arguments.partitions(partitions)
@@ -77,6 +78,7 @@ class ConsumerPositions:
         for partition, offset in offsets.items():
             if partition in self._fetcher.positions:  # else revoked meanwhile
                 self._fetcher.seek(partition, offset)
+        self._loop.drop_ended_lookups()
 
     def pause(self, partitions: Iterable[PartitionLike]) -> None:
         """`poll` returns no records of these partitions until `resume`; the member keeps them. Raises ValueError for a

@@ -122,7 +122,7 @@ class PollLoop:
         self._fetcher.arrived.set()
 
     def drop_ended_lookups(self) -> None:
-        """Another assignment looks positions up anew: no poll raises an error of the one before."""
+        """What was assigned or sought since needs no such lookup, or the next poll begins another: none raises their errors."""
         self._lookups = {task for task in self._lookups if not task.done()}
 
     def drop_lookups(self) -> None:

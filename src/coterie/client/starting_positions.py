@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
 from coterie.client.clock import now_ms
@@ -29,16 +28,6 @@ class StartingPositions:
         self._under_way: dict[int, Position] = {}  # by id: of the positions that a lookup is under way for
         self._retrying = Retrying(cluster.settings)
         self._reset_at_ms = float("-inf")  # not before, since the last reset failed
-
-    async def find_within(self, timeout_s: float) -> None:
-        """As `find`. Raises KafkaError REQUEST_TIMED_OUT when it takes longer."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self.find()
-        except TimeoutError:
-            unknown = ", ".join(map(_name, self._fetcher.machine.initializing()))
-            text = f"no offset to begin at was available for {unknown} within {timeout_s:g} s"
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
 
     def due(self) -> bool:
         """Whether a partition has no position, or one that its log does not have, and nothing is under way for it."""
@@ -79,6 +68,8 @@ class StartingPositions:
                 self._fetcher.seek(partition, start.offset, start.leader_epoch)
 
     async def _reset(self, due: Mapping[TopicPartition, Position], partitions: list[TopicPartition]) -> None:
+        positions = self._fetcher.machine.positions
+        partitions = [tp for tp in partitions if positions.get(tp) is due[tp]]  # else sought or revoked meanwhile
         if not partitions:
             return
         if self._policy == "none":

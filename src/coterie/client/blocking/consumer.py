@@ -78,10 +78,9 @@ class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
         self._await(self._client.unsubscribe)
 
     def assign(self, partitions: Iterable[PartitionLike]) -> None:
-        """Reads these partitions, without membership: from the committed offset, else by auto.offset.reset. What was read of
-        the partitions assigned before is committed where that is automatic; none at all is as `unsubscribe`. Raises KafkaError
-        where the positions could not be looked up within request.timeout.ms; they are assigned all the same, and the next poll
-        looks again."""
+        """Reads these partitions, without membership: from where `seek` puts them, else from the committed offset, else by
+        auto.offset.reset; the first poll looks that up. What was read of the partitions assigned before is committed where that
+        is automatic; none at all is as `unsubscribe`."""
         self._await(self._client.assign, partitions)
 
     def assignment(self) -> set[TopicPartition]:
