@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 WATCH_EVERY_S = 1.0
 PIPED_WIDTH = 200
-SILENT_PART = 3  # clients heartbeat at least three times per session timeout
 
 
 @click.command()
@@ -143,8 +142,8 @@ def draw(document: GroupExplanation) -> RenderableType:
 def _row(member: MemberExplanation, document: GroupExplanation) -> tuple[str, ...]:
     owned = sum(1 for p in document.partitions if p.owner == member.member_id)
     owes = next((w.owes for w in document.waiting_for if w.member_id == member.member_id), None)
-    silent = member.last_heard_ms > member.session_timeout_ms / SILENT_PART
-    now = owes or (f"waits in {member.waits_in}" if member.waits_in else "silent" if silent else "heartbeating")
+    waits = f"waits in {member.waits_in}" if member.waits_in else None
+    now = owes or waits or ("silent" if member.is_silent else "heartbeating")
     fetched = member.last_fetch_ms
     return (
         member.member_id + (" (leader)" if member.leader else ""),

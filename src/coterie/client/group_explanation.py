@@ -1,14 +1,15 @@
 """Why a group is where it is, as a coterie broker explains it: what `coterie groups why --json` prints and what
 ``/groups/GROUP`` returns over HTTP, with the same names.
 
-Times are in ms. A field that a newer broker adds is left out; one that is missing or of another type is an error.
+Times are in ms. A field that a newer broker adds is left out; one that is missing or of another type is an error, but for those
+with a default, which an older broker does not have.
 """
 
 from __future__ import annotations
 
 import json
 import types
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -16,6 +17,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from coterie.client.admin_types import GroupState
 
 T = TypeVar("T")
+SLACK_MS = 1_000  # a busy client's heartbeat is late by less
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ class MemberExplanation:
     """A member of the explained group: the names of the assignors that it lists, the request in which it waits ("JoinGroup",
     "SyncGroup", None), how long ago its last heartbeat (``last_heard_ms``) and its last fetch came (None where it cannot be
     told from another member's), the library that its client named, "NAME VERSION" (None likewise, or where it named none), and
-    how much is left of its session."""
+    how much is left of its session. ``heartbeat_interval_ms``: between its heartbeats, by the broker's setting or, of the
+    classic protocol, as the last two came; None where the broker does not know it."""
 
     member_id: str
     group_instance_id: str | None
@@ -58,6 +61,16 @@ class MemberExplanation:
     rebalance_timeout_ms: int
     last_fetch_ms: int | None
     client_software: str | None
+    heartbeat_interval_ms: int | None = None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether a heartbeat is missing: half an interval later than it is due, at least a second. Of a member whose interval
+        is not known, once two are, of the three that a session usually has."""
+        interval_ms = self.heartbeat_interval_ms
+        if interval_ms is None:
+            return self.last_heard_ms > self.session_timeout_ms * 2 / 3
+        return self.last_heard_ms > interval_ms + max(interval_ms / 2, SLACK_MS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +134,12 @@ def read_json(kind: type[T], value: object, path: str) -> T:
 def _read(kind: Any, value: Any, path: str) -> Any:
     if is_dataclass(kind) and isinstance(kind, type):
         hints = _hints(kind)
-        if not isinstance(value, dict) or (missing := sorted(hints.keys() - value.keys())):
+        optional = {f.name for f in fields(kind) if f.default is not MISSING}
+        if not isinstance(value, dict) or (missing := sorted(hints.keys() - optional - value.keys())):
             lacking = f" without {', '.join(missing)}" if isinstance(value, dict) else ""
             raise ValueError(f"{path} is no {kind.__name__}{lacking}")
-        return kind(**{name: _read(hint, value[name], f"{path}.{name}") for name, hint in hints.items()})
+        given = {name: hint for name, hint in hints.items() if name in value}
+        return kind(**{name: _read(hint, value[name], f"{path}.{name}") for name, hint in given.items()})
     if get_origin(kind) is types.UnionType:
         (inner,) = (k for k in get_args(kind) if k is not types.NoneType)
         return None if value is None else _read(inner, value, path)

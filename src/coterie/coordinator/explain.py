@@ -52,6 +52,7 @@ def _member(group: Group, member: Member, now_ms: int, config: CoordinatorConfig
         "last_heard_ms": max(now_ms - (member.deadline_ms - granted_ms), 0),
         "session_timeout_ms": member.session_timeout_ms,
         "session_left_ms": max(member.deadline_ms - now_ms, 0),
+        "heartbeat_interval_ms": member.heartbeat_interval_ms if member.heartbeat_interval_ms >= 0 else None,
         "rebalance_timeout_ms": member.rebalance_timeout_ms,
     }
 

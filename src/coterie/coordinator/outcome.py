@@ -76,6 +76,8 @@ class Outcome:
     ``divisible``: its records may go into several batches, since each stands for itself (tombstones).
     ``producer`` (id, epoch) marks the records as those of its transaction.
 
+    ``is_heartbeat``: a Heartbeat restarts the session, so that the member's interval can be measured.
+
     ``resolve`` are regular expressions whose topics the driver is to look up, and answer with `RegexesResolved`.
 
     ``on_append_error`` gives the outcome where the records cannot be appended; None: the response carries the error."""
@@ -86,4 +88,5 @@ class Outcome:
     producer: tuple[int, int] | None = None
     divisible: bool = False
     resolve: frozenset[str] = frozenset()
+    is_heartbeat: bool = False
     on_append_error: Callable[[ErrorCode], Outcome] | None = None

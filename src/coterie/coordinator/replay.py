@@ -85,9 +85,11 @@ def _consumer_group(group_id: str, before: AnyGroup | None) -> ConsumerGroup:
     return ConsumerGroup(group_id, before.offsets, before.pending_offsets, before.pending_order)
 
 
-def restart_session(group: AnyGroup, member_id: str, deadline_ms: int) -> Member | MemberTimers | None:
-    """The member's session ends at ``deadline_ms`` from now on. A heartbeat does no more than that, so no event is made of
-    it. Returns what has the deadline; None for an id without a session, as a reserved one."""
+def restart_session(
+    group: AnyGroup, member_id: str, deadline_ms: int, *, is_heartbeat: bool = False
+) -> Member | MemberTimers | None:
+    """The member's session ends at ``deadline_ms`` from now on. A heartbeat does no more than that, and measures the member's
+    interval, so no event is made of it. Returns what has the deadline; None for an id without a session, as a reserved one."""
     if isinstance(group, ConsumerGroup):
         timers = group.timers.get(member_id)
         if timers is not None:
@@ -96,4 +98,10 @@ def restart_session(group: AnyGroup, member_id: str, deadline_ms: int) -> Member
     member = group.members.get(member_id)
     if member is not None:
         member.deadline_ms = deadline_ms
+        if is_heartbeat:
+            heard_ms = deadline_ms - member.session_timeout_ms
+            interval_ms = heard_ms - member.heartbeat_ms
+            if member.heartbeat_ms >= 0 and interval_ms < member.session_timeout_ms:  # else it waited in a rebalance
+                member.heartbeat_interval_ms = interval_ms
+            member.heartbeat_ms = heard_ms
     return member

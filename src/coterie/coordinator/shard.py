@@ -176,7 +176,7 @@ class Shard:
             steps = self._apply(decision)
             group = decision.group
         for member_id, deadline_ms in outcome.deadlines:
-            holder = restart_session(group, member_id, deadline_ms)
+            holder = restart_session(group, member_id, deadline_ms, is_heartbeat=outcome.is_heartbeat)
             if holder is not None:
                 queued_ms = holder.queued_ms
                 if deadline_ms < queued_ms or queued_ms < 0:  # a member's other timers are queued already

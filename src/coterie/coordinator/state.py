@@ -71,6 +71,8 @@ class Member:
     is_new: bool = False
     deadline_ms: int = 0
     queued_ms: int = -1  # the time at which the shard's heap will look at this deadline; -1: not queued
+    heartbeat_ms: int = -1  # the time of its last Heartbeat; -1: none yet
+    heartbeat_interval_ms: int = -1  # between the last two, which the protocol does not state; -1: not known
 
     def metadata(self, protocol: str) -> bytes:
         """The subscription given for that protocol; a member without it is a bug, as in Kafka."""

@@ -153,6 +153,7 @@ def _member(
         "last_heard_ms": max(now_ms - (timers.session_ms - session_ms), 0),
         "session_timeout_ms": session_ms,
         "session_left_ms": max(timers.session_ms - now_ms, 0),
+        "heartbeat_interval_ms": None if subscription.classic else config.group_consumer_heartbeat_interval_ms,
         "rebalance_timeout_ms": subscription.rebalance_timeout_ms,
         "member_epoch": current.member_epoch,
         "state": current.state.name,
