@@ -10,6 +10,15 @@ def quantity(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def span(ms: int) -> str:
+    """A length of time for people: ``4.2 s``, ``310 s``, ``12 min``, ``26 h``."""
+    if ms < 10_000:
+        return f"{ms / 1000:.1f} s"
+    if ms < 600_000:
+        return f"{ms // 1000} s"
+    return f"{ms // 60_000} min" if ms < 36_000_000 else f"{ms // 3_600_000} h"
+
+
 def listed(names: Sequence[str], most: int) -> str:
     """The first ``most``, and how many more there are: ``a, b and 3 more``."""
     more = len(names) - most

@@ -19,7 +19,7 @@ from coterie.broker.broker import Broker
 from coterie.broker.explanation import STALLED_AFTER_MS, Progress
 from coterie.broker.http import HttpServer, is_own_host
 from coterie.broker.settings import BrokerSettings
-from coterie.client import Admin, Consumer, KafkaError, Producer
+from coterie.client import Admin, Consumer, KafkaError, Producer, TopicPartition
 from coterie.wire.errors import ErrorCode
 
 Change = Callable[[Broker, str, str], Awaitable[None]]
@@ -92,6 +92,40 @@ def test_metrics_tell_state_lag_and_rebalances() -> None:
     with_http(story)
 
 
+def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_committed() -> None:
+    """By the times in the log, also of one whose times the log sets, and where the committed record has been deleted."""
+    hour_ms = 3_600_000
+
+    async def story(broker: Broker, server: str, url: str) -> None:
+        now_ms = broker.clock.now_ms()
+        async with Admin({"bootstrap.servers": server}) as admin:
+            await admin.create_topic("t", 2)
+            await admin.create_topic("appended", 1, {"message.timestamp.type": "LogAppendTime"})
+            async with Producer({"bootstrap.servers": server}) as producer:
+                for hours in (5, 4, 3):
+                    await producer.send("t", b"v", partition=0, timestamp_ms=now_ms - hours * hour_ms)
+                    await producer.flush()
+                await producer.send("t", b"v", partition=1)
+                await producer.send("appended", b"v", timestamp_ms=now_ms - 9 * hour_ms)
+                await producer.flush()
+            await admin.commit_group_offsets("crew", {("t", 0): 1, ("t", 1): 1, ("appended", 0): 0})
+            times = await admin.record_times({("t", 0): 1, ("t", 1): 1, ("appended", 0): 0})
+            assert times[TopicPartition("t", 0)] == now_ms - 4 * hour_ms
+            assert TopicPartition("t", 1) not in times
+            assert abs(times[TopicPartition("appended", 0)] - now_ms) < hour_ms
+            explained = await admin.explain_group("crew")
+            lags_ms = {(p.topic, p.partition): p.lag_ms or 0 for p in explained.partitions}
+            assert [lag_ms // hour_ms for lag_ms in lags_ms.values()] == [0, 4, 0]
+            assert explained.lag_ms == lags_ms["t", 0]
+            await admin.delete_records({("t", 0): 2})
+            assert await admin.record_times({("t", 0): 1}) == {TopicPartition("t", 0): now_ms - 3 * hour_ms}
+            samples = _samples((await asyncio.to_thread(_get, url + "/metrics")).decode())
+        seconds = {name[1]: value for name, value in samples.items() if name[0] == "coterie_group_lag_seconds"}
+        assert sorted(value // 3_600 for value in seconds.values()) == [0, 0, 3]
+
+    with_http(story)
+
+
 def test_metrics_tell_of_fetch_sessions_and_of_requests_that_are_not_served() -> None:
     async def story(broker: Broker, server: str, url: str) -> None:
         consumer = await _some_group(server)
@@ -129,7 +163,9 @@ def test_a_group_is_explained_the_same_over_http_and_kafkas_protocol() -> None:
         assert over_http["lag"] == 2
         assert {p["owner"] for p in over_http["partitions"]} == {member["member_id"]}
         listed = json.loads(await asyncio.to_thread(_get, url + "/groups"))
-        assert listed == [{"group": "crew", "state": "Stable", "generation": 1, "members": 1}]
+        (row,) = listed
+        assert 0 <= row.pop("lag_ms") < 60_000
+        assert row == {"group": "crew", "state": "Stable", "type": "classic", "generation": 1, "members": 1, "lag": 2}
         history = json.loads(await asyncio.to_thread(_get, url + "/groups/crew/history"))
         assert [line["event"] for line in history if line["event"] in ("rebalance_started", "stable")] == [
             "rebalance_started",

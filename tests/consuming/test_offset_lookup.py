@@ -159,6 +159,47 @@ def test_a_partition_without_leader_does_not_hold_the_others_up() -> None:
     assert driven.lookup.is_done
 
 
+EACH = LookupConfig(timeout_ms=1_000, unknown_topic_timeout_ms=5_000, each=True, backoff=Backoff(100, 1_000))
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED])
+def test_each_for_itself_one_that_cannot_be_looked_up_leaves_the_others(code: ErrorCode) -> None:
+    driven = Driven({T0: END, U0: END}, EACH)
+    driven.cluster.errors[T0].append(code)
+    driven.respond(driven.sent_alone())
+    assert driven.lookup.is_done
+    assert (driven.lookup.offsets, driven.lookup.errors, driven.lookup.failure) == ({U0: 7}, {T0: code}, None)
+
+
+def test_each_for_itself_a_topic_that_is_gone_from_the_metadata_is_not_waited_for() -> None:
+    driven = Driven({T0: END, U0: END}, EACH)
+    driven.known.forget_topic("u")
+    driven.lookup = OffsetLookup({T0: END, U0: END}, EACH, driven.known, 0.0)
+    (effect,) = driven.lookup.next(0.0)
+    assert isinstance(effect, RefreshMetadata)
+    driven.lookup.metadata_refreshed(effect, 0.0, 0.0)
+    driven.respond(driven.sent_alone())
+    assert driven.lookup.is_done
+    assert driven.lookup.offsets == {T0: 5}
+    assert driven.lookup.errors == {U0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def test_each_for_itself_what_does_not_pass_in_time_is_an_error_of_its_partition() -> None:
+    driven = Driven({T0: END, T1: END, U0: END}, EACH)
+    driven.cluster.move(T1, NO_LEADER)
+    driven.cluster.metadata(driven.known)
+    driven.refresh()
+    while not driven.lookup.is_done:
+        for sent in driven.sent():
+            driven.respond(sent)
+        if not driven.lookup.is_done:
+            driven.wait()
+            driven.refresh()
+    assert driven.lookup.offsets == {T0: 5, U0: 7}
+    assert driven.lookup.errors == {T1: ErrorCode.LEADER_NOT_AVAILABLE}
+    assert driven.now_ms == 1_000
+
+
 def test_a_response_that_lacks_a_partition_is_no_response_for_it() -> None:
     driven = Driven({T0: END})
     driven.lookup.answered(driven.sent_alone(), ListOffsetsResponse(), driven.now_ms, 0.0)

@@ -1,6 +1,7 @@
 """The explanation of a group with the broker's data: the core's view, lag and progress per partition, last fetches.
 
-Lag is the end of the log less the committed offset, never negative; a partition without a committed offset has none.
+Lag is the end of the log less the committed offset, never negative; a partition without a committed offset has none. In time
+it is the age of the record at the committed offset, by the header of its batch.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from coterie.coordinator.group_ownership import owners_of
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER
-from coterie.lag import total_lag
+from coterie.lag import total_lag, total_lag_ms
+from coterie.records.batch import NO_TIMESTAMP
 
 STALLED_AFTER_MS = 60_000
 
@@ -76,6 +78,7 @@ def explained(sources: GroupSources, group: AnyGroup) -> dict[str, Any]:
         member["client_software"] = sources.client_software.get(who) if is_alone else None
     document["partitions"] = partitions_of(sources, group, now_ms)
     document["lag"] = total_lag(document["partitions"])
+    document["lag_ms"] = total_lag_ms(document["partitions"])
     document["stalled"] = [f"{p['topic']}-{p['partition']}" for p in document["partitions"] if p["stalled"]]
     return document
 
@@ -100,9 +103,10 @@ def partitions_of(sources: GroupSources, group: AnyGroup, now_ms: int) -> list[d
     for topic, partition in sorted({*group.offsets, *owned}):
         committed = group.offsets.get((topic, partition))
         end = _end_offset(sources, topic, partition)
-        lag = unmoved_ms = None
+        lag = lag_ms = unmoved_ms = None
         if committed is not None:
             lag = None if end is None else max(end - committed.offset, 0)
+            lag_ms = 0 if lag == 0 else _lag_ms(sources, topic, partition, committed.offset, now_ms)
             unmoved_ms = sources.progress.unmoved_ms(
                 group.group_id, (topic, partition), committed.offset, committed.commit_timestamp_ms, now_ms
             )
@@ -115,6 +119,7 @@ def partitions_of(sources: GroupSources, group: AnyGroup, now_ms: int) -> list[d
                 "end": end,
                 "lag": lag,
                 "unmoved_ms": unmoved_ms,
+                "lag_ms": lag_ms,
                 "stalled": bool(lag) and unmoved_ms is not None and unmoved_ms >= STALLED_AFTER_MS,
             }
         )
@@ -126,3 +131,15 @@ def _end_offset(sources: GroupSources, topic: str, partition: int) -> int | None
     if existing is None or partition >= len(existing.partitions):
         return None
     return existing.partitions[partition].log.end_offset
+
+
+def _lag_ms(sources: GroupSources, topic: str, partition: int, committed: int, now_ms: int) -> int | None:
+    """How long ago the first record that is not committed was written; None where that is not known."""
+    existing = sources.topics.by_name.get(topic)
+    if existing is None or partition >= len(existing.partitions):
+        return None
+    try:
+        timestamp = existing.partitions[partition].log.timestamp_at(committed)
+    except OSError:
+        return None
+    return None if timestamp == NO_TIMESTAMP else max(now_ms - timestamp, 0)

@@ -1,6 +1,6 @@
 """The groups over HTTP, for people and for Prometheus; needs the extra coterie[http]. GET only.
 
-/groups            every group with its state
+/groups            every group with its state and lag
 /groups/NAME       one group explained: the same document as `coterie groups why NAME --json`
 /groups/NAME/history   its journal lines
 /metrics           Prometheus
@@ -16,9 +16,12 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from coterie.broker.explanation import explained
+from coterie.broker.explanation import explained, partitions_of
 from coterie.broker.metrics import GroupMetrics, MetricSources
+from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.coordinator.replay import AnyGroup
 from coterie.journal import TOPIC as JOURNAL_TOPIC
+from coterie.lag import total_lag, total_lag_ms
 from coterie.log.time_lookup import offset_near_end
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
@@ -76,11 +79,21 @@ class HttpServer:
         return web.json_response({"paths": ["/groups", "/groups/NAME", "/groups/NAME/history", "/metrics"]})
 
     async def _groups(self, request: web.Request) -> web.Response:
-        rows = [
-            {"group": g.group_id, "state": g.phase.value, "generation": g.generation, "members": len(g.members)}
-            for g in self._broker.groups.loaded_groups()
-        ]
+        now_ms = self._broker.clock.now_ms()
+        rows = [self._row(group, now_ms) for group in self._broker.groups.loaded_groups()]
         return web.json_response(sorted(rows, key=lambda g: str(g["group"])))
+
+    def _row(self, group: AnyGroup, now_ms: int) -> dict[str, Any]:
+        partitions = partitions_of(self._broker, group, now_ms)
+        return {
+            "group": group.group_id,
+            "state": group.phase.value,
+            "type": "consumer" if isinstance(group, ConsumerGroup) else "classic",
+            "generation": group.generation,
+            "members": len(group.members),
+            "lag": total_lag(partitions),
+            "lag_ms": total_lag_ms(partitions),
+        }
 
     async def _group(self, request: web.Request) -> web.Response:
         name = request.match_info["group"]

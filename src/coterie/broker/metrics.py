@@ -5,6 +5,7 @@
 | coterie_group_state | group, state | 1 for the state the group is in, 0 for the others |
 | coterie_group_generation, coterie_group_members, coterie_group_offsets | group | |
 | coterie_group_lag | group, topic, partition | records between the committed offset and the end; never negative |
+| coterie_group_lag_seconds | group, topic, partition | the age of the first record that is not committed; 0 without lag |
 | coterie_group_stalled | group, topic, partition | 1 where lag is left and the offset has not moved for a minute |
 | coterie_group_rebalances_total | group, cause | rebalances begun, by what caused them |
 | coterie_group_rebalance_seconds | group | from the first request to the assignment handed out: _sum and _count |
@@ -78,6 +79,7 @@ class GroupMetrics(Collector):
         offsets = GaugeMetricFamily("coterie_group_offsets", "committed offsets", labels=["group"])
         where = ["group", "topic", "partition"]
         lag = GaugeMetricFamily("coterie_group_lag", "records behind the end of the partition", labels=where)
+        lag_s = GaugeMetricFamily("coterie_group_lag_seconds", "age of the first uncommitted record", labels=where)
         stalled = GaugeMetricFamily(
             "coterie_group_stalled", "1 for a partition with lag whose offset does not move", labels=where
         )
@@ -92,8 +94,10 @@ class GroupMetrics(Collector):
                 if p["lag"] is not None:
                     labels = [group.group_id, p["topic"], str(p["partition"])]
                     lag.add_metric(labels, p["lag"])
+                    if p["lag_ms"] is not None:
+                        lag_s.add_metric(labels, p["lag_ms"] / 1000)
                     stalled.add_metric(labels, float(p["stalled"]))
-        yield from (state, generation, members, offsets, lag, stalled)
+        yield from (state, generation, members, offsets, lag, lag_s, stalled)
         yield from self._counted()
         yield from self._fetch_sessions()
         yield from self._telemetry()

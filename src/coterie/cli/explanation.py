@@ -13,6 +13,7 @@ from coterie.cli.invocation import broker_option, json_option, run, run_until_st
 from coterie.cli.ranges import IntegerRange, NumberRange
 from coterie.console.terminal import drawing_console, is_terminal, text_of, write_drawing, write_json, write_line
 from coterie.lag import lag_text
+from coterie.quantity import span
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -111,7 +112,7 @@ def draw(document: GroupExplanation) -> RenderableType:
     from rich.table import Table
 
     since = document.in_state_ms
-    head = f"{document.group}: {document.state}" + ("" if since is None else f" for {_span(since)}")
+    head = f"{document.group}: {document.state}" + ("" if since is None else f" for {span(since)}")
     parts: list[RenderableType] = [
         text_of(f"{head}, generation {document.generation}, assignor {document.protocol or '-'}", "bold"),
         text_of(document.verdict),
@@ -119,7 +120,7 @@ def draw(document: GroupExplanation) -> RenderableType:
     timeout = document.next_timeout
     if timeout is not None:
         whose = f" of {timeout.member_id}" if timeout.member_id else ""
-        parts.append(text_of(f"next: {timeout.name}{whose} in {_span(timeout.left_ms)}; then {timeout.then}"))
+        parts.append(text_of(f"next: {timeout.name}{whose} in {span(timeout.left_ms)}; then {timeout.then}"))
     if document.members:
         table = Table(box=None, pad_edge=False, header_style="bold")
         for name in ("MEMBER", "HOST", "LAST HEARD", "LAST FETCH", "SESSION LEFT", "PARTITIONS", "NOW"):
@@ -128,7 +129,7 @@ def draw(document: GroupExplanation) -> RenderableType:
             table.add_row(*map(text_of, _row(member, document)))
         parts += [text_of(""), table]
     for reserved in document.reserved_ids:
-        parts.append(text_of(f"{reserved.member_id}: id given, not joined yet, {_span(reserved.left_ms)} left"))
+        parts.append(text_of(f"{reserved.member_id}: id given, not joined yet, {span(reserved.left_ms)} left"))
     stalled = document.stalled
     parts.append(
         text_of(
@@ -148,18 +149,9 @@ def _row(member: MemberExplanation, document: GroupExplanation) -> tuple[str, ..
     return (
         member.member_id + (" (leader)" if member.leader else ""),
         member.host,
-        f"{_span(member.last_heard_ms)} ago",
-        "-" if fetched is None else f"{_span(fetched)} ago",
-        "-" if member.waits_in else _span(member.session_left_ms),
+        f"{span(member.last_heard_ms)} ago",
+        "-" if fetched is None else f"{span(fetched)} ago",
+        "-" if member.waits_in else span(member.session_left_ms),
         str(owned),
         now,
     )
-
-
-def _span(ms: int) -> str:
-    """A length of time for people."""
-    if ms < 10_000:
-        return f"{ms / 1000:.1f} s"
-    if ms < 600_000:
-        return f"{ms // 1000} s"
-    return f"{ms // 60_000} min" if ms < 36_000_000 else f"{ms // 3_600_000} h"

@@ -14,6 +14,7 @@ from coterie.client.admin_types import (
     ConfigEntry,
     ConsumerGroupDescription,
     GroupListing,
+    Node,
     PartitionLag,
     PartitionReassignment,
     TopicDescription,
@@ -26,6 +27,7 @@ from coterie.client.group_explanation import GroupExplanation
 from coterie.client.lint import lint_group
 from coterie.client.offsets import commit_offsets, committed_offsets, delete_records, lags, list_offsets
 from coterie.client.protocol_support import protocol_support
+from coterie.client.record_times import record_times
 from coterie.client.repeated_calls import repeated
 from coterie.client.settings import client_settings
 from coterie.client.typed_settings import AdminSettings
@@ -172,15 +174,36 @@ class Admin:
         """
         return await delete_records(self._cluster, arguments.log_starts(before))
 
-    async def offsets(self, timestamps: ByPartition[int]) -> dict[TopicPartition, int]:
+    async def offsets(
+        self,
+        timestamps: ByPartition[int],
+        *,
+        errors: dict[TopicPartition, KafkaError] | None = None,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, int]:
         """The offset of the first record of each partition that is at or after a timestamp, in ms since 1970; -1 for the end of
-        the log, -2 for its start. The offset is -1 where every record is older. Raises KafkaError
-        UNKNOWN_TOPIC_OR_PARTITION.
+        the log, -2 for its start. The offset is -1 where every record is older. What passes is repeated for ``timeout_ms``, by
+        default default.api.timeout.ms. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION; with ``errors`` a partition without an
+        offset is put there with its error, and the others are returned.
 
         >>> await admin.offsets({("orders", 0): -1, ("orders", 1): -1})
         {TopicPartition(topic='orders', partition=0): 3, TopicPartition(topic='orders', partition=1): 0}
         """
-        return await list_offsets(self._cluster, arguments.timestamps(timestamps))
+        checked = arguments.timestamps(timestamps)
+        if timeout_ms is not None:
+            arguments.whole_number(timeout_ms, "timeout_ms", *arguments.INT32)
+        return await list_offsets(self._cluster, checked, errors=errors, timeout_ms=timeout_ms)
+
+    @repeated
+    async def record_times(self, offsets: ByPartition[int]) -> dict[TopicPartition, int]:
+        """When the record at each offset was written, or the first one behind it, in ms since 1970: the time of the first
+        record of its batch, as its producer set it or the log. Without the partitions that end there or are not read now.
+
+        >>> times = await admin.record_times({("orders", 0): 2, ("orders", 1): 0})
+        >>> list(times)
+        [TopicPartition(topic='orders', partition=0)]
+        """
+        return await record_times(self._cluster, arguments.log_starts(offsets))
 
     @repeated
     async def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
@@ -233,8 +256,12 @@ class Admin:
     # -- groups -------------------------------------------------------------------------------------------------------
 
     @repeated
-    async def list_groups(self, states: Iterable[str] = ()) -> list[GroupListing]:
-        """The groups of every broker by group id: all, or those in one of ``states`` (`GroupState`, or its text).
+    async def list_groups(
+        self, states: Iterable[str] = (), *, errors: dict[Node, KafkaError] | None = None
+    ) -> list[GroupListing]:
+        """The groups of every broker by group id: all, or those in one of ``states`` (`GroupState`, or its text). With
+        ``errors`` a broker that does not list its groups is put there with its error, and the groups of the others are
+        returned.
 
         >>> [(group.group_id, group.state) for group in await admin.list_groups()]
         [('billing', <GroupState.EMPTY: 'Empty'>)]
@@ -242,7 +269,7 @@ class Admin:
         []
         """
         wanted = frozenset(arguments.names(states, "states"))
-        return await admin_groups.list_groups(self._cluster, wanted)
+        return await admin_groups.list_groups(self._cluster, wanted, errors)
 
     async def _request_coordinator(self, group_id: str, request: Message) -> Any:
         node = await Coordinator(self._cluster, arguments.text(group_id, "group_id")).node()
@@ -355,12 +382,14 @@ class Admin:
                 check(p.error_code, subject=f"{answered.name}-{p.partition_index}")
 
     @repeated
-    async def lag(self, group_id: str) -> dict[TopicPartition, PartitionLag]:
+    async def lag(
+        self, group_id: str, *, errors: dict[TopicPartition, KafkaError] | None = None
+    ) -> dict[TopicPartition, PartitionLag]:
         """How far the group is behind in each partition that it has committed; partitions that no longer exist, or have no
-        leader now, are left out.
+        leader now, are left out. With ``errors`` each one without a lag, whatever the reason, is put there with its error.
 
         >>> (await admin.lag("billing"))[("orders", 0)].lag
         1
         """
         committed = await self.group_offsets(group_id)
-        return await lags(self._cluster, committed)
+        return await lags(self._cluster, committed, errors)

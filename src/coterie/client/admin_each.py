@@ -112,7 +112,9 @@ class OneByOne(Protocol):
 
     async def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, int]: ...
 
-    async def offsets(self, timestamps: ByPartition[int]) -> dict[TopicPartition, int]: ...
+    async def offsets(
+        self, timestamps: ByPartition[int], *, errors: dict[TopicPartition, KafkaError]
+    ) -> dict[TopicPartition, int]: ...
 
 
 class Each:
@@ -315,12 +317,14 @@ class Each:
         return self._apart({tp: one(tp, offset) for tp, offset in arguments.log_starts(before).items()})
 
     def offsets(self, timestamps: ByPartition[int]) -> Futures[TopicPartition, int]:
-        """A future for each partition with the offset for its timestamp, as `Admin.offsets`."""
+        """A future for each partition with the offset for its timestamp, as `Admin.offsets`, in one request to each leader."""
+        wanted = arguments.timestamps(timestamps)
 
-        async def one(partition: TopicPartition, timestamp: int) -> int:
-            return (await self._admin.offsets({partition: timestamp}))[partition]
+        async def work() -> dict[TopicPartition, Any]:
+            errors: dict[TopicPartition, KafkaError] = {}
+            return {**await self._admin.offsets(wanted, errors=errors), **errors}
 
-        return self._apart({tp: one(tp, at) for tp, at in arguments.timestamps(timestamps).items()})
+        return self._resolved(list(wanted), work())
 
     # -- futures ------------------------------------------------------------------------------------------------------
 

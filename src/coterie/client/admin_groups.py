@@ -19,19 +19,31 @@ from coterie.wire.messages.list_groups import ListedGroup, ListGroupsRequest, Li
 STATES_FROM = 4  # the version of ListGroups that has states (KIP-518)
 
 
-async def list_groups(cluster: Cluster, wanted: frozenset[str]) -> list[GroupListing]:
-    """Those in one of the states ``wanted``; empty for all. Raises KafkaError."""
+async def list_groups(
+    cluster: Cluster, wanted: frozenset[str], errors: dict[Node, KafkaError] | None
+) -> list[GroupListing]:
+    """Those in one of the states ``wanted``; empty for all. Raises KafkaError; ``errors`` receives that of a broker."""
     listed: list[ListedGroup] = []
     await cluster.refresh([])
     for node in cluster.node_ids():
-        connection = await cluster.connection(node)
-        response: ListGroupsResponse = await cluster.request(ListGroupsRequest(sorted(wanted)), node)
-        check(response.error_code)
-        groups = response.groups
-        if connection.version_of(ListGroupsRequest) < STATES_FROM:
-            groups = await admin_older.with_states(cluster, node, groups)
-        listed += [g for g in groups if not wanted or g.group_state in wanted]
+        try:
+            groups = await _groups_of(cluster, wanted, node)
+        except KafkaError as error:
+            if errors is None:
+                raise
+            errors[Node(node, *(cluster.address(node) or ("", -1)))] = error
+        else:
+            listed += [g for g in groups if not wanted or g.group_state in wanted]
     return [group_listing(g) for g in sorted(listed, key=lambda g: g.group_id)]
+
+
+async def _groups_of(cluster: Cluster, wanted: frozenset[str], node: int) -> list[ListedGroup]:
+    connection = await cluster.connection(node)
+    response: ListGroupsResponse = await cluster.request(ListGroupsRequest(sorted(wanted)), node)
+    check(response.error_code, subject=f"broker {node}")
+    if connection.version_of(ListGroupsRequest) < STATES_FROM:
+        return await admin_older.with_states(cluster, node, response.groups)
+    return response.groups
 
 
 async def describe_group(cluster: Cluster, group_id: str) -> ConsumerGroupDescription:

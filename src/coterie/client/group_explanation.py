@@ -84,8 +84,9 @@ class ReservedMemberId:
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
     """A partition with an owner or a committed offset: ``owner`` is a member id, ``end`` the end of its log, ``lag`` in
-    records, ``unmoved_ms`` for how long the committed offset is the same. ``stalled``: there is lag, and the offset has not
-    moved for a minute. None where there is no owner, no committed offset, or no such partition any more."""
+    records, ``lag_ms`` the age of the first record that is not committed, ``unmoved_ms`` for how long the
+    committed offset is the same. ``stalled``: there is lag, and the offset has not moved for a minute. None where there is no
+    owner, no committed offset, or no such partition any more."""
 
     topic: str
     partition: int
@@ -95,13 +96,14 @@ class PartitionProgress:
     lag: int | None
     unmoved_ms: int | None
     stalled: bool
+    lag_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupExplanation:
     """A group explained: for how long it is in its state, what it waits for, and ``verdict``, one sentence for a person.
-    ``lag`` is the sum over the partitions, None where no partition's is known; ``stalled`` names the stalled partitions, as
-    TOPIC-PARTITION."""
+    ``lag`` is the sum over the partitions, ``lag_ms`` the longest, None where no partition's is known; ``stalled`` names
+    the stalled partitions, as TOPIC-PARTITION."""
 
     group: str
     state: GroupState
@@ -118,6 +120,7 @@ class GroupExplanation:
     partitions: tuple[PartitionProgress, ...]
     lag: int | None
     stalled: tuple[str, ...]
+    lag_ms: int | None = None
 
 
 def group_explanation(document: bytes) -> GroupExplanation:

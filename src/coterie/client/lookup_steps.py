@@ -33,7 +33,8 @@ OfOffsetFetch = SendOffsetFetch | LookUpCoordinator
 def list_offsets_steps(
     lookup: OffsetLookup, arrived: Callable[[dict[TopicPartition, int]], None] | None = None
 ) -> Generator[OfListOffsets | Pause, Any, dict[TopicPartition, int]]:
-    """Returns the offsets; ``arrived`` is called with those of each response. Raises KafkaError."""
+    """Returns the offsets; ``arrived`` is called with those of each response. Raises KafkaError, but for the partitions in the
+    lookup's ``errors``."""
     errors: dict[ErrorCode, KafkaError] = {}  # the last one of each code that a request as a whole ended with
     while not lookup.is_done:
         for effect in lookup.next(now_ms()):

@@ -3,7 +3,6 @@ coordinator."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from typing import Any, TypeVar
@@ -12,7 +11,7 @@ from coterie.client.admin_types import PartitionLag
 from coterie.client.clock import now_ms
 from coterie.client.cluster import Cluster
 from coterie.client.coordinator import Coordinator
-from coterie.client.errors import KafkaError, UnknownTopicOrPartitionError, check, error_about
+from coterie.client.errors import KafkaError, check, error_about
 from coterie.client.lookup_steps import Pause, list_offsets_steps, offset_fetch_steps
 from coterie.client.loop_clock import until_due
 from coterie.client.offset_checks import NO_STABLE, check_committed, check_stable
@@ -50,16 +49,20 @@ async def list_offsets(
     committed: bool = False,
     new_topic_s: float = NEW_TOPIC_S,
     arrived: Callable[[dict[TopicPartition, int]], None] | None = None,
+    errors: dict[TopicPartition, KafkaError] | None = None,
+    timeout_ms: int | None = None,
 ) -> dict[TopicPartition, int]:
     """The offset for each timestamp (-1 end, -2 start); -1 where no record is that late. ``committed``: the end is where
-    the first open transaction begins. What may pass is retried until default.api.timeout.ms, a topic that no broker knows for
-    ``new_topic_s``. ``arrived`` is called with the offsets of each response. Raises KafkaError."""
+    the first open transaction begins. What may pass is retried until ``timeout_ms``, by default default.api.timeout.ms, a topic
+    that no broker knows for ``new_topic_s``. ``arrived`` is called with the offsets of each response. Raises KafkaError; with
+    ``errors`` none for a partition, whose error is then put there, and no topic is waited for."""
     wanted = {TopicPartition(*partition): timestamp for partition, timestamp in timestamps.items()}
     config = LookupConfig(
-        timeout_ms=cluster.settings.default_api_timeout_ms,
+        timeout_ms=cluster.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms,
         unknown_topic_timeout_ms=new_topic_s * 1000,
         request_timeout_ms=cluster.settings.request_timeout_ms,
         committed_only=committed,
+        each=errors is not None,
         backoff=backoff_of(cluster.settings),
     )
     lookup = OffsetLookup(wanted, config, cluster.known, now_ms())
@@ -69,7 +72,10 @@ async def list_offsets(
             return await cluster.request(effect.request, effect.node_id)
         return await cluster.refresh(effect.topics)
 
-    return await _run(list_offsets_steps(lookup, arrived), carry_out)
+    offsets = await _run(list_offsets_steps(lookup, arrived), carry_out)
+    if errors is not None:
+        errors |= {tp: error_about(code, f"{tp.topic}-{tp.partition}") for tp, code in sorted(lookup.errors.items())}
+    return offsets
 
 
 async def committed_offsets(
@@ -114,7 +120,8 @@ async def commit_offsets(
 
 
 async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Deletes the records before these offsets; returns the new first offsets. Raises KafkaError."""
+    """Deletes the records before these offsets; returns the new first offsets. Raises KafkaError with the first partition's
+    error."""
     infos = await cluster.topics({t for t, _ in before})
     starts: dict[TopicPartition, int] = {}
     for (topic, partition), offset in before.items():
@@ -133,21 +140,31 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
     return starts
 
 
-async def lags(cluster: Cluster, committed: Mapping[TopicPartition, int]) -> dict[TopicPartition, PartitionLag]:
-    """The lags of these committed offsets; a partition that is gone, or has no leader, is left out. Raises KafkaError."""
+async def lags(
+    cluster: Cluster, committed: Mapping[TopicPartition, int], errors: dict[TopicPartition, KafkaError] | None
+) -> dict[TopicPartition, PartitionLag]:
+    """The lags of these committed offsets; a partition that is gone, or has no leader, is left out. Raises KafkaError for
+    others without one; with ``errors`` the error of each partition that is left out is put there instead."""
     if not committed:
         return {}
     infos = await cluster.refresh({topic for topic, _ in committed})
-    led = [
-        tp for tp in committed if tp.topic in infos and infos[tp.topic].leaders.get(tp.partition, NO_NODE) != NO_NODE
-    ]
-    ends: dict[TopicPartition, int] = {}
-    try:
-        ends = await list_offsets(cluster, dict.fromkeys(led, -1), new_topic_s=0)
-    except UnknownTopicOrPartitionError:
-        for partition in led:  # one that was deleted meanwhile must not hide the others
-            with contextlib.suppress(UnknownTopicOrPartitionError):
-                ends.update(await list_offsets(cluster, {partition: -1}, new_topic_s=0))
+    left_out: dict[TopicPartition, KafkaError] = {}
+    led = dict.fromkeys(committed, -1)
+    for tp in committed:
+        info = infos.get(tp.topic)
+        if info is None or info.leaders.get(tp.partition, NO_NODE) == NO_NODE:
+            code = (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if info is None else info.error or ErrorCode.LEADER_NOT_AVAILABLE
+            )
+            left_out[tp] = error_about(code, f"{tp.topic}-{tp.partition}")
+            del led[tp]
+    ends = await list_offsets(cluster, led, errors=left_out)
+    if errors is None:
+        for error in left_out.values():
+            if error.code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE):
+                raise error
+    else:
+        errors |= left_out
     return {tp: PartitionLag(offset, ends[tp]) for tp, offset in committed.items() if tp in ends}
 
 

@@ -25,6 +25,7 @@ from coterie.wire.messages.list_offsets import (
 )
 
 LASTING = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION})
+UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 NO_OFFSET = -1
 
 
@@ -41,12 +42,14 @@ class SendListOffsets:
 class LookupConfig:
     """``timeout_ms``: of the whole, 0 for a single attempt; ``unknown_topic_timeout_ms`` where no broker knows the topic.
     ``request_timeout_ms``: for which a broker may look in remote storage. ``committed_only``: the end is where the first
-    open transaction begins."""
+    open transaction begins. ``each``: a partition's error ends the lookup of that partition alone, and a topic that no broker
+    knows is not waited for."""
 
     timeout_ms: float
     unknown_topic_timeout_ms: float
     request_timeout_ms: int = 30_000
     committed_only: bool = False
+    each: bool = False
     backoff: Backoff = field(default_factory=Backoff)
 
 
@@ -63,13 +66,15 @@ class LookupFailure:
 
 class OffsetLookup:
     """One lookup. ``offsets`` has what is known so far; an offset of -1: no record has such a timestamp. ``failure``: the
-    lookup has ended without the others. Times in ms of the driver's clock, ``jitter`` between -1 and 1."""
+    lookup has ended without the others; or, where each partition counts for itself, ``errors`` says why one has no offset.
+    Times in ms of the driver's clock, ``jitter`` between -1 and 1."""
 
     def __init__(
         self, timestamps: Mapping[TopicPartition, int], config: LookupConfig, known: ClusterMetadata, now_ms: float
     ) -> None:
         self.offsets: dict[TopicPartition, int] = {}
         self.failure: LookupFailure | None = None
+        self.errors: dict[TopicPartition, ErrorCode] = {}
         self._config, self._known = config, known
         self._missing = dict(timestamps)
         self._retries = Retries(config.backoff, now_ms)
@@ -78,6 +83,7 @@ class OffsetLookup:
         self._refreshing: RefreshMetadata | None = None
         self._stale = set(known.topics_to_ask({topic for topic, _ in timestamps}, now_ms))
         self._failed: LookupFailure | None = None
+        self._codes: dict[TopicPartition, ErrorCode] = {}  # the partitions' own failures of this round
         self._retry_at_ms: float | None = None
 
     @property
@@ -145,7 +151,7 @@ class OffsetLookup:
             if self._known.leader(*partition) == NO_NODE:
                 missing = ErrorCode.LEADER_NOT_AVAILABLE
             self._fail(info.error or missing if info is not None else missing, partition)
-        if len(leaderless) == len(self._missing) or self.failure is not None:
+        if all(self._leader(partition) is None for partition in self._missing) or self.failure is not None:
             self._round_ended(now_ms, jitter)
 
     def answered(self, sent: SendListOffsets, response: ListOffsetsResponse, now_ms: float, jitter: float) -> None:
@@ -180,9 +186,14 @@ class OffsetLookup:
     def _fail(self, code: ErrorCode, partition: TopicPartition | None, *, may_pass: bool | None = None) -> None:
         """Notes a failure; ``may_pass`` None: the code says whether it may."""
         failed = LookupFailure(code, partition)
+        passes = code.retriable if may_pass is None else may_pass
         if partition is not None:
             self._stale.add(partition.topic)
-        if not (code.retriable if may_pass is None else may_pass):
+            self._codes[partition] = code
+        if partition is not None and self._config.each and (not passes or code in UNKNOWN):
+            self.errors[partition] = code
+            del self._missing[partition]
+        elif not passes:
             self.failure = self.failure or failed
         self._failed = self._failed or failed
 
@@ -191,12 +202,16 @@ class OffsetLookup:
         if self._under_way or self.is_done:
             return
         failed, self._failed, self._is_refreshed = self._failed, None, False
+        codes, self._codes = self._codes, {}
         assert failed is not None, "a round without a failure leaves nothing missing"
         is_unknown = failed.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         config = self._config
         limit_ms = min(config.timeout_ms, config.unknown_topic_timeout_ms) if is_unknown else config.timeout_ms
         pause_ms = self._retries.failed(now_ms, limit_ms, jitter)
-        if pause_ms is None:
+        if pause_ms is None and config.each:
+            self.errors |= {partition: codes.get(partition, failed.code) for partition in self._missing}
+            self._missing.clear()
+        elif pause_ms is None:
             self.failure = failed
         else:
             self._retry_at_ms = now_ms + pause_ms

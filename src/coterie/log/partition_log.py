@@ -19,7 +19,7 @@ from coterie.log.segment import Segment
 from coterie.log.segment_loader import ClosedLog, SegmentLoader, checksum_of_aborted
 from coterie.log.validation import checked_header, prepared
 from coterie.records import batch as batches_module
-from coterie.records.batch import HEADER_BYTES, BatchHeader, batch_span, read_header
+from coterie.records.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, batch_span, first_timestamp, read_header
 from coterie.records.encoding import NewRecord, encode_batch
 from coterie.records.markers import coordinator_epoch_of
 from coterie.wire.errors import ErrorCode, Refusal
@@ -218,6 +218,21 @@ class PartitionLog(LogState):
             raise Refusal(ErrorCode.OFFSET_OUT_OF_RANGE)
         if offset == end_offset or (max_bytes <= 0 and not at_least_one):
             return b""
+        located = self._locate(offset, max_bytes)
+        return b"" if located is None else self._read_at(*located, max_bytes, at_least_one)
+
+    def timestamp_at(self, offset: int) -> int:
+        """The timestamp of the first record of the batch that holds ``offset``, or of the next one; NO_TIMESTAMP where there is none.
+        Reads a header alone. Raises OSError."""
+        located = self._locate(max(offset, self.log_start_offset), HEADER_BYTES) if offset < self.end_offset else None
+        if located is None:
+            return NO_TIMESTAMP
+        segment, position, ahead = located
+        return first_timestamp(ahead if len(ahead) >= HEADER_BYTES else segment.file.read(position, HEADER_BYTES))
+
+    def _locate(self, offset: int, max_bytes: int) -> tuple[Segment, int, bytes] | None:
+        """The segment, position and first bytes of the batch that holds ``offset``, or of the next one, of which so many bytes are
+        undamaged. Raises OSError."""
         slot = self._segment_of(offset)
         while slot < len(self.segments):
             segment = self.segments[slot]
@@ -229,8 +244,8 @@ class PartitionLog(LogState):
             elif segment.unverified and not segment.verify(located[0], max_bytes):
                 self.recover_segment(slot, None)
             else:
-                return self._read_at(segment, *located, max_bytes, at_least_one)
-        return b""
+                return segment, *located
+        return None
 
     def recover_segment(self, slot: int, problem: str | None) -> Segment:
         """A segment that turns out damaged while the log is in use: what is no batch goes out of it."""

@@ -35,6 +35,7 @@ _OFFSET, _EPOCH = struct.Struct(">q"), struct.Struct(">i")
 _SPAN = struct.Struct(">qi11xi")  # base offset, length, last offset delta
 _CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = 17, 21, 35
 _EPOCH_AT = 12
+_TIMESTAMP_OF_MESSAGE = 18  # in format 1, behind offset, size, CRC, format and attributes
 
 
 class BatchHeader(NamedTuple):
@@ -125,6 +126,18 @@ def batches(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
             return
         yield position, header
         position = following
+
+
+def first_timestamp(data: bytes) -> int:
+    """The timestamp of the first record of the batch, or message of an older format, that ``data`` begins with, which may be
+    cut short; where the log sets the times, that of its append. NO_TIMESTAMP where it has none."""
+    magic = data[_MAGIC] if len(data) > _MAGIC else 0
+    if magic == 1 and len(data) >= _TIMESTAMP_OF_MESSAGE + 8:
+        return int.from_bytes(data[_TIMESTAMP_OF_MESSAGE : _TIMESTAMP_OF_MESSAGE + 8], "big", signed=True)
+    if magic != MAGIC or len(data) < HEADER_BYTES:
+        return NO_TIMESTAMP
+    header = read_header(data)
+    return header.max_timestamp if header.attributes & TIMESTAMP_TYPE_BIT else header.base_timestamp
 
 
 def check_crc(data: bytes, position: int, header: BatchHeader) -> None:

@@ -11,6 +11,7 @@ from coterie.client.admin_types import (
     ConfigEntry,
     ConsumerGroupDescription,
     GroupListing,
+    Node,
     PartitionLag,
     PartitionReassignment,
     TopicDescription,
@@ -18,6 +19,7 @@ from coterie.client.admin_types import (
 from coterie.client.advice import Advice
 from coterie.client.blocking.admin_each import BlockingEach
 from coterie.client.blocking.thread import BlockingClient
+from coterie.client.errors import KafkaError
 from coterie.client.group_explanation import GroupExplanation
 from coterie.client.typed_settings import AdminSettings
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
@@ -96,11 +98,23 @@ class BlockingAdmin(BlockingClient[Admin]):
         KafkaError OFFSET_OUT_OF_RANGE, POLICY_VIOLATION for a topic that is only compacted, UNKNOWN_TOPIC_OR_PARTITION."""
         return self._await(self._client.delete_records, before)
 
-    def offsets(self, timestamps: ByPartition[int]) -> dict[TopicPartition, int]:
+    def offsets(
+        self,
+        timestamps: ByPartition[int],
+        *,
+        errors: dict[TopicPartition, KafkaError] | None = None,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, int]:
         """The offset of the first record of each partition that is at or after a timestamp, in ms since 1970; -1 for the end of
-        the log, -2 for its start. The offset is -1 where every record is older. Raises KafkaError
-        UNKNOWN_TOPIC_OR_PARTITION."""
-        return self._await(self._client.offsets, timestamps)
+        the log, -2 for its start. The offset is -1 where every record is older. What passes is repeated for ``timeout_ms``, by
+        default default.api.timeout.ms. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION; with ``errors`` a partition without an
+        offset is put there with its error, and the others are returned."""
+        return self._await(self._client.offsets, timestamps, errors=errors, timeout_ms=timeout_ms)
+
+    def record_times(self, offsets: ByPartition[int]) -> dict[TopicPartition, int]:
+        """When the record at each offset was written, or the first one behind it, in ms since 1970: the time of the first
+        record of its batch, as its producer set it or the log. Without the partitions that end there or are not read now."""
+        return self._await(self._client.record_times, offsets)
 
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         """Every partition of these topics, sorted; a topic that does not exist has none."""
@@ -126,9 +140,13 @@ class BlockingAdmin(BlockingClient[Admin]):
         """The reassignments in progress, of these partitions or of all."""
         return self._await(self._client.list_partition_reassignments, partitions)
 
-    def list_groups(self, states: Iterable[str] = ()) -> list[GroupListing]:
-        """The groups of every broker by group id: all, or those in one of ``states`` (`GroupState`, or its text)."""
-        return self._await(self._client.list_groups, states)
+    def list_groups(
+        self, states: Iterable[str] = (), *, errors: dict[Node, KafkaError] | None = None
+    ) -> list[GroupListing]:
+        """The groups of every broker by group id: all, or those in one of ``states`` (`GroupState`, or its text). With
+        ``errors`` a broker that does not list its groups is put there with its error, and the groups of the others are
+        returned."""
+        return self._await(self._client.list_groups, states, errors=errors)
 
     def describe_group(self, group_id: str) -> ConsumerGroupDescription:
         """A group, of the classic or the consumer protocol (KIP-848), with its members, and what each has subscribed to and
@@ -173,7 +191,9 @@ class BlockingAdmin(BlockingClient[Admin]):
         GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION."""
         self._await(self._client.delete_group_offsets, group_id, partitions)
 
-    def lag(self, group_id: str) -> dict[TopicPartition, PartitionLag]:
+    def lag(
+        self, group_id: str, *, errors: dict[TopicPartition, KafkaError] | None = None
+    ) -> dict[TopicPartition, PartitionLag]:
         """How far the group is behind in each partition that it has committed; partitions that no longer exist, or have no
-        leader now, are left out."""
-        return self._await(self._client.lag, group_id)
+        leader now, are left out. With ``errors`` each one without a lag, whatever the reason, is put there with its error."""
+        return self._await(self._client.lag, group_id, errors=errors)

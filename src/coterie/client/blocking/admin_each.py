@@ -81,5 +81,5 @@ class BlockingEach:
         return self._admin._futures(self._each.delete_records, before)
 
     def offsets(self, timestamps: ByPartition[int]) -> dict[TopicPartition, Future[int]]:
-        """A future for each partition with the offset for its timestamp, as `Admin.offsets`."""
+        """A future for each partition with the offset for its timestamp, as `Admin.offsets`, in one request to each leader."""
         return self._admin._futures(self._each.offsets, timestamps)
