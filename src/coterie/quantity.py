@@ -11,9 +11,9 @@ def quantity(number: int, noun: str, plural: str = "") -> str:
 
 
 def span(ms: int) -> str:
-    """A length of time for people: ``4.2 s``, ``310 s``, ``12 min``, ``26 h``."""
+    """A length of time for people: ``0 s``, ``4.2 s``, ``310 s``, ``12 min``, ``26 h``."""
     if ms < 10_000:
-        return f"{ms / 1000:.1f} s"
+        return f"{ms / 1000:.1f} s" if ms else "0 s"
     if ms < 600_000:
         return f"{ms // 1000} s"
     return f"{ms // 60_000} min" if ms < 36_000_000 else f"{ms // 3_600_000} h"

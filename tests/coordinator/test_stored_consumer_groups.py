@@ -131,7 +131,7 @@ def test_the_version_of_an_offset_value(expires: int, topic_id: int, version: in
 
 def test_every_record_of_the_sample_in_words() -> None:
     """No record is unreadable or unknown; some lines as they are."""
-    lines = [line.partition(": ")[2] for line in dump_offsets(offset_segments(RECORDED))]
+    lines = [line.partition(": ")[2] for line in dump_offsets(offset_segments(RECORDED), [])]
     assert not [line for line in lines if line.startswith("!") or "unknown" in line]
     member = "00000000-0000-0000-0000-00000000000{}"
     assert lines[0] == (

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from coterie.cli import main
-from coterie.cli.groups import read_journal
+from coterie.cli.journal_reading import read_journal
 from coterie.cli.json_documents import GroupEvent
 from coterie.client.blocking import BlockingConsumer
 from coterie.journal import TOPIC as JOURNAL_TOPIC
@@ -28,7 +28,7 @@ def cluster() -> Iterator[LocalBroker]:
 
 
 def _events(cluster: LocalBroker, name: str) -> list[GroupEvent]:
-    lines: list[GroupEvent] = asyncio.run(read_journal(GROUP, {"bootstrap.servers": cluster.bootstrap_servers}))
+    lines: list[GroupEvent] = asyncio.run(read_journal(GROUP, {"bootstrap.servers": cluster.bootstrap_servers}))[0]
     return [line for line in lines if line["event"] == name]
 
 
@@ -80,7 +80,7 @@ def _each_coordinator_writes(cluster: LocalBroker) -> None:
     assert cluster.in_sync(JOURNAL_TOPIC) == {1, 2, 3}
 
     def empty() -> set[str]:
-        lines: list[GroupEvent] = asyncio.run(read_journal(None, {"bootstrap.servers": cluster.bootstrap_servers}))
+        lines: list[GroupEvent] = asyncio.run(read_journal(None, {"bootstrap.servers": cluster.bootstrap_servers}))[0]
         return {line["group"] for line in lines if line["event"] == "empty"}
 
     until_in_thread(lambda: empty() == set(groups), empty, every_s=0.1)

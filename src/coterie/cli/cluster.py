@@ -13,6 +13,7 @@ import click
 from coterie.cli.cluster_description import describe_cluster, until_known
 from coterie.cli.commands import CommandGroup
 from coterie.cli.invocation import broker_option, json_option, run, run_until_stopped, settings_option, show
+from coterie.cli.partial_results import end_with
 from coterie.cli.ranges import IntegerRange
 from coterie.console.terminal import write_line
 from coterie.interruption import INTERRUPTED
@@ -249,7 +250,8 @@ def describe(data: Path | None, client: dict[str, str], as_json: bool) -> None:
                 f"no broker of the cluster in {data} is running; `coterie cluster start --data {data}` starts them"
             )
         client |= {"bootstrap.servers": ",".join(map(local.address, running))}
-    document: ClusterFigures = run(describe_cluster(client, local))
+    document: ClusterFigures
+    document, errors = run(describe_cluster(client, local))
     headers = ["BROKER", "ADDRESS", "RACK", "STATE", "LEADS", "REPLICAS", "UNDER-REPLICATED"]
     rows = [
         (
@@ -274,3 +276,4 @@ def describe(data: Path | None, client: dict[str, str], as_json: bool) -> None:
             f"cluster {document['cluster_id']}: {topics}, {partitions}; under-replicated: {document['under_replicated']}, "
             f"without a leader: {document['leaderless']}"
         )
+    end_with(errors)

@@ -15,12 +15,17 @@ SESSION_MS = 10_000
 
 if TYPE_CHECKING:
     from coterie.cli.cluster_processes import LocalCluster
+    from coterie.client import KafkaError
     from coterie.client.admin_types import Node
 
 
-async def describe_cluster(client: dict[str, str], local: LocalCluster | None) -> ClusterFigures:
-    """``local``: the processes of a folder, beside what the brokers report. Raises KafkaError."""
+async def describe_cluster(
+    client: dict[str, str], local: LocalCluster | None
+) -> tuple[ClusterFigures, list[KafkaError]]:
+    """``local``: the processes of a folder, beside what the brokers report. With the errors of the topics that are not
+    described, which no figure counts. Raises KafkaError."""
     from coterie.client import Admin
+    from coterie.client.errors import error_about
 
     async with Admin(client) as admin:
         described = await admin.describe_cluster()
@@ -57,7 +62,7 @@ async def describe_cluster(client: dict[str, str], local: LocalCluster | None) -
     }
     if local is not None:
         figures["zookeeper"], figures["zookeeper_pid"] = local.zookeeper, local.zookeeper_pid()
-    return figures
+    return figures, [error_about(topic.error, f"topic {topic.name}") for topic in topics if topic.error]
 
 
 async def until_known(local: LocalCluster, stop: asyncio.Event) -> None:

@@ -11,17 +11,21 @@ import click
 
 from coterie.cli.commands import CommandGroup
 from coterie.cli.explanation import watch, why
+from coterie.cli.group_description import describe_group
+from coterie.cli.group_description import list_groups as rows_of_groups
 from coterie.cli.invocation import broker_option, done, json_option, run, sentences, show
+from coterie.cli.journal_reading import read_journal
 from coterie.cli.offset_reset import reset
+from coterie.cli.partial_results import end_with
 from coterie.cli.zookeeper import describe_in_zookeeper, list_in_zookeeper, migrate, zookeeper_option
 from coterie.console.terminal import write_finding, write_line, write_lines
-from coterie.lag import lag_text, total_lag
+from coterie.lag import lag_text
 from coterie.ownership import unowned_text
-from coterie.quantity import quantity
+from coterie.quantity import quantity, span
 
 if TYPE_CHECKING:
-    from coterie.cli.json_documents import DescribedMember, DescribedPartition, GroupDocument, GroupEvent, GroupRow
-    from coterie.client import Advice, MemberDescription
+    from coterie.cli.json_documents import GroupDocument, GroupEvent, GroupRow
+    from coterie.client import Advice, KafkaError
 
 # The events of the journal that `groups history` shows without --all: the generations, what ends a group, the restart of a
 # static member, which makes no generation, and another coordinator.
@@ -62,25 +66,49 @@ groups.add_command(migrate)
 @broker_option
 @json_option
 def list_groups(states: tuple[str, ...], zookeeper: str | None, client: dict[str, str], as_json: bool) -> None:
-    """List every group with its state."""
-    from coterie.client import Admin, GroupState
+    """List every group with its state, members and lag.
+
+    KIND is classic, consumer (KIP-848), simple for a group that only committed offsets, or a protocol type such as connect.
+    BEHIND is how long ago the first record that is not committed was written.
+    """
+    from coterie.client import GroupState
 
     unknown = [state for state in states if state not in list(GroupState)]
     if unknown:
         raise click.UsageError(f"There is no state {unknown[0]!r}; there are {', '.join(GroupState)}.")
     in_zookeeper: list[GroupRow] = []
+    unread: list[KafkaError] = []
     if zookeeper is not None:
-        in_zookeeper, servers = sentences(list_in_zookeeper, zookeeper)
+        in_zookeeper, unread, servers = sentences(list_in_zookeeper, zookeeper)
         client |= {"bootstrap.servers": servers}
 
-    async def ask() -> list[GroupRow]:
-        async with Admin(client) as admin:
-            listed = await admin.list_groups(states)
-        return [{"group": g.group_id, "state": g.state, "protocol_type": g.protocol_type} for g in listed]
+    listed: list[GroupRow]
+    listed, errors = run(rows_of_groups(client, states))
+    listed += [g for g in in_zookeeper if not states or g["state"] in states]
+    rows = [
+        (
+            g["group"],
+            g["state"],
+            _kind(g),
+            g["members"],
+            g["lag"],
+            None if g["lag_ms"] is None else span(g["lag_ms"]),
+            g["protocol"] or None,
+            g["coordinator"],
+        )
+        for g in listed
+    ]
+    headers = ["GROUP", "STATE", "KIND", "MEMBERS", "LAG", "BEHIND", "PROTOCOL", "COORDINATOR"]
+    show(listed, as_json, headers, rows, "there are no groups")
+    end_with([*unread, *errors])
 
-    listed_groups: list[GroupRow] = run(ask()) + [g for g in in_zookeeper if not states or g["state"] in states]
-    rows = [(g["group"], g["state"], g["protocol_type"] or "(simple)") for g in listed_groups]
-    show(listed_groups, as_json, ["GROUP", "STATE", "TYPE"], rows, "there are no groups")
+
+def _kind(group: GroupRow) -> str:
+    """Of consumers by their protocol; of others, as Connect, by the protocol type."""
+    if group["type"] == "Consumer":
+        return "consumer"
+    named = {"consumer": "classic", "": "simple"}
+    return named.get(group["protocol_type"], group["protocol_type"])
 
 
 @groups.command()
@@ -89,25 +117,41 @@ def list_groups(states: tuple[str, ...], zookeeper: str | None, client: dict[str
 @broker_option
 @json_option
 def describe(group: str, zookeeper: str | None, client: dict[str, str], as_json: bool) -> None:
-    """Show a group's state, members, owners and lag."""
+    """Show a group's state, members, owners and lag.
+
+    BEHIND is how long ago the first record that is not committed was written.
+    """
     if zookeeper is not None:
-        description: GroupDocument = sentences(describe_in_zookeeper, group, zookeeper, client)
+        description: GroupDocument
+        errors: list[KafkaError]
+        description, errors = sentences(describe_in_zookeeper, group, zookeeper, client)
     else:
-        description = run(describe_group(group, client))
+        description, errors = run(describe_group(group, client))
     if as_json:
         show(description, True, [], [])
+        end_with(errors)
         return
     members = quantity(len(description["members"]), "member")
     epoch = f"consumer protocol, epoch {description['group_epoch']}, " if "group_epoch" in description else ""
     write_line(f"{group}: {description['state']}, {epoch}assignor {description['protocol'] or '-'}, {members}")
     rows = [
-        (p["topic"], p["partition"], p["committed"], p["end"], p["lag"], p["owner"], p["host"])
+        (
+            p["topic"],
+            p["partition"],
+            p["committed"],
+            p["end"],
+            p["lag"],
+            None if p["lag_ms"] is None else span(p["lag_ms"]),
+            p["owner"],
+            p["host"],
+        )
         for p in description["partitions"]
     ]
-    headers = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "OWNER", "HOST"]
+    headers = ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "BEHIND", "OWNER", "HOST"]
     show(description, False, headers, rows, "no partition is committed or assigned")
     if description["partitions"]:
         write_line(f"total lag: {lag_text(description['partitions'])}")
+    end_with(errors)
 
 
 @groups.command()
@@ -157,60 +201,6 @@ def _write_advice(advice: Advice) -> None:
         write_line(f"         - {member}")
 
 
-async def describe_group(group: str, client: dict[str, str]) -> GroupDocument:
-    """What `groups describe --json` prints."""
-    from coterie.client import Admin
-
-    async with Admin(client) as admin:
-        described = await admin.describe_group(group)
-        offsets = await admin.lag(group)
-        owners = described.owners
-        missing = [tp for tp in owners if tp not in offsets]
-        ends = await admin.offsets(dict.fromkeys(missing, -1)) if missing else {}
-    partitions: list[DescribedPartition] = []
-    for tp in sorted({*offsets, *owners}):
-        committed, end = offsets.get(tp, (None, ends.get(tp)))
-        owner = owners.get(tp)
-        partitions.append(
-            {
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "committed": committed,
-                "end": end,
-                "lag": None if committed is None or end is None else max(end - committed, 0),
-                "owner": owner.member_id if owner else None,
-                "host": owner.host if owner else None,
-            }
-        )
-    document: GroupDocument = {
-        "group": group,
-        "state": described.state,
-        "protocol_type": described.protocol_type,
-        "protocol": described.partition_assignor,
-        "members": [_described_member(m) for m in described.members],
-        "partitions": partitions,
-        "lag": total_lag(partitions),
-    }
-    if described.group_epoch is not None and described.target_assignment_epoch is not None:
-        document["group_epoch"] = described.group_epoch
-        document["target_assignment_epoch"] = described.target_assignment_epoch
-    return document
-
-
-def _described_member(member: MemberDescription) -> DescribedMember:
-    described: DescribedMember = {
-        "member_id": member.member_id,
-        "group_instance_id": member.group_instance_id,
-        "client_id": member.client_id,
-        "host": member.host,
-        "partitions": len(member.assignment.topic_partitions),
-    }
-    if member.member_epoch is not None and member.target_assignment is not None:
-        described["member_epoch"] = member.member_epoch
-        described["target_partitions"] = len(member.target_assignment.topic_partitions)
-    return described
-
-
 @groups.command()
 @click.argument("group")
 @click.option(
@@ -227,11 +217,13 @@ def history(group: str, everything: bool, client: dict[str, str], as_json: bool)
     With its time, causes, phases and moved partitions. MOVED counts partitions that went from one member to another. UNOWNED is
     for how long partitions had no live owner, summed over them; N still: N partitions have none yet.
     """
-    lines: list[GroupEvent] = run(read_journal(group, client))
+    lines: list[GroupEvent]
+    lines, errors = run(read_journal(group, client))
     shown = [line for line in lines if everything or line["event"] in HISTORY_EVENTS]
     rows = [history_row(line) for line in shown]
     headers = ["TIME", "GENERATION", "EVENT", "MEMBERS", "JOIN", "SYNC", "MOVED", "UNOWNED", "WHY"]
     show(shown, as_json, headers, rows, f"the journal has no events of group {group}")
+    end_with(errors)
 
 
 def history_row(line: GroupEvent) -> tuple[Any, ...]:
@@ -253,36 +245,13 @@ def _ms(value: int | None) -> str | None:
     return None if value is None else f"{value} ms"
 
 
-async def read_journal(group: str | None, client: dict[str, str]) -> list[GroupEvent]:
-    """The journal's lines of one group, or of all, oldest first, each with ``why`` in words."""
-    import json
-
-    from coterie.client import Admin, Consumer, TopicPartition
-    from coterie.journal import TOPIC, JournalLine
-
-    journal = TopicPartition(TOPIC, 0)
-    async with Admin(client) as admin:
-        if TOPIC not in await admin.topics():
-            return []
-        end = (await admin.offsets({journal: -1}))[journal]
-    lines: list[GroupEvent] = []
-    async with Consumer(client | {"auto.offset.reset": "earliest"}) as consumer:
-        await consumer.assign([journal])
-        while consumer.position(journal) < end:
-            for records in (await consumer.poll(1000, 10_000)).values():
-                for record in records:
-                    if record.value is not None and (group is None or record.key == group.encode()):
-                        line = JournalLine.from_json(record.value)
-                        lines.append(json.loads(line.to_json()) | {"why": line.why()})
-    return lines
-
-
 @groups.command()
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
 def dump(path: Path) -> None:
     """Print the records in files of __consumer_offsets.
 
-    PATH is a segment, a partition's folder or a data folder.
+    PATH is a segment, a partition's folder or a data folder. What cannot be read is a line that begins with !, and the exit
+    code is then 1.
     """
     from coterie.cli.offsets_dump import dump_offsets, is_segment, offset_segments
 
@@ -292,7 +261,9 @@ def dump(path: Path) -> None:
     segments = offset_segments(path)
     if not segments:
         raise click.ClickException(f"{path} has no segment of __consumer_offsets; name a data folder, or a file of one")
-    write_lines(dump_offsets(segments))
+    unread: list[str] = []
+    write_lines(dump_offsets(segments, unread))
+    end_with(unread)
 
 
 @groups.command()

@@ -28,12 +28,22 @@ from coterie.cli.json_figures import (
 
 
 class GroupRow(TypedDict):
-    """A group. ``state`` is Kafka's name of its state; ``protocol_type`` is "consumer" for consumers, "connect" for Connect,
-    "zookeeper" for a group in ZooKeeper, and "" for a group that only committed offsets."""
+    """A group. ``state`` is Kafka's name of its state; ``type`` "Classic" or "Consumer" (KIP-848), "Unknown" of a broker that
+    does not report it; ``protocol_type`` is "consumer" for consumers, "connect" for Connect, "zookeeper" for a group in
+    ZooKeeper, and "" for a group that only committed offsets; ``protocol`` the assignor, "" while there is none;
+    ``coordinator`` the id of its broker. ``lag_ms`` is the longest of its partitions: how long ago the first record that is
+    not committed was written. What could not be read is null, and ``error`` says why."""
 
     group: str
     state: str
+    type: str
     protocol_type: str
+    protocol: str | None
+    coordinator: int | None
+    members: int | None
+    lag: int | None
+    lag_ms: int | None
+    error: NotRequired[str]
 
 
 class DescribedMember(TypedDict):
@@ -58,32 +68,39 @@ class ZooKeeperMember(TypedDict):
 
 
 class DescribedPartition(TypedDict):
-    """A partition with an owner or a committed offset: ``end`` is the end of its log, ``owner`` a member id (in ZooKeeper: of a
-    thread), ``host`` the owner's address."""
+    """A partition with an owner or a committed offset: ``end`` is the end of its log, ``lag_ms`` how long ago the first record
+    that is not committed was written (0: there is none), ``owner`` a member id (in ZooKeeper: of a thread), ``host`` the
+    owner's address. ``error`` is the name of Kafka's error code where the end could not be read."""
 
     topic: str
     partition: int
     committed: int | None
     end: int | None
     lag: int | None
+    lag_ms: int | None
     owner: str | None
     host: str | None
+    error: NotRequired[str]
 
 
 class GroupDocument(TypedDict):
-    """A group with its members. ``protocol`` is the assignor in force, "" while there is none; ``lag`` is the sum over the
-    partitions, null where no partition's is known. Only of the consumer protocol (KIP-848): the group's epoch, and that of the
-    target assignment, which is behind until the broker has computed it."""
+    """A group with its members; ``type`` and ``coordinator`` as in a list of groups. ``protocol`` is the assignor in force, ""
+    while there is none; ``lag`` is the sum over the partitions, ``lag_ms`` the longest, null where no partition's is known.
+    Only of the consumer protocol (KIP-848): the group's epoch, and that of the target assignment, which is behind until the
+    broker has computed it."""
 
     group: str
     state: str
+    type: str
     protocol_type: str
     protocol: str
+    coordinator: int | None
     group_epoch: NotRequired[int]
     target_assignment_epoch: NotRequired[int]
     members: list[DescribedMember] | list[ZooKeeperMember]
     partitions: list[DescribedPartition]
     lag: int | None
+    lag_ms: int | None
 
 
 class JournalCause(TypedDict):
@@ -148,11 +165,13 @@ class Created(TypedDict):
 
 
 class ListedTopic(TypedDict):
-    """A topic with its number of partitions; ``internal`` as Kafka's Metadata response has it."""
+    """A topic with its number of partitions; ``internal`` as Kafka's Metadata response has it; ``error`` the name of Kafka's
+    error code where the broker does not describe it."""
 
     topic: str
     partitions: int
     internal: bool
+    error: NotRequired[str]
 
 
 class DescribedReplicas(TypedDict):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from coterie.coordinator.stored import record_text
+from coterie.quantity import quantity
 from coterie.records.batch import MAGIC, BatchError, BatchHeader, batches
 from coterie.records.compression import CompressionError
 from coterie.records.decoding import decode_records
@@ -31,19 +32,32 @@ def is_segment(path: Path) -> bool:
     return not data or (header is not None and header.magic == MAGIC)
 
 
-def dump_offsets(segments: Sequence[Path]) -> Iterator[str]:
-    """A line a record, oldest first; an unreadable record is reported and skipped."""
+def dump_offsets(segments: Sequence[Path], unread: list[str]) -> Iterator[str]:
+    """A line a record, oldest first. What cannot be read is skipped, with a line that begins with !; ``unread`` has a sentence
+    for each segment with such a line."""
     for segment in segments:
         if len(segments) > 1:
             yield f"# {segment}"
-        data, end = segment.read_bytes(), 0
-        try:
-            for position, header in batches(data):
-                yield from _batch(data, position, header)
-                end = position + header.size
-        except BatchError as error:
-            yield f"! {error}"
-            continue
+        bad = 0
+        for line in _lines(segment):
+            bad += line.startswith("!")
+            yield line
+        if bad:
+            unread.append(f"{segment}: {quantity(bad, 'part')} cannot be read; the lines that begin with ! say why")
+
+
+def _lines(segment: Path) -> Iterator[str]:
+    end = 0
+    try:
+        data = segment.read_bytes()
+        for position, header in batches(data):
+            yield from _batch(data, position, header)
+            end = position + header.size
+    except BatchError as error:
+        yield f"! {error}"
+    except OSError as error:
+        yield f"! {error.strerror or error}"
+    else:
         if end < len(data):
             yield f"! no whole record batch at byte {end}"
 
@@ -53,7 +67,7 @@ def _batch(data: bytes, position: int, header: BatchHeader) -> Iterator[str]:
     try:
         records = decode_records(data, position, header) if header.record_count else []
     except (BatchError, CompressionError) as error:
-        yield f"{header.base_offset}: ! {error}"
+        yield f"! {header.base_offset}: {error}"
         return
     for record in records:
         if header.is_control:
@@ -63,4 +77,4 @@ def _batch(data: bytes, position: int, header: BatchHeader) -> Iterator[str]:
         try:
             yield f"{record.offset}: {record_text(record.key or b'', record.value)}{transaction}"
         except WireError as error:
-            yield f"{record.offset}: ! {error}"
+            yield f"! {record.offset}: {error}"

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie.cli.invocation import broker_option, json_option, run, show
+from coterie.cli.partial_results import end_with
 from coterie.cli.ranges import IntegerRange
 from coterie.cli.reassignment_plan import plan_document, plan_of, plan_over
 
 if TYPE_CHECKING:
     from coterie.cli.json_documents import Election, ReassignmentRow
-    from coterie.client import Admin, PartitionReassignment, TopicPartition
+    from coterie.client import Admin, KafkaError, PartitionReassignment, TopicPartition
 
 PLAN, BROKERS, LIST, CANCEL = "--plan", "--brokers", "--list", "--cancel"
 
@@ -53,11 +54,15 @@ def elect(
     if numbers and len(topics) != 1:
         raise click.UsageError("--partition goes with one topic.")
 
+    errors: list[KafkaError] = []
+
     async def ask() -> list[Election]:
         async with Admin(client) as admin:
             wanted: list[TopicPartition] | None = [TopicPartition(topics[0], number) for number in numbers]
             if not numbers:
-                wanted = list(await _replicas(admin, topics)) if topics else None
+                wanted = list(await _replicas(admin, topics, errors)) if topics else None
+            if wanted == []:
+                return []
             elected = await admin.elect_leaders(wanted, unclean=unclean)
         return [
             {"topic": topic, "partition": number, "error": code.name if code else None}
@@ -69,6 +74,7 @@ def elect(
     results = {None: "elected", not_needed: "leads already" if not unclean else "has a leader"}
     rows = [(e["topic"], e["partition"], results.get(e["error"], e["error"])) for e in elections]
     show(elections, as_json, ["TOPIC", "PARTITION", "RESULT"], rows, "no partition needs an election")
+    end_with(errors)
     sys.exit(1 if any(e["error"] not in results for e in elections) else 0)
 
 
@@ -119,8 +125,9 @@ def reassign(
         raise click.UsageError(f"--replication-factor goes with {BROKERS}.")
     if is_list or cancel:
         stops = cancel and not dry_run
-        in_progress = run(_in_progress(client, topics, cancel=stops))
+        in_progress, errors = run(_in_progress(client, topics, cancel=stops))
         _show_in_progress(in_progress, as_json, "cancelled" if stops else "in progress")
+        end_with(errors)
     elif plan is not None:
         if topics:
             raise click.UsageError(f"{PLAN} names the topics itself; name none.")
@@ -143,14 +150,20 @@ def _broker_ids(text: str) -> list[int]:
     return brokers
 
 
-async def _replicas(admin: Admin, topics: Iterable[str]) -> dict[TopicPartition, list[int]]:
-    """The replicas of now. Raises KafkaError for a topic that is not described."""
+async def _replicas(
+    admin: Admin, topics: Iterable[str], errors: list[KafkaError] | None = None
+) -> dict[TopicPartition, list[int]]:
+    """The replicas of now. Raises KafkaError for a topic that is not described; ``errors`` receives it instead."""
     from coterie.client import TopicPartition
-    from coterie.client.errors import check
+    from coterie.client.errors import error_about
 
     now: dict[TopicPartition, list[int]] = {}
     for name, info in (await admin.topics(topics)).items():
-        check(info.error, subject=f"topic {name}")
+        if info.error:
+            error = error_about(info.error, f"topic {name}")
+            if errors is None:
+                raise error
+            errors.append(error)
         now |= {TopicPartition(name, p.partition): [node.id for node in p.replicas] for p in info.partitions}
     return now
 
@@ -201,15 +214,22 @@ def _show_plan(moves: Moves, as_json: bool) -> None:
 
 async def _in_progress(
     client: dict[str, str], topics: Sequence[str], *, cancel: bool
-) -> dict[TopicPartition, PartitionReassignment]:
-    from coterie.client import Admin
+) -> tuple[dict[TopicPartition, PartitionReassignment], list[KafkaError]]:
+    """Those in progress, or those that were cancelled, and what failed for itself. Raises KafkaError."""
+    from coterie.client import Admin, KafkaError
 
+    errors: list[KafkaError] = []
     async with Admin(client) as admin:
-        wanted = list(await _replicas(admin, topics)) if topics else None
-        listed = await admin.list_partition_reassignments(wanted)
+        wanted = list(await _replicas(admin, topics, errors)) if topics else None
+        listed = {} if wanted == [] else await admin.list_partition_reassignments(wanted)
         if cancel and listed:
-            await admin.alter_partition_reassignments(dict.fromkeys(listed))
-    return listed
+            for partition, future in admin.each.alter_partition_reassignments(dict.fromkeys(listed)).items():
+                try:
+                    await future
+                except KafkaError as error:
+                    errors.append(error)
+                    del listed[partition]
+    return listed, errors
 
 
 def _show_in_progress(listed: Mapping[TopicPartition, PartitionReassignment], as_json: bool, state: str) -> None:

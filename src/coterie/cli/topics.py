@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from typing import TYPE_CHECKING
 
 import click
 
 from coterie.cli.commands import CommandGroup
 from coterie.cli.invocation import broker_option, done, json_option, run, settings_option, show
+from coterie.cli.partial_results import LEADER_MS, end_with
 from coterie.cli.ranges import IntegerRange
 from coterie.cli.topic_replicas import elect, ids, reassign
 from coterie.console.terminal import write_line, write_lines
@@ -17,8 +17,7 @@ from coterie.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.cli.json_documents import DescribedReplicas, DescribedTopic, ListedTopic
-    from coterie.client import Admin, TopicPartition
-LEADER_S = 2.0  # for offsets, which a dead leader does not return
+    from coterie.client import TopicDescription
 
 
 @click.group(
@@ -43,20 +42,21 @@ def topics() -> None:
 def list_topics(client: dict[str, str], internal: bool, as_json: bool) -> None:
     """List every topic with its number of partitions."""
     from coterie.client import Admin
+    from coterie.client.errors import error_about
 
-    async def ask() -> list[ListedTopic]:
+    async def ask() -> dict[str, TopicDescription]:
         async with Admin(client) as admin:
-            infos = await admin.topics()
-        return [
-            {"topic": name, "partitions": len(info.partitions), "internal": info.is_internal}
-            for name, info in sorted(infos.items())
-            if internal or not info.is_internal
-        ]
+            return await admin.topics()
 
-    listed: list[ListedTopic] = run(ask())
-    show(
-        listed, as_json, ["TOPIC", "PARTITIONS"], [(t["topic"], t["partitions"]) for t in listed], "there are no topics"
-    )
+    infos: dict[str, TopicDescription] = run(ask())
+    listed: list[ListedTopic] = []
+    for name, info in sorted(infos.items()):
+        if internal or not info.is_internal:
+            row: ListedTopic = {"topic": name, "partitions": len(info.partitions), "internal": info.is_internal}
+            listed.append(row if not info.error else row | {"error": info.error.name})
+    rows = [(t["topic"], None if "error" in t else t["partitions"]) for t in listed]
+    show(listed, as_json, ["TOPIC", "PARTITIONS"], rows, "there are no topics")
+    end_with(error_about(info.error, f"topic {name}") for name, info in sorted(infos.items()) if info.error)
 
 
 @topics.command()
@@ -105,19 +105,25 @@ def describe(topic: str, every_setting: bool, client: dict[str, str], as_json: b
     ISR names the replicas in sync; NOTE, where there is one, a partition without a leader, offline replicas and replicas
     that are not in sync. Settings with the default value are left out, unless --all is given.
     """
-    from coterie.client import Admin, TopicPartition
+    from coterie.client import Admin, KafkaError, TopicPartition
     from coterie.client.errors import check
+
+    failed: dict[object, KafkaError] = {}
 
     async def ask() -> DescribedTopic:
         async with Admin(client) as admin:
             info = (await admin.topics([topic]))[topic]
             check(info.error, subject=f"topic {topic}")
             partitions = {p.partition: TopicPartition(topic, p.partition) for p in info.partitions}
-            led: dict[int, list[TopicPartition]] = {}
-            for p in info.partitions:
-                if p.leader:
-                    led.setdefault(p.leader.id, []).append(partitions[p.partition])
-            starts, ends = await asyncio.gather(_offsets(admin, led, -2), _offsets(admin, led, -1))
+            errors: dict[TopicPartition, KafkaError] = {}
+
+            async def offsets(timestamp: int) -> dict[TopicPartition, int]:
+                led = (p.partition for p in info.partitions if p.leader)  # NOTE has the others
+                wanted = {partitions[number]: timestamp for number in led}
+                return await admin.offsets(wanted, errors=errors, timeout_ms=LEADER_MS)
+
+            starts, ends = await asyncio.gather(offsets(-2), offsets(-1))
+            failed.update(sorted(errors.items()))
             rows: list[DescribedReplicas] = [
                 {
                     "partition": p.partition,
@@ -131,8 +137,12 @@ def describe(topic: str, every_setting: bool, client: dict[str, str], as_json: b
                 }
                 for p in info.partitions
             ]
-            entries = (await admin.topic_configs(topic)).values()
-            configs = {entry.name: entry.value for entry in entries if every_setting or not entry.is_default}
+            configs: dict[str, str | None] = {}
+            try:
+                entries = (await admin.topic_configs(topic)).values()
+                configs = {entry.name: entry.value for entry in entries if every_setting or not entry.is_default}
+            except KafkaError as error:
+                failed["configs"] = error
             return {"topic": topic, "partitions": rows, "configs": configs}
 
     description: DescribedTopic = run(ask())
@@ -156,22 +166,7 @@ def describe(topic: str, every_setting: bool, client: dict[str, str], as_json: b
     if not as_json:
         write_line()
         write_lines(f"{name}={value}" for name, value in sorted(description["configs"].items()))
-
-
-async def _offsets(admin: Admin, led: dict[int, list[TopicPartition]], timestamp: int) -> dict[TopicPartition, int]:
-    """As `Admin.offsets`, of each leader's partitions by themselves, without those of a leader that does not answer within
-    LEADER_S. Raises KafkaError."""
-    from coterie.client import RetriableError
-
-    offsets: dict[TopicPartition, int] = {}
-
-    async def of_leader(partitions: list[TopicPartition]) -> None:
-        with contextlib.suppress(RetriableError, TimeoutError):
-            async with asyncio.timeout(LEADER_S):
-                offsets.update(await admin.offsets(dict.fromkeys(partitions, timestamp)))
-
-    await asyncio.gather(*map(of_leader, led.values()))
-    return offsets
+    end_with(failed.values())
 
 
 def _note(partition: DescribedReplicas) -> str:

@@ -11,15 +11,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from coterie.addresses import parse_address
+from coterie.cli.group_description import lags_ms_of, partition_row
 from coterie.cli.invocation import client_options, json_option, run, sentences, show
+from coterie.cli.partial_results import LEADER_MS
 from coterie.console.terminal import write_line
 from coterie.interruption import on_signal
-from coterie.lag import total_lag
+from coterie.lag import total_lag, total_lag_ms
 from coterie.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.cli.json_documents import DescribedPartition, GroupDocument, GroupRow, ZooKeeperMember
+    from coterie.client import KafkaError, TopicPartition
+    from coterie.client.zookeeper.zookeeper_groups import GroupInZooKeeper
 
+UNKNOWN = "Unknown"  # Kafka's name of a state or type that is not known
 LOOK_S = 0.02
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -102,28 +107,21 @@ class _Reading:
             return message is not None
 
 
-def describe_in_zookeeper(group_id: str, zookeeper: str, client: dict[str, str]) -> GroupDocument:
-    """The document of `groups describe`; the brokers are those in ZooKeeper."""
-    from coterie.client.zookeeper.zookeeper_groups import ZooKeeperGroups, lag
+def describe_in_zookeeper(
+    group_id: str, zookeeper: str, client: dict[str, str]
+) -> tuple[GroupDocument, list[KafkaError]]:
+    """As `group_description.describe_group`; the brokers are those in ZooKeeper."""
+    from coterie.client.zookeeper.zookeeper_groups import ZooKeeperGroups
 
     with ZooKeeperGroups(zookeeper) as source:
         group = source.read(group_id)
         servers = source.bootstrap_servers()
-    ends = run(lag(group, client | {"bootstrap.servers": servers}))
+    wanted = sorted({*group.partitions, *group.owners, *group.offsets})
+    ends, lags_ms, errors = run(_ends(group, client | {"bootstrap.servers": servers}, wanted))
     partitions: list[DescribedPartition] = []
-    for tp in sorted({*group.partitions, *group.owners, *group.offsets}):
+    for tp in wanted:
         committed, end = group.offsets.get(tp), ends.get(tp)
-        partitions.append(
-            {
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "committed": committed,
-                "end": end,
-                "lag": None if committed is None or end is None else max(end - committed, 0),
-                "owner": group.owners.get(tp),
-                "host": None,
-            }
-        )
+        partitions.append(partition_row(tp, committed, end, lags_ms.get(tp)) | {"owner": group.owners.get(tp)})
     members: list[ZooKeeperMember] = [
         {
             "member_id": member,
@@ -132,26 +130,63 @@ def describe_in_zookeeper(group_id: str, zookeeper: str, client: dict[str, str])
         }
         for member, threads in sorted(group.members.items())
     ]
-    return {
+    document: GroupDocument = {
         "group": group_id,
         "state": group.state,
+        "type": UNKNOWN,
         "protocol_type": "zookeeper",
         "protocol": "range",
+        "coordinator": None,
         "members": members,
         "partitions": partitions,
         "lag": total_lag(partitions),
+        "lag_ms": total_lag_ms(partitions),
     }
+    return document, errors
 
 
-def list_in_zookeeper(zookeeper: str) -> tuple[list[GroupRow], str]:
-    """The groups in a ZooKeeper, and the brokers that are registered there."""
+async def _ends(
+    group: GroupInZooKeeper, client: dict[str, str], wanted: list[TopicPartition]
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int], list[KafkaError]]:
+    """The end of each partition's log, the lags in ms, and why one is missing."""
+    from coterie.client import Admin
+
+    errors: dict[TopicPartition, KafkaError] = {}
+    async with Admin(client) as admin:
+        ends = await admin.offsets(dict.fromkeys(wanted, -1), errors=errors, timeout_ms=LEADER_MS)
+        (lags_ms,) = await lags_ms_of(admin, [group.offsets], ends)
+    return ends, lags_ms, [errors[tp] for tp in sorted(errors)]
+
+
+def list_in_zookeeper(zookeeper: str) -> tuple[list[GroupRow], list[KafkaError], str]:
+    """The groups in a ZooKeeper, why one of them cannot be read, and the brokers that are registered there."""
+    from coterie.client import KafkaError
     from coterie.client.zookeeper.zookeeper_groups import ZooKeeperGroups
 
+    rows: list[GroupRow] = []
+    errors: list[KafkaError] = []
     with ZooKeeperGroups(zookeeper) as client:
-        groups: list[GroupRow] = [
-            {"group": name, "state": client.read(name).state, "protocol_type": "zookeeper"} for name in client.names()
-        ]
-        return groups, client.bootstrap_servers()
+        for name in client.names():
+            row: GroupRow = {
+                "group": name,
+                "state": UNKNOWN,
+                "type": UNKNOWN,
+                "protocol_type": "zookeeper",
+                "protocol": "range",
+                "coordinator": None,
+                "members": None,
+                "lag": None,
+                "lag_ms": None,
+            }
+            try:
+                group = client.read(name)
+            except KafkaError as error:
+                errors.append(error)
+                row["error"] = str(error)
+            else:
+                row |= {"state": group.state, "members": len(group.members)}
+            rows.append(row)
+        return rows, errors, client.bootstrap_servers()
 
 
 @click.command()

@@ -1,7 +1,7 @@
 """When the record at an offset was written, by the header of its batch: a lag in time, on any Kafka.
 
-No API returns it, so the leaders are sent a Fetch of little of each partition. A batch that is larger is returned only to a request
-for its partition alone: from version 3 on, none but the first partition of a response may exceed its limit.
+No API returns it, so the leaders are sent a Fetch of little of each partition. A batch that is larger is returned only to a
+request for its partition alone: from version 3 on, none but the first partition of a response may exceed its limit.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError
+from coterie.client.offsets import list_offsets
 from coterie.client.types import TopicPartition
 from coterie.cluster_metadata import NO_NODE
 from coterie.records.batch import NO_TIMESTAMP, first_timestamp
@@ -20,6 +21,7 @@ from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 SAMPLE_BYTES = 4_096
+DELETED, EARLIEST = -1, -2
 
 
 async def record_times(cluster: Cluster, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -43,14 +45,17 @@ async def _of_leader(
     """Asks for all at once, and for each that is left by itself. Without what a broker that fails leads."""
     with contextlib.suppress(KafkaError):
         left = await _ask(cluster, leader, wanted, times)
+        deleted = [tp for tp, offset in left.items() if offset == DELETED]
+        if deleted:
+            left |= await list_offsets(cluster, dict.fromkeys(deleted, EARLIEST), errors={})
         await asyncio.gather(*(_ask(cluster, leader, {tp: offset}, times) for tp, offset in left.items()))
 
 
 async def _ask(
     cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int], times: dict[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Returns what to ask again: a batch that did not fit beside the others, and where the log begins if the record has been
-    deleted. Raises KafkaError."""
+    """Returns what to ask again: a batch that did not fit beside the others, and, DELETED, a record that is no longer in the
+    log. Raises KafkaError."""
     connection = await cluster.connection(leader)
     response = await connection.request(_request(wanted), FetchResponse, cluster.timeout_s, highest=topic_names.FETCH)
     left: dict[TopicPartition, int] = {}
@@ -58,8 +63,8 @@ async def _ask(
         for data in topic.partitions:
             tp = TopicPartition(topic.topic, data.partition_index)
             offset = wanted.get(tp, data.high_watermark)
-            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > offset:
-                left[tp] = data.log_start_offset
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                left[tp] = DELETED
             elif not data.error_code and data.records:
                 timestamp = first_timestamp(data.records)
                 times |= {} if timestamp == NO_TIMESTAMP else {tp: timestamp}

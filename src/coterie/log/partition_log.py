@@ -222,8 +222,8 @@ class PartitionLog(LogState):
         return b"" if located is None else self._read_at(*located, max_bytes, at_least_one)
 
     def timestamp_at(self, offset: int) -> int:
-        """The timestamp of the first record of the batch that holds ``offset``, or of the next one; NO_TIMESTAMP where there is none.
-        Reads a header alone. Raises OSError."""
+        """The timestamp of the first record of the batch that holds ``offset``, or of the next one; NO_TIMESTAMP where
+        there is none. Reads a header alone. Raises OSError."""
         located = self._locate(max(offset, self.log_start_offset), HEADER_BYTES) if offset < self.end_offset else None
         if located is None:
             return NO_TIMESTAMP
@@ -231,8 +231,8 @@ class PartitionLog(LogState):
         return first_timestamp(ahead if len(ahead) >= HEADER_BYTES else segment.file.read(position, HEADER_BYTES))
 
     def _locate(self, offset: int, max_bytes: int) -> tuple[Segment, int, bytes] | None:
-        """The segment, position and first bytes of the batch that holds ``offset``, or of the next one, of which so many bytes are
-        undamaged. Raises OSError."""
+        """The segment, position and first bytes of the batch that holds ``offset``, or of the next one, of which so many
+        bytes are undamaged. Raises OSError."""
         slot = self._segment_of(offset)
         while slot < len(self.segments):
             segment = self.segments[slot]

@@ -86,7 +86,13 @@ class ZooKeeperGroups:
         return self._names(paths.CONSUMERS)
 
     def read(self, group_id: str) -> GroupInZooKeeper:
-        """Raises KafkaError GROUP_ID_NOT_FOUND."""
+        """Raises KafkaError GROUP_ID_NOT_FOUND, and UNKNOWN_SERVER_ERROR for a node that cannot be read."""
+        try:
+            return self._read(group_id)
+        except ZooKeeperError as error:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"group {group_id} in ZooKeeper: {error}") from error
+
+    def _read(self, group_id: str) -> GroupInZooKeeper:
         if group_id not in self.names():
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id} in ZooKeeper")
         group = GroupInZooKeeper(group_id)
@@ -131,14 +137,6 @@ class ZooKeeperGroups:
         except ZooKeeperError as error:
             text = f"ZooKeeper at {self._address}: {error or type(error).__name__}"
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text) from error
-
-
-async def lag(group: GroupInZooKeeper, client: Mapping[str, str]) -> dict[TopicPartition, int]:
-    """The end of each partition's log; a partition that the brokers do not have is left out."""
-    wanted = sorted({*group.partitions, *group.owners, *group.offsets})
-    async with Admin(client) as admin:
-        there = set(await admin.partitions({topic for topic, _ in wanted}))
-        return await admin.offsets({tp: -1 for tp in wanted if tp in there})
 
 
 async def migrate(

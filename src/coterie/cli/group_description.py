@@ -1,0 +1,183 @@
+"""Groups as `coterie groups list` and `groups describe` show them, with their lag in records and in time."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from coterie.cli.partial_results import LEADER_MS
+from coterie.lag import total_lag, total_lag_ms
+
+if TYPE_CHECKING:
+    from coterie.cli.json_documents import DescribedMember, DescribedPartition, GroupDocument, GroupRow
+    from coterie.client import (
+        Admin,
+        ConsumerGroupDescription,
+        GroupListing,
+        KafkaError,
+        MemberDescription,
+        TopicPartition,
+    )
+
+    Offsets = Mapping[TopicPartition, int]
+AT_ONCE = 100  # groups whose coordinators are sent requests at the same time
+
+
+async def describe_group(group: str, client: dict[str, str]) -> tuple[GroupDocument, list[KafkaError]]:
+    """What `groups describe --json` prints, and why the end of a partition is missing in it. Raises KafkaError."""
+    from coterie.client import Admin
+
+    errors: dict[TopicPartition, KafkaError] = {}
+    async with Admin(client) as admin:
+        described = await admin.describe_group(group)
+        committed = await admin.group_offsets(group)
+        wanted = dict.fromkeys([*committed, *described.owners], -1)
+        ends = await admin.offsets(wanted, errors=errors, timeout_ms=LEADER_MS)
+        (lags_ms,) = await lags_ms_of(admin, [committed], ends)
+    owners = described.owners
+    partitions: list[DescribedPartition] = []
+    for tp in sorted(wanted):
+        owner = owners.get(tp)
+        partitions.append(
+            partition_row(tp, committed.get(tp), ends.get(tp), lags_ms.get(tp))
+            | {"owner": owner.member_id if owner else None, "host": owner.host if owner else None}
+        )
+        if tp in errors:
+            partitions[-1]["error"] = errors[tp].code.name
+    document: GroupDocument = {
+        "group": group,
+        "state": described.state,
+        "type": str(described.type),
+        "protocol_type": described.protocol_type,
+        "protocol": described.partition_assignor,
+        "coordinator": described.coordinator.id,
+        "members": [_described_member(m) for m in described.members],
+        "partitions": partitions,
+        "lag": total_lag(partitions),
+        "lag_ms": total_lag_ms(partitions),
+    }
+    if described.group_epoch is not None and described.target_assignment_epoch is not None:
+        document["group_epoch"] = described.group_epoch
+        document["target_assignment_epoch"] = described.target_assignment_epoch
+    return document, [errors[tp] for tp in sorted(errors)]
+
+
+def partition_row(tp: TopicPartition, committed: int | None, end: int | None, lag_ms: int | None) -> DescribedPartition:
+    """The row of a partition without an owner."""
+    return {
+        "topic": tp.topic,
+        "partition": tp.partition,
+        "committed": committed,
+        "end": end,
+        "lag": None if committed is None or end is None else max(end - committed, 0),
+        "lag_ms": lag_ms,
+        "owner": None,
+        "host": None,
+    }
+
+
+def _described_member(member: MemberDescription) -> DescribedMember:
+    described: DescribedMember = {
+        "member_id": member.member_id,
+        "group_instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "partitions": len(member.assignment.topic_partitions),
+    }
+    if member.member_epoch is not None and member.target_assignment is not None:
+        described["member_epoch"] = member.member_epoch
+        described["target_partitions"] = len(member.target_assignment.topic_partitions)
+    return described
+
+
+async def list_groups(client: dict[str, str], states: Collection[str]) -> tuple[list[GroupRow], list[KafkaError]]:
+    """What `groups list --json` prints, and what of it is missing. Raises KafkaError where no broker answers."""
+    from coterie.client import Admin
+    from coterie.client.admin_types import Node
+
+    of_brokers: dict[Node, KafkaError] = {}
+    of_partitions: dict[TopicPartition, KafkaError] = {}
+    async with Admin(client) as admin:
+        listed = await admin.list_groups(states, errors=of_brokers)
+        described, of_groups = await _each(admin, listed)
+        committed = {group: offsets for group, (_, offsets) in described.items()}
+        wanted = {tp: -1 for offsets in committed.values() for tp in offsets}
+        ends = await admin.offsets(wanted, errors=of_partitions, timeout_ms=LEADER_MS) if wanted else {}
+        lags_ms = dict(zip(committed, await lags_ms_of(admin, committed.values(), ends), strict=True))
+    rows: list[GroupRow] = []
+    for group in listed:
+        row: GroupRow = {
+            "group": group.group_id,
+            "state": group.state,
+            "type": str(group.type),
+            "protocol_type": group.protocol_type,
+            "protocol": None,
+            "coordinator": None,
+            "members": None,
+            "lag": None,
+            "lag_ms": None,
+        }
+        if group.group_id in described:
+            row |= _figures(*described[group.group_id], ends, lags_ms[group.group_id])
+            unknown = sorted(tp for tp in committed[group.group_id] if tp in of_partitions)
+            failure = of_partitions[unknown[0]] if unknown else None
+        else:
+            failure = of_groups[group.group_id]
+        rows.append(row if failure is None else row | {"error": str(failure)})
+    errors = [of_partitions[tp] for tp in sorted(of_partitions)]
+    return rows, [*of_brokers.values(), *of_groups.values(), *errors]
+
+
+def _figures(described: ConsumerGroupDescription, committed: Offsets, ends: Offsets, lags_ms: Offsets) -> GroupRow:
+    partitions = [partition_row(tp, offset, ends.get(tp), lags_ms.get(tp)) for tp, offset in committed.items()]
+    figures: GroupRow = {
+        "state": described.state,
+        "type": str(described.type),
+        "protocol": described.partition_assignor,
+        "coordinator": described.coordinator.id,
+        "members": len(described.members),
+        "lag": total_lag(partitions),
+        "lag_ms": total_lag_ms(partitions),
+    }  # type: ignore[typeddict-item]
+    return figures
+
+
+async def _each(
+    admin: Admin, listed: Iterable[GroupListing]
+) -> tuple[dict[str, tuple[ConsumerGroupDescription, Offsets]], dict[str, KafkaError]]:
+    """The description and the committed offsets of each group, or its error."""
+    from coterie.client import KafkaError
+
+    described: dict[str, tuple[ConsumerGroupDescription, Offsets]] = {}
+    errors: dict[str, KafkaError] = {}
+    groups = iter(listed)
+    while chunk := [group.group_id for group in itertools.islice(groups, AT_ONCE)]:
+        descriptions, offsets = admin.each.describe_groups(chunk), admin.each.group_offsets(chunk)
+        await asyncio.gather(*descriptions.values(), *offsets.values(), return_exceptions=True)
+        for group in chunk:
+            try:
+                described[group] = descriptions[group].result(), offsets[group].result()
+            except KafkaError as error:
+                errors[group] = error if group in str(error) else KafkaError(error.code, f"group {group}: {error}")
+    return described, errors
+
+
+async def lags_ms_of(admin: Admin, committed: Iterable[Offsets], ends: Offsets) -> list[dict[TopicPartition, int]]:
+    """For each group's committed offsets the lags in ms, as far as they are known: how long ago the first record that is not
+    committed was written; 0 where there is none. Raises KafkaError."""
+    groups = list(committed)
+    missing = sorted({(tp, offset) for offsets in groups for tp, offset in offsets.items() if offset < ends.get(tp, 0)})
+    times: dict[tuple[TopicPartition, int], int] = {}
+    while missing:  # a request has one offset of a partition
+        asked = dict(missing)
+        missing = [(tp, offset) for tp, offset in missing if asked[tp] != offset]
+        times |= {(tp, asked[tp]): at for tp, at in (await admin.record_times(asked)).items()}
+    now_ms = time.time() * 1000
+    return [
+        {tp: 0 for tp, offset in offsets.items() if offset >= ends.get(tp, offset + 1)}
+        | {tp: max(int(now_ms - times[tp, at]), 0) for tp, at in offsets.items() if (tp, at) in times}
+        for offsets in groups
+    ]
