@@ -18,7 +18,7 @@ def total_lag(partitions: Collection[Partition]) -> int | None:
 
 def total_lag_ms(partitions: Collection[Partition]) -> int | None:
     """The longest of the partitions', in ms; None where there is lag and no partition's is known."""
-    known = [p["lag_ms"] for p in partitions if p.get("lag_ms") is not None]
+    known: list[int] = [p["lag_ms"] for p in partitions if p.get("lag_ms") is not None]
     if known:
         return max(known)
     return 0 if total_lag(partitions) == 0 else None

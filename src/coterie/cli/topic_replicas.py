@@ -215,7 +215,7 @@ def _show_plan(moves: Moves, as_json: bool) -> None:
 async def _in_progress(
     client: dict[str, str], topics: Sequence[str], *, cancel: bool
 ) -> tuple[dict[TopicPartition, PartitionReassignment], list[KafkaError]]:
-    """Those in progress, or those that were cancelled, and what failed for itself. Raises KafkaError."""
+    """The reassignments in progress, or the cancelled ones, and the errors of single ones. Raises KafkaError."""
     from coterie.client import Admin, KafkaError
 
     errors: list[KafkaError] = []

@@ -17,7 +17,7 @@ from coterie.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.cli.json_documents import DescribedReplicas, DescribedTopic, ListedTopic
-    from coterie.client import TopicDescription
+    from coterie.client import KafkaError, TopicDescription
 
 
 @click.group(
@@ -105,47 +105,8 @@ def describe(topic: str, every_setting: bool, client: dict[str, str], as_json: b
     ISR names the replicas in sync; NOTE, where there is one, a partition without a leader, offline replicas and replicas
     that are not in sync. Settings with the default value are left out, unless --all is given.
     """
-    from coterie.client import Admin, KafkaError, TopicPartition
-    from coterie.client.errors import check
-
-    failed: dict[object, KafkaError] = {}
-
-    async def ask() -> DescribedTopic:
-        async with Admin(client) as admin:
-            info = (await admin.topics([topic]))[topic]
-            check(info.error, subject=f"topic {topic}")
-            partitions = {p.partition: TopicPartition(topic, p.partition) for p in info.partitions}
-            errors: dict[TopicPartition, KafkaError] = {}
-
-            async def offsets(timestamp: int) -> dict[TopicPartition, int]:
-                led = (p.partition for p in info.partitions if p.leader)  # NOTE has the others
-                wanted = {partitions[number]: timestamp for number in led}
-                return await admin.offsets(wanted, errors=errors, timeout_ms=LEADER_MS)
-
-            starts, ends = await asyncio.gather(offsets(-2), offsets(-1))
-            failed.update(sorted(errors.items()))
-            rows: list[DescribedReplicas] = [
-                {
-                    "partition": p.partition,
-                    "leader": p.leader.id if p.leader else -1,
-                    "start": starts.get(partitions[p.partition]),
-                    "end": ends.get(partitions[p.partition]),
-                    "leader_epoch": p.leader_epoch,
-                    "replicas": [node.id for node in p.replicas],
-                    "isr": [node.id for node in p.isr],
-                    "offline": [node.id for node in p.offline_replicas],
-                }
-                for p in info.partitions
-            ]
-            configs: dict[str, str | None] = {}
-            try:
-                entries = (await admin.topic_configs(topic)).values()
-                configs = {entry.name: entry.value for entry in entries if every_setting or not entry.is_default}
-            except KafkaError as error:
-                failed["configs"] = error
-            return {"topic": topic, "partitions": rows, "configs": configs}
-
-    description: DescribedTopic = run(ask())
+    description: DescribedTopic
+    description, errors = run(_described(topic, client, every_setting=every_setting))
     cells = [
         (
             p["partition"],
@@ -166,7 +127,45 @@ def describe(topic: str, every_setting: bool, client: dict[str, str], as_json: b
     if not as_json:
         write_line()
         write_lines(f"{name}={value}" for name, value in sorted(description["configs"].items()))
-    end_with(failed.values())
+    end_with(errors)
+
+
+async def _described(
+    topic: str, client: dict[str, str], *, every_setting: bool
+) -> tuple[DescribedTopic, list[KafkaError]]:
+    """What `topics describe --json` prints, and why offsets or settings are missing in it. Raises KafkaError."""
+    from coterie.client import Admin, KafkaError, TopicPartition
+    from coterie.client.errors import check
+
+    errors: dict[TopicPartition, KafkaError] = {}
+    async with Admin(client) as admin:
+        info = (await admin.topics([topic]))[topic]
+        check(info.error, subject=f"topic {topic}")
+        led = [TopicPartition(topic, p.partition) for p in info.partitions if p.leader]  # NOTE has the others
+        starts, ends = await asyncio.gather(
+            *(admin.offsets(dict.fromkeys(led, at), errors=errors, timeout_ms=LEADER_MS) for at in (-2, -1))
+        )
+        configs: dict[str, str | None] = {}
+        unread = [errors[tp] for tp in sorted(errors)]
+        try:
+            entries = (await admin.topic_configs(topic)).values()
+            configs = {entry.name: entry.value for entry in entries if every_setting or not entry.is_default}
+        except KafkaError as error:
+            unread.append(error)
+    rows: list[DescribedReplicas] = [
+        {
+            "partition": p.partition,
+            "leader": p.leader.id if p.leader else -1,
+            "start": starts.get(TopicPartition(topic, p.partition)),
+            "end": ends.get(TopicPartition(topic, p.partition)),
+            "leader_epoch": p.leader_epoch,
+            "replicas": [node.id for node in p.replicas],
+            "isr": [node.id for node in p.isr],
+            "offline": [node.id for node in p.offline_replicas],
+        }
+        for p in info.partitions
+    ]
+    return {"topic": topic, "partitions": rows, "configs": configs}, unread
 
 
 def _note(partition: DescribedReplicas) -> str:
