@@ -17,7 +17,22 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters='\0{"'), min_siz
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
 BYTES = st.binary(max_size=60) | st.lists(
     st.sampled_from(
-        [b"{", b'"', b"a,b\n", b"1,2\r\n", b"\n", b"[", b"\xe9", b'{"a":1}\n', b"\\ud800", b"\0", b",", b"]}"]
+        [
+            b"\xff\xfe",
+            b"\xef\xbb\xbf",
+            b"{",
+            b'"',
+            b"a,b\n",
+            b"1,2\r\n",
+            b"\n",
+            b"[",
+            b"\xe9",
+            b'{"a":1}\n',
+            b"\\ud800",
+            b"\0",
+            b",",
+            b"]}",
+        ]
     ),
     max_size=12,
 ).map(b"".join)

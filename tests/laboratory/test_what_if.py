@@ -28,13 +28,45 @@ def test_traces_of_both_kinds() -> None:
     assert counts[3].member == counts[0].member, "who has been up longest goes first"
 
 
+@pytest.mark.parametrize("end", ["", "\r"])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["480000,add,n1", "540000.25,remove,n1"],
+        ["540000,remove,n1", "480000,add,n1"],
+        ["time,what,member", "480000,add,n1", "540000,remove,n1"],
+        ['"time","what","member"', '"480000","add","n1"', '"540000","remove","n1"'],
+        ["480000;add;n1", "540000;remove;n1"],
+        ["480000\tADD\tn1", "540000\tREMOVE\tn1"],
+    ],
+)
+def test_a_trace_is_any_csv(lines: list[str], end: str) -> None:
+    changes = read_trace(line + end for line in lines)
+    assert changes == [MembershipChange(0, True, "n1"), MembershipChange(60_000, False, "n1")]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["2021-12-11,11:14:50,2", "2021-12-11,11:11:30,3", "2021-12-11,11:13:10,5"],
+        ["date;time;count", "2021-12-11;11:14:50;2", "2021-12-11;11:11:30.0;3", "2021-12-11;11:13:10;5"],
+        ["at\tup", "2021/12/11 11:14:50\t2", "2021-12-11T11:11:30Z\t3", "2021-12-11 11:13:10\t5"],
+    ],
+)
+def test_counts_are_sorted_before_their_differences(lines: list[str]) -> None:
+    changes, up = read_trace(lines), 0
+    counts = {change.time_ms: (up := up + (1 if change.joins else -1)) for change in changes}
+    assert counts == {0: 3, 100_000: 5, 200_000: 2}
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["1,add"], "line 1: time,add or remove,member is wanted"),
-        (["soon,add,n"], "line 1: 'soon' is not a time"),
+        (["1,add"], "line 1: 1 is neither a change nor a date and a time"),
+        (["1,add,n,m"], "line 1: 4 cells"),
+        (["0,add,m", "soon,add,n"], "line 2: 'soon' is not a time in ms"),
         (["2021-13-11, 11:11:30, 5"], "line 1: .* is neither a change nor a date"),
-        (["2021-12-11, 11:11:30, many"], "line 1: the count is no whole number"),
+        (["2021-12-11, 11:11:30, many"], "line 1: the count 'many' is no whole number"),
         ([], "the trace is empty"),
     ],
 )

@@ -111,6 +111,17 @@ def broker(
     )
 
 
+def _properties_text(path: Path) -> str:
+    """Raises SettingError for a file that is no text."""
+    from coterie.configuration import SettingError
+    from coterie.text_files import NotText, decode_properties
+
+    try:
+        return decode_properties(path.read_bytes())
+    except NotText as error:
+        raise SettingError(f"{path}: {error}") from None
+
+
 def _settings(properties: Path | None, settings: Mapping[str, str], fsync: bool) -> BrokerSettings:
     """The settings of the command line over those of the file; a warning names the settings without effect. Raises
     SettingError."""
@@ -119,7 +130,7 @@ def _settings(properties: Path | None, settings: Mapping[str, str], fsync: bool)
     given: dict[str, str] = {}
     if properties is not None:
         # Java reads properties as Latin-1; other characters stand in them as \uXXXX.
-        of_file = server_properties(read_properties(properties.read_text("latin-1")))
+        of_file = server_properties(read_properties(_properties_text(properties)))
         given |= of_file.given
         if of_file.warning():
             write_line(f"{properties}: settings {of_file.warning()}", err=True)

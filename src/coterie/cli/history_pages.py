@@ -29,7 +29,7 @@ DEFAULT_GRID = (
 @click.option(
     "--churn",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Lines time_ms,add|remove,name; or date, time, count.",
+    help="CSV: time_ms,add|remove,name; or date,time,count.",
 )
 @history_option("A folder of `coterie pipeline history`, instead.")
 @click.option("--group", "-g", help="Which group of the history.")
@@ -136,7 +136,7 @@ def _cores(spark: Any) -> int:
 
 
 def _changes(churn: Path | None, history: Path | None, group: str | None) -> list[MembershipChange]:
-    from coterie.laboratory.churn import TraceError, read_trace
+    from coterie.laboratory.churn import TraceError, trace_of
     from coterie.pipeline.what_if import GridError, changes_of_history
 
     if (churn is None) == (history is None):
@@ -149,7 +149,7 @@ def _changes(churn: Path | None, history: Path | None, group: str | None) -> lis
     if group is not None:
         raise GridError("--group goes with --history; a trace has one group")
     try:
-        return read_trace(churn.read_text().splitlines())
+        return trace_of(churn.read_bytes())
     except TraceError as error:
         raise GridError(f"{churn}: {error}") from error
 

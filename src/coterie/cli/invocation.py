@@ -64,11 +64,12 @@ def _read_command_config(ctx: click.Context, param: click.Parameter, path: Path 
     from coterie.client.errors import ConfigError
     from coterie.client.settings import CLIENT_SETTINGS, ClientSettings, read_client_settings
     from coterie.configuration import SettingError
+    from coterie.text_files import NotText, decode_properties
 
     try:
-        given = read_properties(path.read_text("latin-1"))  # as Java reads properties
+        given = read_properties(decode_properties(path.read_bytes()))
         read_client_settings(ClientSettings, CLIENT_SETTINGS, given).security().context()
-    except (SettingError, ConfigError) as error:
+    except (SettingError, ConfigError, NotText) as error:
         raise click.BadParameter(f"{visible(f'{path}: {error}')}.") from None
     ctx.meta[COMMAND_CONFIG] = {name.replace("_", "."): value for name, value in given.items()}
 

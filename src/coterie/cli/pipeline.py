@@ -204,9 +204,11 @@ def history(
     groups as they are; a second run into the same folder adds what is new."""
     from coterie.pipeline.history.job import Sources, run_history
 
+    files = _files(server_logs)
+    _survey(files)
     asks_broker = not folders and (not server_logs or was_given("client") or was_given("command_config"))
     settings = client | kafka if asks_broker else None
-    sources = Sources(settings, folders, _files(server_logs))
+    sources = Sources(settings, folders, files)
     if settings is not None:
         reach(settings)
     counts = run_on_spark(master, lambda spark: run_history(spark, sources, out), short=_is_small(folders))
@@ -220,6 +222,26 @@ def history(
 def _is_small(folders: tuple[Path, ...]) -> bool:
     """Whether a JVM that starts fast is the better one."""
     return sum(file.stat().st_size for folder in folders for file in folder.rglob("*.log")) < LARGE_BYTES
+
+
+def _survey(files: tuple[Path, ...]) -> None:
+    """Says what each log file has. Raises UsageError where no line of them is understood."""
+    from coterie.pipeline.history.server_log import FILES_NAMED, NothingUnderstood, survey
+
+    if not files:
+        return
+    try:
+        surveys = survey(files)
+    except NothingUnderstood as error:
+        raise click.UsageError(f"--server-log: {error}.") from None
+    except OSError as error:
+        raise click.UsageError(f"--server-log: {error.filename} cannot be read: {error.strerror}.") from None
+    for each in surveys[:FILES_NAMED]:
+        write_line(str(each), err=True)
+    if len(surveys) > FILES_NAMED:
+        lines = sum(each.layouts.total() for each in surveys)
+        understood = sum(each.understood for each in surveys)
+        write_line(f"{quantity(len(surveys), 'file')}: {lines:,} lines, {understood:,} of groups' rebalances", err=True)
 
 
 def _files(patterns: tuple[str, ...]) -> tuple[Path, ...]:

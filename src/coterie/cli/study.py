@@ -161,12 +161,12 @@ def _conditions(real: dict[str, Any]) -> str:
 
 
 def _traces(files: Iterable[Path]) -> tuple[Any, ...]:
-    from coterie.laboratory.churn import TraceError, read_trace, shortened
+    from coterie.laboratory.churn import TraceError, shortened, trace_of
 
     traces = []
     for file in files:
         try:
-            changes = read_trace(file.read_text().splitlines())
+            changes = trace_of(file.read_bytes())
         except TraceError as error:
             raise click.UsageError(f"{file}: {error}") from error
         traces.append((file.stem, tuple(shortened(changes, QUIET_MS))))

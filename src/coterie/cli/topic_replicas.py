@@ -13,6 +13,7 @@ from coterie.cli.invocation import broker_option, json_option, run, show
 from coterie.cli.partial_results import end_with
 from coterie.cli.ranges import IntegerRange
 from coterie.cli.reassignment_plan import plan_document, plan_of, plan_over
+from coterie.text_files import NotText, decode_text
 
 if TYPE_CHECKING:
     from coterie.cli.json_documents import Election, ReassignmentRow
@@ -131,7 +132,7 @@ def reassign(
     elif plan is not None:
         if topics:
             raise click.UsageError(f"{PLAN} names the topics itself; name none.")
-        wanted = plan_of(plan.read_text("utf-8", "replace"), str(plan))
+        wanted = plan_of(_text_of(plan), str(plan))
         _show_plan(run(_begin(client, wanted, dry_run=dry_run)), as_json)
     else:
         if not topics:
@@ -249,3 +250,11 @@ def _show_in_progress(listed: Mapping[TopicPartition, PartitionReassignment], as
     ]
     headers = ["TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING", "STATE"]
     show(document, as_json, headers, rows, "no reassignment is in progress")
+
+
+def _text_of(path: Path) -> str:
+    """The text of a file. Raises BadParameter."""
+    try:
+        return decode_text(path.read_bytes())
+    except NotText as error:
+        raise click.BadParameter(f"{path}: {error}.") from None

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from coterie.console.terminal import visible
 from coterie.quantity import quantity
+from coterie.text_files import text_encoding
 
 FLIGHT_COLUMNS = ("carrier", "flight", "tailnum", "origin", "dest", "time_hour", "dep_delay")
 
@@ -73,7 +74,9 @@ def read_file(path: Path, key: str | None) -> Iterator[InputRow | Reject]:
     """Rows of a CSV (with a header line) or JSON-lines file, distinguished by the first character.
     Raises InputError for a file that is neither, or without the key's column."""
     try:
-        with path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+        with path.open("rb") as data:
+            encoding = text_encoding(data.read(64))
+        with path.open(encoding=encoding, errors="surrogateescape", newline="") as file:
             first = file.read(1)
             file.seek(0)
             if not first:
@@ -81,6 +84,8 @@ def read_file(path: Path, key: str | None) -> Iterator[InputRow | Reject]:
             yield from (_json_lines(file, key) if first == "{" else _csv(file, path, key))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise InputError(f"{path} begins as UTF-16 and is no text; save it as UTF-8") from None
 
 
 def _json_lines(file: io.TextIOWrapper, key: str | None) -> Iterator[InputRow | Reject]:

@@ -1,14 +1,12 @@
 """The coordinator's lines of Apache Kafka's own log -> LOG_EVENTS, so that a cluster that never heard of coterie can be
 looked at. The wordings are those of 2.6 to 4.x, seen from real brokers (tests/pipeline/server_logs).
-
-Layout: Kafka's own (`[%d] %p %m (%c)`), or any other whose lines hold a date and the message. Files may be plain or gzipped.
 """
 
 from __future__ import annotations
 
 import datetime
-import gzip
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,19 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.journal import DEPARTURES
 from coterie.pipeline.ddl import arrow_schema
+from coterie.pipeline.history.log_layouts import logged_lines, time_of
 from coterie.pipeline.history.tables import LOG_EVENTS
+from coterie.quantity import quantity
 from coterie.records.arrow_arrays import batch_of_rows, table_of_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Row = dict[str, Any]
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[.,](\d{3})")
 _OF = r"group (?P<group>\S+)"
-_PREPARING = re.compile(
-    rf"Preparing to rebalance {_OF} in state \w+ with old generation (?P<generation>\d+)"
-    r"(?: \([^()]*\))? \(reason: (?P<reason>.*?)\)\.?(?: \([\w.$]+\))?$"
+_BEGUN = (
+    rf"Preparing to rebalance {_OF} in state \w+ with old generation (?P<generation>\d+)(?: \([^()]*\))? \(reason: "
 )
+_PREPARING = re.compile(_BEGUN + r"(?P<reason>.*?)\)\.?(?: \([\w.$]+\))?$")
+_PREPARING_AND_MORE = re.compile(_BEGUN + r"(?P<reason>.*)\)")  # a layout with more behind the message
 _STABILIZED = re.compile(rf"Stabilized {_OF} generation (?P<generation>\d+)(?:.*? with (?P<members>\d+) members)?")
 _ASSIGNED = re.compile(
     r"Assignment received from leader (?:(?P<leader>\S+) )?for "
@@ -78,11 +78,10 @@ def rebalances(lines: Iterable[str]) -> Iterator[Row]:
     """Lines in the order of time -> rows. A rebalance whose beginning stands in no line has no cause and no phases."""
     stories: dict[str, _Story] = {}
     for line in lines:
-        time = _TIME.search(line)
-        if time is None:
+        now_ms = time_of(line)
+        if now_ms is None:
             continue
-        now_ms = _milliseconds(time)
-        if match := _PREPARING.search(line.rstrip()):
+        if match := _PREPARING.search(line.rstrip()) or _PREPARING_AND_MORE.search(line):
             story = stories.setdefault(match["group"], _Story())
             story.first_ms = now_ms if story.first_ms is None else story.first_ms
             if story.started_ms is None or story.formed_ms is not None:
@@ -135,27 +134,63 @@ def _row(match: re.Match[str], event: str, now_ms: int, story: _Story, members: 
     }
 
 
-def _milliseconds(time: re.Match[str]) -> int:
-    """Log times have no zone; they are taken for UTC (set TZ=UTC on the broker, or know the shift)."""
-    at = datetime.datetime.fromisoformat(time[1].replace("T", " ")).replace(tzinfo=datetime.UTC)
-    return int(at.timestamp()) * 1000 + int(time[2])
-
-
 # -- files --------------------------------------------------------------------------------------------------------------------
 
+_PATTERNS = (_PREPARING, _PREPARING_AND_MORE, _STABILIZED, _ASSIGNED, _EMPTY, _FAILED, _LEFT, _LEFT_OF_4)
 
-def coordinator_lines(path: Path) -> Iterator[tuple[int, str, str]]:
-    """(time in ms, group, line) of those lines that this module reads, from a plain or gzipped file."""
-    with gzip.open(path, "rt", errors="replace") if path.suffix == ".gz" else open(path, errors="replace") as file:
-        for line in file:
-            if "roup " not in line:
-                continue
-            for pattern in (_PREPARING, _STABILIZED, _ASSIGNED, _EMPTY, _FAILED, _LEFT, _LEFT_OF_4):
-                match = pattern.search(line.rstrip())
-                time = _TIME.search(line)
-                if match and time:
-                    yield _milliseconds(time), match["group"], line.rstrip()
-                    break
+
+class NothingUnderstood(ValueError):
+    """No line of the log files is one of a group's rebalance; the message has the files."""
+
+
+@dataclass(slots=True)
+class LogSurvey:
+    """What a log file has: its lines by layout, and how many of them are of groups' rebalances."""
+
+    path: Path
+    layouts: Counter[str] = field(default_factory=Counter)
+    understood: int = 0
+
+    def __str__(self) -> str:
+        layout = f" in {self.layouts.most_common(1)[0][0]}" if self.layouts else ""
+        lines = quantity(self.layouts.total(), "line")
+        return f"{self.path}: {lines}{layout}, {self.understood:,} of them of groups' rebalances"
+
+
+def survey(paths: Iterable[Path]) -> list[LogSurvey]:
+    """Raises NothingUnderstood, OSError."""
+    surveys = [LogSurvey(path) for path in paths]
+    for each in surveys:
+        for _ in coordinator_lines(each.path, each):
+            each.understood += 1
+    if not any(each.understood for each in surveys):
+        read = "; ".join(map(str, surveys[:FILES_NAMED]))
+        raise NothingUnderstood(
+            f"no line is one of a group's rebalance ({read}); the lines are those of Kafka's GroupCoordinator at INFO, each "
+            "with a date, such as [2026-11-21 11:04:38,106] INFO [GroupCoordinator 1]: Stabilized group crew generation 1"
+        )
+    return surveys
+
+
+FILES_NAMED = 5
+
+
+def coordinator_lines(path: Path, counts: LogSurvey | None = None) -> Iterator[tuple[int, str, str]]:
+    """(time in ms, group, line) of those lines that this module reads; the line begins with its time as Kafka writes it.
+    ``counts`` gets all lines by their layout. Raises OSError."""
+    for line in logged_lines(path, "roup "):
+        if counts is not None:
+            counts.layouts[line.form] += 1
+        if line.time_ms is None:
+            continue
+        match = next((match for pattern in _PATTERNS if (match := pattern.search(line.message))), None)
+        if match is not None:
+            yield line.time_ms, match["group"], f"[{_written(line.time_ms)}] {line.message}"
+
+
+def _written(time_ms: int) -> str:
+    at = datetime.datetime.fromtimestamp(time_ms // 1000, datetime.UTC)
+    return f"{at:%Y-%m-%d %H:%M:%S},{time_ms % 1000:03}"
 
 
 LINES = "group string, time_ms bigint, number bigint, line string"
