@@ -25,10 +25,10 @@ from coterie.conformance.cluster.judge import (
     ClusterJudgement,
 )
 from coterie.conformance.cluster.log_dir_checks import log_dir_fails
+from coterie.conformance.cluster.migration import AT_REST, MigrationReport, PartitionGaps
 from coterie.conformance.cluster.mixed import BrokerKind, MixedBroker, NotInTime, mixed_cluster, wait_until
 from coterie.conformance.cluster.replica_files import ReplicaFiles, difference
 from coterie.conformance.cluster.strikes import StrikeReport, not_delivered
-from coterie.conformance.cluster.way_out import AT_REST, PartitionGaps, WayOutReport
 from coterie.conformance.coterie_process import CoterieBroker
 from coterie.conformance.kafka import CannotRun
 from coterie.laboratory.operation_history import (
@@ -116,7 +116,7 @@ def test_the_longest_gap_of_each_phase() -> None:
     now_s[0] = 30.0
     gaps.end()
     assert gaps.longest_s == {AT_REST: 3.0, "broker 1 leaves": 28.0}
-    report = WayOutReport(longest_s=gaps.longest_s)
+    report = MigrationReport(longest_s=gaps.longest_s)
     report.check_pauses()
     assert report.wrong == ["while broker 1 leaves, a partition was without a record for 28.0 s"]
 
@@ -204,7 +204,7 @@ def test_a_cluster_begins_once_its_brokers_know_each_other(tmp_path: Path, monke
         calls.append("know")
 
     class RecordedCluster:
-        def __init__(self, *_: object) -> None:
+        def __init__(self, *_: object, **__: object) -> None:
             self.close = lambda: calls.append("close")
 
         def add(self, broker_id: int, kind: BrokerKind) -> None:
@@ -244,7 +244,7 @@ def test_each_side_leads_and_follows_under_each_controller() -> None:
 
 def test_the_part_prints_what_was_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     strikes = StrikeReport({"leader, coterie": 2}, operations=9, sent=4, read=12)
-    way = WayOutReport(sent=3, read=6, longest_s={AT_REST: 0.3, "broker 1 leaves": 3.8})
+    way = MigrationReport(sent=3, transactions=1, read=6, longest_s={AT_REST: 0.3, "broker 1 leaves": 3.8})
     judgement = ClusterJudgement({"coterie leads": "", "2 strikes under load": "a lost record"}, strikes, way)
     monkeypatch.setattr("coterie.conformance.cluster.judge.judge", lambda *_: judgement)
     done = CliRunner().invoke(conformance, ["--part", "cluster", "--strikes", "2"])
@@ -254,11 +254,12 @@ def test_the_part_prints_what_was_judged(monkeypatch: pytest.MonkeyPatch) -> Non
         "  one cluster with coterie: 1 of 2 checks right",
         "    strikes: 4 records sent, 12 records read, 0 wrong",
         "      2 x leader, coterie",
-        "    the way out: 3 records sent, 6 records read; the longest time without a record of a partition:",
+        "    from Kafka to coterie and back: 3 records sent, 1 transaction committed, 6 records read; the longest time",
+        "    without a record of a partition:",
         "        0.3 s while all rest",
         "        3.8 s while broker 1 leaves",
     ]
     done = CliRunner().invoke(conformance, ["--part", "cluster", "--json"])
     (result,) = json.loads(done.stdout)
     assert (result["failed"], result["cluster"]["checks"]["coterie leads"]) == (1, True)
-    assert result["cluster"]["way_out"]["longest_s"] == {AT_REST: 0.3, "broker 1 leaves": 3.8}
+    assert result["cluster"]["migration"]["longest_s"] == {AT_REST: 0.3, "broker 1 leaves": 3.8}

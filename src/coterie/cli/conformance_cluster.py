@@ -24,13 +24,13 @@ def cluster_part(options: PartOptions) -> Figures:
 
 def _figures(judgement: ClusterJudgement) -> Figures:
     figures: Figures = {"checks": {name: not wrong for name, wrong in judgement.checks.items()}}
-    strikes, way_out = judgement.strikes, judgement.way_out
+    strikes, migration = judgement.strikes, judgement.migration
     if strikes is not None:
         counts = {"operations": strikes.operations, "sent": strikes.sent, "read": strikes.read}
         figures["strikes"] = {**counts, "by_role": strikes.strikes, "wrong": len(strikes.wrong)}
-    if way_out is not None:
-        counts = {"sent": way_out.sent, "read": way_out.read}
-        figures["way_out"] = {**counts, "longest_s": way_out.longest_s, "wrong": len(way_out.wrong)}
+    if migration is not None:
+        counts = {"sent": migration.sent, "transactions": migration.transactions, "read": migration.read}
+        figures["migration"] = {**counts, "longest_s": migration.longest_s, "wrong": len(migration.wrong)}
     return figures
 
 
@@ -44,8 +44,12 @@ def cluster_sentences(figures: Figures) -> list[str]:
         sent, read = quantity(strikes["sent"], "record"), quantity(strikes["read"], "record")
         lines.append(f"    strikes: {sent} sent, {read} read, {strikes['wrong']} wrong")
         lines += [f"      {count} x {name}" for name, count in sorted(strikes["by_role"].items())]
-    if way_out := of.get("way_out"):
-        sent, read = quantity(way_out["sent"], "record"), quantity(way_out["read"], "record")
-        lines.append(f"    the way out: {sent} sent, {read} read; the longest time without a record of a partition:")
-        lines += [f"      {seconds:5.1f} s while {phase}" for phase, seconds in way_out["longest_s"].items()]
+    if migration := of.get("migration"):
+        sent, read = quantity(migration["sent"], "record"), quantity(migration["read"], "record")
+        transactions = quantity(migration["transactions"], "transaction")
+        lines.append(
+            f"    from Kafka to coterie and back: {sent} sent, {transactions} committed, {read} read; the longest time"
+        )
+        lines.append("    without a record of a partition:")
+        lines += [f"      {seconds:5.1f} s while {phase}" for phase, seconds in migration["longest_s"].items()]
     return lines

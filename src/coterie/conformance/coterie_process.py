@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from coterie.addresses import format_address
@@ -15,13 +15,14 @@ COMMAND = [sys.executable, "-m", "coterie", "broker"]
 
 
 class CoterieBroker:
-    """It keeps its data and its address. What it logs is in ``log``."""
+    """It keeps its data and its address. What it logs is in ``log``. ``command`` is followed by the options of the command
+    `broker`."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str], command: Sequence[str] = COMMAND) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.address = "127.0.0.1", free_port()
         self.log = folder.with_name(f"{folder.name}.log")
-        self._command = [*COMMAND, "--listen", format_address(*self.address), "--data", str(folder), "--verbose"]
+        self._command = [*command, "--listen", format_address(*self.address), "--data", str(folder), "--verbose"]
         for name, value in settings.items():
             self._command += ["--set", f"{name}={value}"]
         self._process: subprocess.Popen[str] | None = None

@@ -11,6 +11,7 @@ from pathlib import Path
 from coterie.client.errors import KafkaError
 from coterie.conformance.cluster.controller_checks import run_step, steps
 from coterie.conformance.cluster.log_dir_checks import log_dir_fails
+from coterie.conformance.cluster.migration import MigrationReport, migration
 from coterie.conformance.cluster.mixed import (
     VERSION,
     BrokerKind,
@@ -27,7 +28,6 @@ from coterie.conformance.cluster.replication_checks import (
     restarted_follower_equal,
 )
 from coterie.conformance.cluster.strikes import StrikeReport, Strikes
-from coterie.conformance.cluster.way_out import WayOutReport, way_out
 from coterie.conformance.kafka import CannotRun
 from coterie.conformance.tools import JavaTools
 
@@ -72,7 +72,7 @@ class ClusterJudgement:
 
     checks: dict[str, str] = field(default_factory=dict)
     strikes: StrikeReport | None = None
-    way_out: WayOutReport | None = None
+    migration: MigrationReport | None = None
 
 
 class ClusterJudge:
@@ -131,14 +131,14 @@ class ClusterJudge:
 
         await self.check(f"{count} strikes under load", run())
 
-    async def way_out(self) -> None:
-        """From coterie's brokers to Apache Kafka's."""
+    async def migration(self) -> None:
+        """From Apache Kafka's brokers to coterie's and back."""
 
         async def run() -> str:
-            self.judgement.way_out = report = await way_out(self._folder / "way-out")
+            self.judgement.migration = report = await migration(self._folder / "migration")
             return "; ".join(report.wrong[:5])
 
-        await self.check("the way out, a group at work", run())
+        await self.check("from Kafka to coterie and back, a group and transactions at work", run())
 
 
 async def _replicate(cluster: MixedCluster, check: ReplicationCheck, topic: str) -> str:
@@ -161,7 +161,7 @@ def judge(folder: Path, strikes: int, seed: int, report: Callable[[str, str], No
     async def run() -> ClusterJudgement:
         of = ClusterJudge(folder, report)
         await of.replication()
-        await of.way_out()
+        await of.migration()
         await of.strikes(strikes, seed)
         return of.judgement
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 from coterie.addresses import format_address
 from coterie.client import Admin
 from coterie.conformance.cluster.view import ZooKeeperView
-from coterie.conformance.coterie_process import CoterieBroker
+from coterie.conformance.coterie_process import COMMAND, CoterieBroker
 from coterie.conformance.kafka import CannotRun, KafkaBroker
 from coterie.pipeline.session import JavaMissing
 from coterie.testing.local_zookeeper import LocalZooKeeper
@@ -77,6 +77,15 @@ async def wait_until(
         raise NotInTime(f"not within {patience_s:g} s: {text}") from None
 
 
+def exceptions_in(log: str) -> list[str]:
+    """The last line of each traceback."""
+    ends = list[str]()
+    for traceback in log.split("Traceback (most recent call last):")[1:]:
+        lines = traceback.lstrip("\n").splitlines()
+        ends.append(next((line for line in lines if line[:1] not in ("", " ")), "a traceback"))
+    return ends
+
+
 class BrokerKind(Enum):
     """Whose broker."""
 
@@ -104,13 +113,22 @@ class MixedBroker:
 
 
 class MixedCluster(ZooKeeperView):
-    """Use `mixed_cluster`. ``settings``: of every broker, beside `SETTINGS`; ``log_dirs``: how many Apache Kafka's have."""
+    """Use `mixed_cluster`. ``settings``: of every broker, beside `SETTINGS`; ``log_dirs``: how many Apache Kafka's have;
+    ``command``: of coterie's brokers."""
 
     def __init__(
-        self, folder: Path, zookeeper: LocalZooKeeper, settings: Mapping[str, str], heap: str, log_dirs: int
+        self,
+        folder: Path,
+        zookeeper: LocalZooKeeper,
+        settings: Mapping[str, str],
+        heap: str,
+        *,
+        log_dirs: int = 1,
+        command: Sequence[str] = COMMAND,
     ) -> None:
         self.folder, self._zookeeper, self._heap, self._log_dirs = folder, zookeeper, heap, log_dirs
         self._settings = {**SETTINGS, **settings, "zookeeper.connect": zookeeper.address}
+        self._command = command
         self.brokers: dict[int, MixedBroker] = {}
         super().__init__(zookeeper.address)
 
@@ -125,7 +143,7 @@ class MixedCluster(ZooKeeperView):
             settings["log.dirs"] = ",".join(map(str, log_dirs))
             process = KafkaBroker(VERSION, folder, settings, heap=self._heap)
         else:
-            process = CoterieBroker(folder / "data", settings)
+            process = CoterieBroker(folder / "data", settings, self._command)
         self.brokers[broker_id] = MixedBroker(broker_id, kind, process, tuple(log_dirs))
         self.start(broker_id)
         return self.brokers[broker_id]
@@ -175,6 +193,15 @@ class MixedCluster(ZooKeeperView):
             else:
                 self.start(broker.broker_id)
 
+    def tracebacks(self) -> list[str]:
+        """The exceptions in the logs of coterie's brokers, each as the line that names it."""
+        lines = list[str]()
+        for broker in self.brokers.values():
+            if isinstance(broker.process, CoterieBroker):
+                log = broker.process.log.read_text(errors="replace")
+                lines += [f"{broker} logged {line}" for line in exceptions_in(log)]
+        return lines
+
     def close(self) -> None:
         """All of them, and the judge's own session."""
         for broker in self.brokers.values():
@@ -211,15 +238,17 @@ def mixed_cluster(
     *,
     heap: str = HEAP,
     log_dirs: int = 1,
+    command: Sequence[str] = COMMAND,
 ) -> Iterator[MixedCluster]:
-    """A cluster of these brokers, started in that order, so that the first is the controller, once all know each other. Apache
-    Kafka's have ``heap`` as Java's -Xmx and that many ``log_dirs``. Raises CannotRun, NotInTime, KafkaError."""
+    """A cluster of these brokers, started in that order, so that the first is the controller, once all know each other.
+    Apache Kafka's have ``heap`` as Java's -Xmx and that many ``log_dirs``; coterie's begin with ``command``. Raises CannotRun,
+    NotInTime, KafkaError."""
     with ExitStack() as stack:
         try:
             zookeeper = stack.enter_context(LocalZooKeeper(folder / "zookeeper", TICK_MS))
         except (JavaMissing, RuntimeError) as error:
             raise CannotRun(str(error)) from error
-        cluster = MixedCluster(folder, zookeeper, settings or {}, heap, log_dirs)
+        cluster = MixedCluster(folder, zookeeper, settings or {}, heap, log_dirs=log_dirs, command=command)
         stack.callback(cluster.close)
         for broker_id, kind in kinds.items():
             cluster.add(broker_id, kind)
