@@ -64,6 +64,10 @@ WRONG = [
     ("lab study --out x --spark local[*] --processes 2", "--processes is of this machine's cores; leave it out with"),
     ("lab fuzz --spark foo", "must be local[*], yarn, spark://HOST:PORT,"),
     ("conformance --part cli --kafka 4.3.0 --strikes 2", "--strikes goes with --part cluster."),
+    (
+        "conformance --part cli --brokers 3",
+        "--brokers goes with --part requests, consumer-groups, everything, clients, members.",
+    ),
     ("conformance --replay {config}", "--replay goes with --part everything alone."),
 ]
 READS_A_HISTORY = [

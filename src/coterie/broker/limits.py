@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from coterie.assignors.blobs import MAX_SUBSCRIBED_TOPICS
 from coterie.broker.broker import STOP_GRACE_S
-from coterie.broker.handlers.topics import MAX_PARTITIONS_PER_REQUEST
+from coterie.broker.handlers.topic_rules import MAX_PARTITIONS_PER_REQUEST
 from coterie.broker.log_lines import LINES_PER_SECOND
 from coterie.broker.server import CLOSE_GRACE_S, MAX_WAITING, SMALL_REQUEST_BYTES
 from coterie.broker.settings import BROKER_SETTINGS, format_value

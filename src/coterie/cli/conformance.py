@@ -19,16 +19,17 @@ from coterie.console.terminal import write_json, write_line, write_lines
 from coterie.quantity import quantity
 
 PARTS = (*KAFKA_PARTS, *OTHER_PARTS)
-PART_OF_OPTION = {
-    "steps": "requests",
-    "questions": "everything",
-    "nightly": "everything",
-    "replay": "everything",
-    "record": "certify",
-    "strikes": "cluster",
-    "minutes": "cluster-clients",
-    "clients": "cluster-clients",
-    "is_alone": "cluster-clients",
+PARTS_OF_OPTION: dict[str, tuple[str, ...]] = {
+    "steps": ("requests",),
+    "questions": ("everything",),
+    "nightly": ("everything",),
+    "replay": ("everything",),
+    "record": ("certify",),
+    "strikes": ("cluster",),
+    "minutes": ("cluster-clients",),
+    "clients": ("cluster-clients",),
+    "is_alone": ("cluster-clients",),
+    "brokers": ("requests", "consumer-groups", "everything", "clients", "members"),
 }
 CANNOT_RUN_EXIT = 3
 
@@ -46,6 +47,7 @@ Examples:
   coterie conformance --part hostile
   coterie conformance --part cluster --strikes 10
   coterie conformance --part cluster-clients --minutes 5
+  coterie conformance --part requests --part everything --brokers 3
 
 \b
 Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. Exits 0 when nothing unexplained differed,
@@ -101,6 +103,13 @@ Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. 
     help="Of the part cluster-clients: only this client; may be given again.",
 )
 @click.option("--alone", "is_alone", is_flag=True, help="Of the part cluster-clients: without Apache Kafka beside.")
+@click.option(
+    "--brokers",
+    type=IntegerRange(1, 3),
+    default=1,
+    show_default=True,
+    help=f"Of ours, beside one of Kafka's, in the parts {', '.join(PARTS_OF_OPTION['brokers'])}.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="The first story's seed.")
 @json_option
 def conformance(
@@ -139,9 +148,9 @@ def _check_runs_something(wanted: Iterable[str], versions: tuple[str, ...]) -> N
 def _check_options_have_an_effect(wanted: Sequence[str]) -> None:
     """Raises UsageError for an option of a part that does not run, and for a --replay beside which other parts would."""
     for param in click.get_current_context().command.params:
-        part = PART_OF_OPTION.get(param.name or "", "")
-        if part and part not in wanted and was_given(param.name or ""):
-            raise click.UsageError(f"{param.opts[0]} goes with --part {part}.")
+        parts = PARTS_OF_OPTION.get(param.name or "", ())
+        if parts and not {*parts} & {*wanted} and was_given(param.name or ""):
+            raise click.UsageError(f"{param.opts[0]} goes with --part {', '.join(parts)}.")
     if was_given("replay") and [*wanted] != ["everything"]:
         raise click.UsageError("--replay goes with --part everything alone.")
 

@@ -13,7 +13,8 @@ Figures = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PartOptions:
-    """The options of the command line for a part; ``version`` is empty for one that chooses by itself what it runs."""
+    """The options of the command line for a part; ``version`` is empty for one that chooses by itself what it runs.
+    ``brokers``: how many of ours stand beside one of Apache Kafka's."""
 
     folder: Path
     version: str
@@ -27,6 +28,7 @@ class PartOptions:
     minutes: float = 5.0
     clients: tuple[str, ...] = ()
     is_alone: bool = False
+    brokers: int = 1
 
 
 def write_check(name: str, wrong: str) -> None:

@@ -78,7 +78,12 @@ def _requests(options: PartOptions) -> Figures:
                 _write_difference(result)
 
         report = run_differential(
-            options.version, options.steps, options.seed, options.folder / "requests", write_result
+            options.version,
+            options.steps,
+            options.seed,
+            options.folder / "requests",
+            write_result,
+            brokers=options.brokers,
         )
     reasons = {name: reason for name, reason, _ in STORY_ROWS}
     accepted = {name: {"stories": n, "reason": reasons[name]} for name, n in report.accepted.most_common()}
@@ -101,7 +106,7 @@ def _everything(options: PartOptions) -> Figures:
     from coterie.conformance.everything.report import figures, scenario
     from coterie.conformance.everything.run import Wanted, run_everything
 
-    wanted = Wanted(options.questions, options.seed, options.replay)
+    wanted = Wanted(options.questions, options.seed, options.replay, brokers=options.brokers)
 
     def progress(line: str) -> None:
         write_line(f"Kafka {options.version}: {line}", err=True)
@@ -187,7 +192,11 @@ def _consumer_groups(options: PartOptions) -> Figures:
     from coterie.conformance.consumer_groups import run_consumer_groups
 
     report = run_consumer_groups(
-        options.version, CONSUMER_GROUP_STORIES, options.seed, options.folder / "consumer-groups"
+        options.version,
+        CONSUMER_GROUP_STORIES,
+        options.seed,
+        options.folder / "consumer-groups",
+        brokers=options.brokers,
     )
     for failure in report.failures:
         write_line(failure, color="red", err=True)

@@ -35,7 +35,10 @@ def clients_part(options: PartOptions) -> Figures:
     counts: dict[str, dict[str, int]] = {}
     for number, program in enumerate(p for p in PROGRAMS if options.version in p.versions):
         folder = options.folder / f"clients-{number}"
-        with running(options.version, folder, settings) as (host, port), LocalBroker(settings) as ours:
+        with (
+            running(options.version, folder, settings) as (host, port),
+            LocalBroker(settings, brokers=options.brokers) as ours,
+        ):
             theirs = format_address(host, port)
             counts[program.name] = run_client(program, options.version, theirs, ours.bootstrap_servers, write_check)
     return {"clients": counts, "failed": sum(count["wrong"] for count in counts.values())}
@@ -53,7 +56,7 @@ def members_part(options: PartOptions) -> Figures:
     """Other people's clients as members of groups of the consumer protocol, and on the way to it and back, on coterie."""
     from coterie.conformance.members.stories import run_members
 
-    results = run_members(options.folder / "members", write_check)
+    results = run_members(options.folder / "members", write_check, options.brokers)
     return {"members": results, "failed": sum(not text for text in results.values())}
 
 

@@ -242,10 +242,12 @@ def run_stories(ours: tuple[str, int], theirs: tuple[str, int], stories: int, fi
     return report
 
 
-def run_consumer_groups(version: str, stories: int, first_seed: int, folder: Path) -> ConsumerGroupReport:
-    """Starts both brokers and tells the stories. Raises CannotRun."""
+def run_consumer_groups(
+    version: str, stories: int, first_seed: int, folder: Path, *, brokers: int = 1
+) -> ConsumerGroupReport:
+    """Starts both sides and tells the stories; ``brokers`` on ours. Raises CannotRun."""
     theirs = SETTINGS | {"group.coordinator.append.linger.ms": "0"}
-    with running(version, folder, theirs) as kafka, coterie_broker(SETTINGS) as address:
+    with running(version, folder, theirs) as kafka, coterie_broker(SETTINGS, brokers=brokers) as address:
         for side in (kafka, address):
             make_topics(side)
             wait_for_coordinator(side)

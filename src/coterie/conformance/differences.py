@@ -8,7 +8,7 @@ story ends there, unharmed. `sides.LEFT_OUT` is what group stories do not compar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from coterie.conformance import accepted, recognisers, recognisers_of_groups
@@ -292,9 +292,9 @@ ROWS: tuple[KnownDifference, ...] = (
 )
 
 
-def row_of(case: DifferingPart, version: Version) -> KnownDifference | None:
+def row_of(case: DifferingPart, version: Version, rows: Iterable[KnownDifference] = ROWS) -> KnownDifference | None:
     """The first row that explains this part."""
-    return next((row for row in ROWS if row.explains(case, version)), None)
+    return next((row for row in rows if row.explains(case, version)), None)
 
 
 # (name, reason, what recognises it)

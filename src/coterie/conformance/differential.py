@@ -50,10 +50,15 @@ class DifferentialReport:
 
 
 @contextmanager
-def coterie_broker(settings: Mapping[str, str], data: Path | None = None) -> Iterator[tuple[str, int]]:
-    """Our broker in a process of its own, in memory or on that folder."""
+def coterie_broker(
+    settings: Mapping[str, str], data: Path | None = None, brokers: int = 1
+) -> Iterator[tuple[str, int]]:
+    """Our broker in a process of its own, in memory or on that folder. With more ``brokers``, the address of the one that
+    leads, coordinates and controls a cluster in memory (`leading_broker`)."""
     where = ["--memory"] if data is None else ["--data", str(data)]
     command = [sys.executable, "-m", "coterie", "broker", "--listen", "127.0.0.1:0", *where]
+    if brokers > 1:
+        command = [sys.executable, "-m", "coterie.conformance.leading_broker", str(brokers)]
     for name, value in settings.items():
         command += ["--set", f"{name}={value}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -67,9 +72,15 @@ def coterie_broker(settings: Mapping[str, str], data: Path | None = None) -> Ite
 
 
 def run_differential(
-    version: str, steps: int, first_seed: int, folder: Path, on_result: Callable[[StoryResult], None]
+    version: str,
+    steps: int,
+    first_seed: int,
+    folder: Path,
+    on_result: Callable[[StoryResult], None],
+    *,
+    brokers: int = 1,
 ) -> DifferentialReport:
-    """Starts both brokers and runs stories until so many steps are done. Raises CannotRun."""
+    """Starts both sides and runs stories until so many steps are done; ``brokers`` on ours. Raises CannotRun."""
     theirs = dict(SETTINGS)
     ours = dict(SETTINGS)
     if version.startswith("2."):
@@ -78,7 +89,7 @@ def run_differential(
         theirs["group.coordinator.append.linger.ms"] = "0"
     else:
         ours["coterie.group.pending.leave.rebalance.enable"] = "false"
-    with running(version, folder, theirs) as kafka, coterie_broker(ours) as address:
+    with running(version, folder, theirs) as kafka, coterie_broker(ours, brokers=brokers) as address:
         for side in (kafka, address):
             make_topics(side)
             wait_for_coordinator(side)

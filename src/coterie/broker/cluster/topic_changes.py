@@ -28,7 +28,8 @@ Assignment = Mapping[int, Sequence[int]]
 
 class TopicAdministration:
     """``apply`` carries an operation out in ZooKeeper. A change is done when this broker's view shows it. ``new_topic_id``:
-    None where a broker before Kafka 2.8 may be in the cluster, which knows none."""
+    None where a broker before Kafka 2.8 may be in the cluster, which knows none. ``assign_replicas`` chooses the brokers of new
+    partitions; it may raise Refusal."""
 
     def __init__(
         self,
@@ -41,6 +42,7 @@ class TopicAdministration:
     ) -> None:
         self._settings, self._topics, self._view, self._apply, self._rng = settings, topics, view, apply, rng
         self._new_topic_id = new_topic_id
+        self.assign_replicas: Callable[..., dict[int, tuple[int, ...]]] = assign_replicas
         self._creating: dict[str, asyncio.Task[None]] = {}
         self._viewers: list[asyncio.Future[None]] = []
 
@@ -112,7 +114,7 @@ class TopicAdministration:
         if not 0 < replication_factor <= len(brokers):
             text = f"Replication factor: {replication_factor} larger than available brokers: {len(brokers)}."
             raise Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, text)
-        return assign_replicas(
+        return self.assign_replicas(
             brokers,
             partitions,
             replication_factor,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from coterie.broker.handlers.cluster_answers import answered_by, refusal_of
 from coterie.broker.handlers.configs import created_configs
+from coterie.broker.handlers.topic_rules import check_named_once, planned_deletions, refusal_of_excess
 from coterie.broker.pending import Pending
 from coterie.broker.services import TopicServices
-from coterie.broker.topic import MAX_PARTITIONS, Topic, deletion_disabled
+from coterie.broker.topic import MAX_PARTITIONS
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -23,14 +25,7 @@ from coterie.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from coterie.wire.messages.delete_topics import (
-    DeletableTopicResult,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-    topics_to_delete,
-)
-from coterie.wire.primitives import NULL_UUID
+from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from coterie.zookeeper.operations import ZooKeeperError
 
 if TYPE_CHECKING:
@@ -50,12 +45,13 @@ async def _create_topics(
     broker: TopicServices, changes: TopicAdministration, request: CreateTopicsRequest
 ) -> CreateTopicsResponse:
     response = CreateTopicsResponse()
-    names = Counter(t.name for t in request.topics)
+    names, excess = Counter(t.name for t in request.topics), refusal_of_excess(broker, request)
     for requested in {t.name: t for t in request.topics}.values():
         try:
             _check_controller(broker)
-            if names[requested.name] > 1:
-                raise Refusal(ErrorCode.INVALID_REQUEST, f"topic {requested.name} is named twice")
+            if excess is not None:
+                raise excess
+            check_named_once(names, requested.name)
             response.topics.append(await _create(broker, changes, requested, request))
         except (Refusal, ZooKeeperError) as error:
             refusal = refusal_of(error)
@@ -68,16 +64,20 @@ async def _create_topics(
 async def _create(
     broker: TopicServices, changes: TopicAdministration, requested: CreatableTopic, request: CreateTopicsRequest
 ) -> CreatableTopicResult:
+    broker.topics.check_new_name(requested.name)
     assigned = _assignment(broker, changes, requested)
     configs = broker.topics.check_new(requested.name, len(assigned), {c.name: c.value for c in requested.configs})
     factor = len(next(iter(assigned.values())))
+    topic_id = uuid.uuid4().bytes  # as Kafka, which gives an id to a topic that it only checks
     if not request.validate_only:
         await changes.create(requested.name, assigned, configs)
         await changes.until_led(requested.name, len(assigned), request.timeout_ms)
+        topic_id = broker.topics.by_name[requested.name].topic_id
     return CreatableTopicResult(
         requested.name,
-        NULL_UUID if request.validate_only else broker.topics.by_name[requested.name].topic_id,
+        topic_id,
         ErrorCode.NONE,
+        None,
         num_partitions=len(assigned),
         replication_factor=factor,
         configs=created_configs(broker.settings, configs),
@@ -129,10 +129,12 @@ async def _create_partitions(
     broker: TopicServices, changes: TopicAdministration, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     response = CreatePartitionsResponse()
+    names = Counter(t.name for t in request.topics)
     for requested in {t.name: t for t in request.topics}.values():
         result = CreatePartitionsTopicResult(requested.name)
         try:
             _check_controller(broker)
+            check_named_once(names, requested.name)
             await _enlarge(broker, changes, requested, request)
         except (Refusal, ZooKeeperError) as error:
             refusal = refusal_of(error)
@@ -178,30 +180,14 @@ async def _delete_topics(
     broker: TopicServices, changes: TopicAdministration, request: DeleteTopicsRequest, version: int
 ) -> DeleteTopicsResponse:
     response = DeleteTopicsResponse()
-    for state in topics_to_delete(request, version):
-        result = DeletableTopicResult(state.name, state.topic_id)
+    for result, topic in planned_deletions(broker, request, version):
         try:
             _check_controller(broker)
-            topic = _deletable(broker, state, version)
-            result.name, result.topic_id = topic.name, topic.topic_id
-            await changes.delete(topic.name)
-            await changes.until_gone(topic.name, request.timeout_ms)
+            if topic is not None:
+                await changes.delete(topic.name)
+                await changes.until_gone(topic.name, request.timeout_ms)
         except (Refusal, ZooKeeperError) as error:
             refusal = refusal_of(error)
             result.error_code, result.error_message = refusal.code, str(refusal)
         response.responses.append(result)
     return response
-
-
-def _deletable(broker: TopicServices, state: DeleteTopicState, version: int) -> Topic:
-    """Raises Refusal."""
-    if not broker.settings.current.delete_topic_enable:
-        raise deletion_disabled(version)
-    topics = broker.topics
-    topic = topics.by_id.get(state.topic_id) if state.name is None else topics.by_name.get(state.name)
-    if topic is None:
-        unknown = ErrorCode.UNKNOWN_TOPIC_ID if state.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        raise Refusal(unknown)
-    if topic.internal:
-        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic cannot be deleted")
-    return topic

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coterie.broker.calls import Call
-from coterie.broker.fetch_sessions import Fetch, FetchedPartition, Read, is_consumer
+from coterie.broker.fetch_sessions import Fetch, FetchedPartition, Read, is_consumer, replica_id
 from coterie.broker.handlers.current_leaders import name_leaders
 from coterie.broker.pending import Pending
 from coterie.broker.services import FetchServices, Handler
@@ -35,7 +35,7 @@ _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 def handle_fetch(broker: FetchServices, request: FetchRequest, call: Call) -> FetchResponse | Pending:
     """Answered at once, or by `_Wait`; a follower's Fetch goes to the replicas. FETCH_SESSION_ID_NOT_FOUND and the
     other errors of sessions are the response's, all others a partition's."""
-    if broker.member is not None and not is_consumer(request):
+    if broker.member is not None and replica_id(request) >= 0:
         return broker.member.follower_fetches.fetch(request)
     now_ms = broker.fetched(call)
     try:

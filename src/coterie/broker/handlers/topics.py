@@ -8,9 +8,10 @@ from collections.abc import Generator
 
 from coterie.broker.calls import Call
 from coterie.broker.handlers.configs import created_configs
+from coterie.broker.handlers.topic_rules import check_named_once, planned_deletions, refusal_of_excess
 from coterie.broker.pending import Pending
 from coterie.broker.services import Handler, TopicServices
-from coterie.broker.topic import INTERNAL_TOPICS, MAX_PARTITIONS, Topic, deletion_disabled
+from coterie.broker.topic import INTERNAL_TOPICS, MAX_PARTITIONS, Topic
 from coterie.broker.turns import finish
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
@@ -27,14 +28,9 @@ from coterie.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 from coterie.wire.messages.delete_topics import (
-    DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
-    topics_to_delete,
 )
-from coterie.wire.primitives import NULL_UUID
-
-MAX_PARTITIONS_PER_REQUEST = 10_000  # of CreateTopics, as Kafka 4's MAX_PARTITIONS_PER_BATCH
 
 
 def handle_create_topics(broker: TopicServices, request: CreateTopicsRequest, call: Call) -> Message | Pending:
@@ -50,15 +46,13 @@ def _create_topics(broker: TopicServices, request: CreateTopicsRequest) -> Gener
     response = CreateTopicsResponse()
     names = Counter(t.name for t in request.topics)
     yield
-    excessive = _partitions_in_all(broker, request) > MAX_PARTITIONS_PER_REQUEST
+    excess = refusal_of_excess(broker, request)
     yield
     for requested in {t.name: t for t in request.topics}.values():
         try:
-            if excessive:
-                text = f"more than {MAX_PARTITIONS_PER_REQUEST} partitions in one request; create them with several"
-                raise Refusal(ErrorCode.POLICY_VIOLATION, text)
-            if names[requested.name] > 1:
-                raise Refusal(ErrorCode.INVALID_REQUEST, f"topic {requested.name} is named twice")
+            if excess is not None:
+                raise excess
+            check_named_once(names, requested.name)
             result = yield from _create(broker, requested, request.validate_only)
             response.topics.append(result)
         except Refusal as refusal:
@@ -67,13 +61,6 @@ def _create_topics(broker: TopicServices, request: CreateTopicsRequest) -> Gener
             )
         yield
     return response
-
-
-def _partitions_in_all(broker: TopicServices, request: CreateTopicsRequest) -> int:
-    """As Kafka 4's ReplicationControlManager.validateTotalNumberOfPartitions counts them."""
-    default = broker.settings.current.num_partitions
-    counts = (len(t.assignments) or (default if t.num_partitions == -1 else t.num_partitions) for t in request.topics)
-    return sum(count for count in counts if count > 0)
 
 
 def _create(
@@ -137,8 +124,7 @@ def _create_partitions(broker: TopicServices, request: CreatePartitionsRequest) 
     for requested in {t.name: t for t in request.topics}.values():
         result = CreatePartitionsTopicResult(requested.name)
         try:
-            if names[requested.name] > 1:
-                raise Refusal(ErrorCode.INVALID_REQUEST, f"topic {requested.name} is named twice")
+            check_named_once(names, requested.name)
             topic = _growing(broker, requested)
             if not request.validate_only:
                 yield from broker.topics.adding_partitions(topic, requested.count)
@@ -182,70 +168,16 @@ def handle_delete_topics(broker: TopicServices, request: DeleteTopicsRequest, ca
     return broker.turns.run(_delete_topics(broker, request, call))
 
 
-_Named = tuple[str | None, bytes]  # (name, topic id) of an element
-
-
 def _delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Call) -> Generator[None, None, Message]:
-    """Results as of Kafka's ControllerApis.deleteTopics: one for each element that names its topic not at all or both ways, one
-    for each other topic."""
     response = DeleteTopicsResponse()
-    requested = topics_to_delete(request, call.api_version)
-    if not broker.settings.current.delete_topic_enable:
-        error = deletion_disabled(call.api_version)
-        response.responses += [
-            DeletableTopicResult(state.name, state.topic_id, error.code, str(error)) for state in requested
-        ]
-        return response
-    times: Counter[_Named] = Counter((state.name, state.topic_id) for state in requested)
-    once = [
-        name for (name, topic_id), count in times.items() if name is not None and topic_id == NULL_UUID and count == 1
-    ]
-    by_name = {broker.topics.by_name[name].topic_id for name in once if name in broker.topics.by_name}
-    for named, count in times.items():
-        name, topic_id = named
-        if name is None and topic_id in by_name and count == 1:
-            continue  # its name has the result
-        for _ in range(1 if _is_one_way(named) else count):
-            result = yield from _delete(broker, named, times)
-            response.responses.append(result)
+    for result, topic in planned_deletions(broker, request, call.api_version):
+        try:
+            if topic is not None:
+                yield from broker.topics.deleting(topic)
+        except Refusal as refusal:
+            result.error_code, result.error_message = refusal.code, str(refusal)
+        response.responses.append(result)
     return response
-
-
-def _is_one_way(named: _Named) -> bool:
-    """Whether an element names its topic by its name or by its id, and not both or neither."""
-    name, topic_id = named
-    return (name is None) != (topic_id == NULL_UUID)
-
-
-def _delete(
-    broker: TopicServices, named: _Named, times: Counter[_Named]
-) -> Generator[None, None, DeletableTopicResult]:
-    """``times``: how often the request has each element."""
-    result = DeletableTopicResult(*named)
-    try:
-        topic = _to_delete(broker, named, times[named])
-        result.name, result.topic_id = topic.name, topic.topic_id
-        if named[0] is not None and times[None, topic.topic_id]:
-            raise Refusal(ErrorCode.INVALID_REQUEST, "the topic is named by its name and by its id")
-        yield from broker.topics.deleting(topic)
-    except Refusal as refusal:
-        result.error_code, result.error_message = refusal.code, str(refusal)
-    return result
-
-
-def _to_delete(broker: TopicServices, named: _Named, times: int) -> Topic:
-    """Raises Refusal."""
-    name, topic_id = named
-    if not _is_one_way(named):
-        raise Refusal(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id")
-    if times > 1:
-        raise Refusal(ErrorCode.INVALID_REQUEST, "the topic is named twice")
-    topic = broker.topics.by_id.get(topic_id) if name is None else broker.topics.by_name.get(name)
-    if topic is None:
-        raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if topic.internal:
-        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic cannot be deleted")
-    return topic
 
 
 HANDLERS: dict[int, Handler] = {19: handle_create_topics, 20: handle_delete_topics, 37: handle_create_partitions}

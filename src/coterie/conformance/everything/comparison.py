@@ -11,17 +11,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.client.errors import KafkaError
-from coterie.conformance.differences import row_of
+from coterie.conformance.differences import ROWS, row_of
 from coterie.conformance.everything.answers import ERRORS, Part, Tree, differences
 from coterie.conformance.everything.question import Question, Story, written
 from coterie.conformance.everything.repeating import left_to_ask, merged
 from coterie.conformance.everything.side import CLOSED, StorySide
 from coterie.conformance.recognisers import DifferingPart
+from coterie.conformance.row import KnownDifference
 
 AGREE_S = 4.0
 AGAIN_EVERY_S = 0.02
@@ -129,7 +130,7 @@ def _short(value: Any) -> str:
 class Comparer:
     """Asks our side and the other the questions of one story; ``version`` is the other's, e.g. (3, 9, 1).
 
-    ``met``: how often each kind of difference was met before.
+    ``met``: how often each kind of difference was met before; ``rows``: the known differences.
     """
 
     def __init__(
@@ -138,7 +139,9 @@ class Comparer:
         version: tuple[int, ...],
         agree_s: float = AGREE_S,
         met: Mapping[str, int] | None = None,
+        rows: Sequence[KnownDifference] = ROWS,
     ) -> None:
+        self._rows = rows
         self.sides, self.version, self.agree_s = sides, version, agree_s
         self._met = Counter(met or {})
 
@@ -198,7 +201,7 @@ class Comparer:
     def _unexplained(self, question: Question, answers: list[Tree]) -> tuple[list[Part], list[Explained]]:
         left, explained = list[Part](), list[Explained]()
         for part in differences(answers[0], answers[1]):
-            row = row_of(DifferingPart(question, part, answers[0], answers[1]), self.version)
+            row = row_of(DifferingPart(question, part, answers[0], answers[1]), self.version, self._rows)
             if row is None:
                 left.append(part)
             else:

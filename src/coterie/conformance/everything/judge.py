@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from coterie.client.connection import Connection
+from coterie.conformance.differences import ROWS
+from coterie.conformance.differences_of_clusters import OF_CLUSTERS
 from coterie.conformance.everything.comparison import AGREE_S, Comparer, Comparison, Difference
 from coterie.conformance.everything.leftovers import Leftovers
 from coterie.conformance.everything.question import API_BY_NAME, Question, Story, values_in
@@ -69,7 +71,7 @@ class Bench:
     """The two brokers of a run. ``run`` keeps the names of runs on the same brokers apart; so many stories at a time.
 
     ``agree_s``: how long answers that differ may become alike (see `comparison`); 0 where both sides are of one piece.
-    ``leftovers``: of their side.
+    ``leftovers``: of their side. ``our_brokers``: how many stand behind our address.
     """
 
     ours: Address
@@ -79,14 +81,17 @@ class Bench:
     at_once: int = AT_ONCE
     agree_s: float = AGREE_S
     leftovers: Leftovers | None = None
+    our_brokers: int = 1
 
     def comparer(self, number: int, met: Mapping[str, int] | None = None) -> Comparer:
         """Two sides with names of their own for the story ``number``."""
         base_ms = int(time.time()) * 1000
         prefix = f"e{self.run}{number:06d}-"
-        ours = StorySide("coterie", self.ours, prefix, base_ms)
+        peers = frozenset(range(2, self.our_brokers + 1))
+        ours = StorySide("coterie", self.ours, prefix, base_ms, peers=peers)
         theirs = StorySide("kafka", self.theirs, prefix, base_ms, leftovers=self.leftovers)
-        return Comparer((ours, theirs), self.version, self.agree_s, met)
+        rows = ROWS if self.our_brokers == 1 else (*ROWS, *OF_CLUSTERS)
+        return Comparer((ours, theirs), self.version, self.agree_s, met, rows)
 
 
 async def common_versions(addresses: Iterable[Address]) -> dict[str, Versions]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from coterie.conformance.differences import ROWS
+from coterie.conformance.differences_of_clusters import OF_CLUSTERS
 from coterie.conformance.everything.comparison import Difference
 from coterie.conformance.everything.domains import BOUNDED, SHARED
 from coterie.conformance.everything.harmful import HARMFUL
@@ -86,7 +87,7 @@ def figures(verdict: JudgeResult) -> dict[str, Any]:
 
 def _rows(verdict: JudgeResult) -> dict[str, dict[str, Any]]:
     """By row: how often it explained a difference, why, and the kinds that it explained most often."""
-    reasons = {row.name: row.reason for row in ROWS}
+    reasons = {row.name: row.reason for row in (*ROWS, *OF_CLUSTERS)}
     made: dict[str, dict[str, Any]] = {}
     for (name, kind), met in verdict.rows.most_common():
         row = made.setdefault(name, {"met": 0, "reason": reasons[name], "kinds": []})

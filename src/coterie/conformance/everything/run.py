@@ -49,7 +49,7 @@ class Wanted:
     """``questions``: how many at least, the systematic ones included; ``replay``: one story to ask instead.
 
     ``apis``: only the systematic questions about these ("settings": the topics'), and the random stories after them.
-    ``first_only``: no story begins after the first difference, which is not made short.
+    ``first_only``: no story begins after the first difference, which is not made short. ``brokers``: how many we have.
     """
 
     questions: int
@@ -57,6 +57,7 @@ class Wanted:
     replay: Path | None = None
     apis: tuple[str, ...] = ()
     first_only: bool = False
+    brokers: int = 1
 
 
 def settings_for(version: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -82,14 +83,14 @@ def run_everything(version: str, wanted: Wanted, folder: Path, progress: Progres
     ours, theirs = settings_for(version)
     with contextlib.ExitStack() as stack:
         kafka = stack.enter_context(running_broker(version, folder, theirs))
-        address = stack.enter_context(coterie_broker(ours))
+        address = stack.enter_context(coterie_broker(ours, brokers=wanted.brokers))
         for side in (kafka.address, address):
             wait_for_coordinator(side)
         leftovers = None
         if on_zookeeper(version):
             leftovers = stack.enter_context(contextlib.closing(leftovers_of(kafka.zookeeper_address)))
         numbers = tuple(int(part) for part in version.split("."))
-        bench = Bench(address, kafka.address, numbers, leftovers=leftovers)
+        bench = Bench(address, kafka.address, numbers, leftovers=leftovers, our_brokers=wanted.brokers)
         return asyncio.run(ask_everything(bench, wanted, version, progress))
 
 

@@ -71,7 +71,7 @@ _FRESH = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 class StorySide:
     """``prefix`` replaces ``$``; ``base_ms`` is the story's start, the same on both sides. The broker's own id, ``node_id``,
-    is 1 in every answer. ``leftovers``: of a broker that has them."""
+    is 1 in every answer, and its ``peers`` are in none. ``leftovers``: of a broker that has them."""
 
     def __init__(
         self,
@@ -82,9 +82,10 @@ class StorySide:
         node_id: int = 1,
         security: Security = PLAINTEXT,
         leftovers: Leftovers | None = None,
+        peers: frozenset[int] = frozenset(),
     ) -> None:
         self.name, self.address, self.prefix, self.base_ms = name, address, prefix, base_ms
-        self._leftovers = leftovers
+        self._leftovers, self._peers = leftovers, peers
         self._node_id, self._security = node_id, security
         self._connections: dict[str, Connection] = {}
         self._real: dict[str, Any] = {}
@@ -235,7 +236,11 @@ class StorySide:
         tree: dict[str, Tree] = {}
         for spec, item in answers.fields_of(value, version):
             if isinstance(item, list):
-                parts = [self._part(question, spec.name, one, version, asked) for one in item]
+                parts = [
+                    self._part(question, spec.name, one, version, asked)
+                    for one in item
+                    if not (self._peers and self._is_peer(spec.name, one))
+                ]
                 if (question.api, spec.name) in WHOLE_BROKER:
                     names = [(answers.element_name(part), part) for part in parts]
                     own = asked | {""} if question.api in UNNAMED else asked
@@ -254,6 +259,14 @@ class StorySide:
             return self._bytes(name, item)
         return self._number(name, item) if isinstance(item, int) else self._text_field(name, item)
 
+    def _is_peer(self, name: str, item: Any) -> bool:
+        """Whether an element of that list is another broker, or its id."""
+        if name in ("brokers", "nodes"):
+            item = next((getattr(item, field) for field in ("node_id", "broker_id") if hasattr(item, field)), None)
+        elif name not in answers.REPLICAS:
+            return False
+        return item in self._peers
+
     def _bytes(self, name: str, item: bytes) -> Tree:
         if name == "records":
             return describe_bytes(item, lambda i: self._symbol.get(("producer", i), i), self._time)
@@ -266,7 +279,7 @@ class StorySide:
             return answers.error_name(item)
         if name in answers.PORTS and item == self.address[1]:
             return "its port"
-        if name in answers.NODES and item == self._node_id:
+        if (name in answers.NODES or name in answers.REPLICAS) and item == self._node_id:
             return 1
         if name in answers.PRODUCERS:
             return self._symbol.get(("producer", item), item)

@@ -226,7 +226,7 @@ def make_topic(address: str) -> None:
     asyncio.run(make())
 
 
-def run_members(folder: Path, report: Callable[[str, str], None]) -> dict[str, str]:
+def run_members(folder: Path, report: Callable[[str, str], None], brokers: int = 1) -> dict[str, str]:
     """Every story with every client on coterie: by name what it gave, "" where it failed. ``report(name, problem)`` is
     called as each ends. Raises CannotRun where no client can be run."""
     results: dict[str, str] = {}
@@ -240,7 +240,7 @@ def run_members(folder: Path, report: Callable[[str, str], None]) -> dict[str, s
             continue
         for number, (what, (story, settings)) in enumerate(STORIES.items()):
             name = f"{program.name}, {what}"
-            with coterie_broker(SETTINGS | settings) as at:
+            with coterie_broker(SETTINGS | settings, brokers=brokers) as at:
                 address = format_address(*at)
                 make_topic(address)
                 try:
