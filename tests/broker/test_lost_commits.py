@@ -11,11 +11,14 @@ from pathlib import Path
 
 import google_crc32c
 import pytest
+from click.testing import CliRunner
 
 from coterie.broker.broker import Broker
 from coterie.broker.lost_commits import SETTING
 from coterie.broker.settings import BrokerSettings
+from coterie.cli import main
 from coterie.coordinator.partitioning import partition_for
+from coterie.laboratory.disk import FaultyFileSystem
 from coterie.records.batch import HEADER_BYTES, batches
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
@@ -29,14 +32,11 @@ from coterie.wire.messages.incremental_alter_configs import (
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from coterie.wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
 from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from tests.broker import whole_folder
+from tests.broker.raw_commits import commit
 from tests.broker.test_server import Client, run
+from tests.broker.whole_folder import make_folder
 
 NONE, NOT_COORDINATOR = ErrorCode.NONE, ErrorCode.NOT_COORDINATOR
 PARTITIONS = 2
@@ -61,12 +61,6 @@ async def started(folder: Path, **settings: str) -> AsyncIterator[Client]:
     finally:
         client.writer.close()
         await broker.stop()
-
-
-async def commit(client: Client, group: str, offset: int) -> int:
-    partitions = [OffsetCommitRequestPartition(0, offset, -1, committed_metadata="")]
-    request = OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic("t", partitions=partitions)])
-    return (await client.ask(request, OffsetCommitResponse, 8)).topics[0].partitions[0].error_code
 
 
 async def committed(client: Client, group: str) -> int:
@@ -225,3 +219,28 @@ def test_transactions_are_served_beside_a_state_that_cannot_be_read(
         assert any("__transaction_state-0: the batch with offsets 1 to 1 cannot be read" in m for m in caplog.messages)
 
     run(story)
+
+
+@pytest.mark.parametrize("orderly", [True, False])
+def test_commits_of_which_no_bytes_are_left(orderly: bool) -> None:
+    """The segment is emptied, or gone: the end of the log before is known from other files."""
+
+    async def story(change: Callable[[FaultyFileSystem, str], None]) -> None:
+        fs = await make_folder(orderly=orderly)
+        change(fs, f"__consumer_offsets-0/{0:020}.log")
+        async with whole_folder.started(fs) as (broker, client):
+            assert await commit(client, "g1", 5) == NOT_COORDINATOR
+            (loss,) = broker.groups._hosted[0].losses
+            await accept(client, loss.mark)
+            assert await commit(client, "g1", 5) == NONE
+
+    run(lambda: story(lambda fs, path: fs.tear(path, 0)))
+    run(lambda: story(FaultyFileSystem.lose))
+
+
+def test_the_check_of_a_folder_reports_them(tmp_path: Path) -> None:
+    run(lambda: write(tmp_path))
+    change(segment(tmp_path), LOST, junk_records)
+    result = CliRunner().invoke(main, ["log", "check", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "__consumer_offsets-0: the batch with offsets 1 to 1 cannot be read" in result.output

@@ -22,6 +22,7 @@ from coterie.broker.disk import DiskFileSystem, FolderLock
 from coterie.broker.flusher import sync_in_thread
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.identity import FolderOfAnother
+from coterie.broker.kept_files import PRIVATE_FILES
 from coterie.broker.memory import RequestMemory
 from coterie.broker.node import BrokerNode
 from coterie.broker.server import AcceptedConnection
@@ -113,7 +114,7 @@ class Broker(BrokerNode):
             self._fs = self._memory
         else:
             self._lock = FolderLock(self.data)
-            self._fs = DiskFileSystem(self.data)
+            self._fs = DiskFileSystem(self.data, PRIVATE_FILES)
         self.open(self._fs, self.loop, sync_in_thread(self.loop), self._disk_failed)
         if self.data is not None:
             self.topics.room = descriptors_left
@@ -192,6 +193,7 @@ class Broker(BrokerNode):
             self._descriptors.close()
         self.log_lines.flush()
         if self.failure is None:
+            self.keep_files()
             self.topics.close()
         self._unlock()
 

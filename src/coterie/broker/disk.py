@@ -6,11 +6,13 @@ import errno
 import fcntl
 import os
 import resource
+from collections.abc import Collection
 from pathlib import Path
 
 from coterie.log.segment import DELETED
 
 OPEN_FILES = 65_536
+_PUBLIC, _PRIVATE, _OF_OTHERS = 0o666, 0o600, 0o077  # modes of files, without the umask
 
 
 def raise_open_file_limit() -> None:
@@ -108,12 +110,16 @@ class DiskFile:
 
 
 class DiskFileSystem:
-    """A folder on disk. Paths are joined as text: with a thousand logs `Path` is what opening them takes longest over."""
+    """A folder on disk. Paths are joined as text: with a thousand logs `Path` is what opening them takes longest over.
+    ``private``: files for the broker's user alone, also where an earlier version left them readable by all. Raises OSError."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, private: Collection[str] = ()) -> None:
         self.root = root
-        self._prefix = f"{root}/"
+        self._prefix, self._private = f"{root}/", private
         root.mkdir(parents=True, exist_ok=True)
+        for name in private:
+            if self.exists(name) and os.stat(self._prefix + name).st_mode & _OF_OTHERS:
+                os.chmod(self._prefix + name, _PRIVATE)
 
     def open(self, path: str) -> DiskFile:
         return DiskFile(self._prefix + path)
@@ -154,7 +160,8 @@ class DiskFileSystem:
         has beside its segments is made from these where it is missing."""
         beside = self.root / (path + ".tmp")
         try:
-            with open(beside, "wb") as file:
+            mode = _PRIVATE if path in self._private else _PUBLIC
+            with open(beside, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

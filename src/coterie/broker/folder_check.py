@@ -11,14 +11,22 @@ from coterie.broker.disk import DataFolderInUse
 from coterie.broker.features import Features
 from coterie.broker.identity import read_identity
 from coterie.broker.kept_configs import KeptConfigs
+from coterie.broker.kept_files import KeptFiles
 from coterie.broker.overlay import OverlayFileSystem
 from coterie.broker.quotas import ClientQuotas
 from coterie.broker.scram_credentials import ScramCredentials
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from coterie.broker.topics import Topics
 from coterie.broker.transactions import loaded_producer_ids
+from coterie.coordinator.offsets_log import OffsetsLog
+from coterie.coordinator.outcome import CoordinatorConfig
+from coterie.coordinator.shard import Shard
+from coterie.coordinator.transactions.state_log import load_by_chunks
+from coterie.log.chunks import SkippedBatch
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, UnreadableFile
+from coterie.log.partition_log import PartitionLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +46,7 @@ def check_folder(folder: Path) -> Checked:
         fs = OverlayFileSystem(folder, Path(changes))
         topics = Topics(fs, BrokerSettings())
         findings = _unreadable(fs)
+        KeptFiles(fs, findings.append).report_missing()
         try:
             topics.load()
             loaded_producer_ids(fs, topics)
@@ -47,6 +56,7 @@ def check_folder(folder: Path) -> Checked:
         size = sum(segment.stat().st_size for segment in folder.glob("*-*/*.log"))
         for log in logs:
             log.verify()
+            findings += _unreadable_batches(log)
             log.close_files()
         return Checked(findings + topics.findings, len(logs), size)
 
@@ -70,6 +80,21 @@ def _unreadable(fs: FileSystem) -> list[Finding]:
         except UnreadableFile as error:
             findings.append(_refusal(error))
     return findings
+
+
+def _unreadable_batches(log: PartitionLog) -> list[Finding]:
+    """Batches that a coordinator would skip, of a log that has not closed."""
+    topic = log.directory.rpartition("-")[0]
+    skipped: list[SkippedBatch] = []
+    if topic == OFFSETS_TOPIC:
+        offsets = OffsetsLog(log)
+        offsets.load(Shard(CoordinatorConfig()))
+        skipped = offsets.skipped
+    elif topic == TRANSACTIONS_TOPIC:
+        for _ in load_by_chunks(log, lambda key, value: None, skipped.append):
+            pass
+    action = "its coordinator skips it"
+    return [Finding(log.directory, None, str(batch), action) for batch in skipped]
 
 
 def _refusal(error: UnreadableFile) -> Finding:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coterie.broker.settings import read_properties
+from coterie.broker.settings import SettingError, read_properties
 from coterie.log import checked_files
 from coterie.log.filesystem import FileSystem
+from coterie.log.findings import Finding, Report, UnreadableFile, unreported
 
 FILE = "meta.properties"
 _REMEDY = "restore it from a backup, or move it away to get a new cluster id"
+# version -> the properties that Kafka requires; before 0.10.1 there was no cluster.id
+_REQUIRED = {"0": ("broker.id",), "1": ("cluster.id", "node.id")}
 
 
 class FolderOfAnother(RuntimeError):
@@ -17,13 +20,38 @@ class FolderOfAnother(RuntimeError):
 
 
 def read_identity(fs: FileSystem) -> dict[str, str]:
-    """The file's properties, none where there is no file. Raises UnreadableFile."""
-    return read_properties(checked_files.read_lines(fs, FILE, _REMEDY)) if fs.exists(FILE) else {}
+    """The file's properties, none where there is no file. Raises UnreadableFile for what is no meta.properties of Kafka's."""
+    if not fs.exists(FILE):
+        return {}
+    try:
+        kept = read_properties(checked_files.read_lines(fs, FILE, _REMEDY))
+    except SettingError as error:
+        raise UnreadableFile(FILE, str(error), _REMEDY) from error
+    version = kept.get("version", "")
+    if version not in _REQUIRED:
+        problem = f"its version is {version}, and this broker reads 0 and 1" if version else "it has no version"
+        raise UnreadableFile(FILE, problem, _REMEDY)
+    for name in _REQUIRED[version]:
+        if not kept.get(name) or (name != "cluster.id" and not kept[name].isdecimal()):
+            raise UnreadableFile(FILE, f"its {name} is missing or no id", _REMEDY)
+    return kept
 
 
-def identify_alone(fs: FileSystem, node_id: int, new_id: Callable[[], str]) -> str:
-    """The cluster id of a broker alone, made at the first start. Raises OSError, UnreadableFile."""
-    cluster_id = read_identity(fs).get("cluster.id", "")
+def identify_alone(
+    fs: FileSystem, node_id: int, new_id: Callable[[], str], report: Report = unreported, *, has_given_id: bool = False
+) -> str:
+    """The cluster id of a broker alone, made at the first start. A broker that was not given its id takes the folder of another
+    node over, such as one that Kafka wrote, and reports it. Raises FolderOfAnother, OSError, UnreadableFile."""
+    kept = read_identity(fs)
+    of_node = kept.get("node.id", kept.get("broker.id"))
+    if of_node not in (None, str(node_id)):
+        if has_given_id:
+            raise FolderOfAnother(
+                f"the data folder is of node {of_node}, and node.id is {node_id}; mend node.id, or choose another --data"
+            )
+        action = f"the broker takes it over; start it with --set node.id={of_node} to keep the id"
+        report(Finding(FILE, None, f"it is of node {of_node}, and node.id is {node_id}", action))
+    cluster_id = kept.get("cluster.id", "")
     if not cluster_id:
         cluster_id = new_id()
         _write(fs, {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id)})

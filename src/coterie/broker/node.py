@@ -24,6 +24,8 @@ from coterie.broker.group_coordinator import GroupCoordinator
 from coterie.broker.identity import identify_alone, identify_member
 from coterie.broker.inter_broker_protocol import lacks_topic_ids
 from coterie.broker.kept_configs import KeptConfigs, ResourceType
+from coterie.broker.kept_files import FILE as KEPT_FILES
+from coterie.broker.kept_files import KeptFiles
 from coterie.broker.log_lines import LogLines
 from coterie.broker.memory import AnswerMemory
 from coterie.broker.quotas import ClientQuotas
@@ -39,6 +41,7 @@ from coterie.broker.transactions import TransactionCoordinator, loaded_producer_
 from coterie.broker.turns import Turns
 from coterie.broker.unserved import UnservedRequests
 from coterie.log.filesystem import FileSystem
+from coterie.log.findings import Finding
 from coterie.log.retention import retain
 from coterie.wire.apis import advertised_versions
 from coterie.wire.messages.api_versions import ApiVersion
@@ -55,6 +58,8 @@ logger = logging.getLogger(__name__)
 FETCHES_REMEMBERED = 10_000
 SOFTWARE_REMEMBERED = 10_000
 FLUSH_CHECK_MS = 250
+KEEP_FILES_MS = 5_000
+HIGH_WATERMARKS_MS = 60_000  # of a broker alone, whose next start sees by them that the end of a log is gone
 _UUID_FIXED, _UUID_VERSION_4 = 0xF << 76 | 0x3 << 62, 0x4 << 76 | 0x2 << 62  # version and variant (RFC 9562)
 
 
@@ -131,17 +136,32 @@ class BrokerNode:
         )
 
     def _open_folder(self, fs: FileSystem, boot_id: str | None) -> None:
+        self._findings: list[Finding] = []  # from before there are topics, which keep them
+        self._kept_files = KeptFiles(fs, self._findings.append)
+        self._kept_files.report_missing()
         self._identify(fs)
         self.kept_configs = KeptConfigs(fs)
         self.settings.alter(*self._altered_settings())
         in_cluster = not self.cluster.is_alone
         self.topics = Topics(fs, self.settings, lambda: self._uuid().bytes, in_cluster=in_cluster, boot_id=boot_id)
+        for finding in self._findings:
+            self.topics.report(finding)
         self.topics.load()
         self.replica_effects = ReplicaEffects()
         self.quotas = ClientQuotas(fs)
         self.features = Features(fs, are_absent=self.lacks_topic_ids)
         self.scram_credentials = ScramCredentials(fs)
         self._producer_ids = loaded_producer_ids(fs, self.topics)
+        self.keep_files()
+
+    def keep_files(self) -> None:
+        """The next start knows which small files there are now."""
+        try:
+            self._kept_files.save()
+        except OSError as error:
+            logger.warning(
+                "%s cannot be written: %s; the next start may not notice a file that is gone", KEPT_FILES, error
+            )
 
     def _uuid(self) -> uuid.UUID:
         return uuid.UUID(int=self._rng.getrandbits(128), version=4)
@@ -154,7 +174,9 @@ class BrokerNode:
     def _identify(self, fs: FileSystem) -> None:
         """The cluster id: of a broker alone by its folder, in a cluster by ZooKeeper, where the folder must be of both."""
         if self.cluster.is_alone:
-            self.cluster_id = identify_alone(fs, self.node_id, self.new_cluster_id)
+            has_given_id = "node.id" in self.settings.given
+            make_id, report = self.new_cluster_id, self._findings.append
+            self.cluster_id = identify_alone(fs, self.node_id, make_id, report, has_given_id=has_given_id)
         elif self.cluster_id:
             identify_member(fs, self.node_id, self.cluster_id)
 
@@ -250,6 +272,8 @@ class BrokerNode:
                 self._remove_expired_transactional_ids,
             ),
             (FLUSH_CHECK_MS, self._flush_due),
+            (KEEP_FILES_MS, self.keep_files),
+            (HIGH_WATERMARKS_MS, self._keep_high_watermarks),
         ]
 
     def _abort_timed_out(self) -> None:
@@ -271,6 +295,10 @@ class BrokerNode:
             retain(log, now_ms)
             log.producers.expire(expired_ms, log.transactions.open)
         self.topics.save_start_offsets()
+
+    def _keep_high_watermarks(self) -> None:
+        if not self.topics.in_cluster:
+            self.topics.save_high_watermarks(if_moved=True)
 
     def _flush_due(self) -> None:
         """flush.ms: a log is synced when its oldest unsynced record is that old."""

@@ -6,13 +6,15 @@ import base64
 import binascii
 
 from coterie.log.filesystem import FileSystem
+from coterie.log.findings import UnreadableFile
 
 _FILE = "partition.metadata"
 _ID_BYTES = 16
+_REMEDY = "restore it from a backup, or remove it"
 
 
 def read_topic_id(fs: FileSystem, directory: str) -> bytes | None:
-    """None where there is no such file, or none that can be read. Raises OSError."""
+    """None where there is no such file. Raises UnreadableFile, OSError."""
     path = f"{directory}/{_FILE}"
     if not fs.exists(path):
         return None
@@ -20,9 +22,11 @@ def read_topic_id(fs: FileSystem, directory: str) -> bytes | None:
     lines = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
     try:
         topic_id = base64.urlsafe_b64decode(lines.get("topic_id", "").strip() + "==")
-    except (binascii.Error, ValueError):
-        return None
-    return topic_id if len(topic_id) == _ID_BYTES else None
+    except (binascii.Error, ValueError) as error:
+        raise UnreadableFile(path, "its topic id is damaged", _REMEDY) from error
+    if len(topic_id) != _ID_BYTES or lines.get("version", "").strip() != "0":
+        raise UnreadableFile(path, "it does not hold version 0 and the id of a topic", _REMEDY)
+    return topic_id
 
 
 def write_topic_id(fs: FileSystem, directory: str, topic_id: bytes) -> None:

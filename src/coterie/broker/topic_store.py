@@ -15,16 +15,20 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from coterie.broker.checkpoints import LogCheckpoints
+from coterie.broker.checkpoints import FILE as CHECKPOINT
+from coterie.broker.checkpoints import HIGH_WATERMARKS, LogCheckpoints
 from coterie.broker.machine_reset import BootFile
 from coterie.broker.partition_metadata import read_topic_id, write_topic_id
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topic import Partition, Topic, internal_configs
+from coterie.broker.topic import OFFSETS_TOPIC, Partition, Topic, internal_configs
 from coterie.log import checked_files
 from coterie.log.config import LogConfig
+from coterie.log.evidence import reached
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, Report, UnreadableFile
 from coterie.log.partition_log import PartitionLog, SyncFailed
+from coterie.log.recovery import SET_ASIDE
+from coterie.log.segment import segment_name
 from coterie.log.segment_loader import ClosedLog
 from coterie.replication.states import TopicPartition
 
@@ -146,7 +150,15 @@ class TopicStore:
         return topics
 
     def _adopted_id(self, topic_name: str) -> bytes:
-        return read_topic_id(self._fs, f"{topic_name}-0") or uuid.uuid4().bytes
+        return self._topic_id(f"{topic_name}-0", "the topic gets a new id") or uuid.uuid4().bytes
+
+    def _topic_id(self, directory: str, without: str) -> bytes | None:
+        """``without``: what happens where the file cannot be read. Raises OSError."""
+        try:
+            return read_topic_id(self._fs, directory)
+        except UnreadableFile as error:
+            self._report(Finding(error.file, None, error.problem, without))
+            return None
 
     def _open(self, topic: Topic, epochs: list[int]) -> None:
         config = self._settings.log_config(topic.configs)
@@ -157,6 +169,39 @@ class TopicStore:
     def open_log(self, topic: str, index: int, config: LogConfig | None = None, leader_epoch: int = 0) -> PartitionLog:
         """A log of the folder as the last process left it, with its checkpoints; ``config``: by default of a topic without
         settings of its own. Raises OSError, UnreadableFile."""
+        directory = f"{topic}-{index}"
+        if self._in_cluster or not self._fs.exists(directory):
+            return self._opened(topic, index, config, leader_epoch)
+        closed = self._checkpoints.closed.get(directory)
+        shown = reached(self._fs, directory) if closed is None else (closed.end_offset, CHECKPOINT)
+        log = self._opened(topic, index, config, leader_epoch)
+        self._report_lost(log, max(shown, (self._checkpoints.high_watermarks.get(directory, 0), HIGH_WATERMARKS)))
+        for base in sorted(set() if closed is None else closed.segments.keys() - {s.base_offset for s in log.segments}):
+            self._note_loss(log, base, "the file is gone")
+        return log
+
+    def _report_lost(self, log: PartitionLog, shown: tuple[int, str]) -> None:
+        """``shown``: the offset that the log had reached, and the file that shows it."""
+        end, (offset, name) = log.end_offset, shown
+        if end < offset:
+            problem = f"the log ends at offset {end}, and {name} shows that it had come to {offset}"
+            self._report(
+                Finding(f"{log.segments[-1].stem}.log", None, problem, f"offsets {end} to {offset - 1} are lost")
+            )
+            self._note_loss(log, end, problem)
+        start, first = self._checkpoints.starts.get(log.directory, 0), log.segments[0].base_offset
+        if self._checkpoints.is_own and not self.was_clean and start < first:
+            path = f"{log.directory}/{segment_name(start)}.log"
+            action = "they are lost, unless retention removed them just before the end"
+            self._report(Finding(path, None, f"offsets {start} to {first - 1} are in no segment", action))
+            self._note_loss(log, start, action)
+
+    def _note_loss(self, log: PartitionLog, offset: int, text: str) -> None:
+        """Commits may be lost, and no bytes of them are left to be set aside: a file stands for them (`lost_commits`)."""
+        if log.directory.rpartition("-")[0] == OFFSETS_TOPIC:
+            self._fs.write_file(f"{log.directory}/{segment_name(offset)}.log{SET_ASIDE}lost", text.encode())
+
+    def _opened(self, topic: str, index: int, config: LogConfig | None, leader_epoch: int) -> PartitionLog:
         directory = f"{topic}-{index}"
         return PartitionLog.open(
             self._fs,
@@ -203,7 +248,7 @@ class TopicStore:
 
     def is_of_topic(self, log: PartitionLog, topic_id: bytes) -> bool:
         """Whether the log's folder has that id, from now on too where it had none. Raises OSError."""
-        kept = read_topic_id(self._fs, log.directory)
+        kept = self._topic_id(log.directory, "the log is taken for one of the present topic of its name")
         if kept is None:
             write_topic_id(self._fs, log.directory, topic_id)
         return kept in (None, topic_id)
@@ -226,9 +271,9 @@ class TopicStore:
                 kept[t.name]["leader_epochs"] = epochs
         self._fs.write_file(_FILE, checked_files.to_json(kept))
 
-    def save_high_watermarks(self, logs: Iterable[StoredLog]) -> None:
-        """Kafka's checkpoint of high watermarks. Raises OSError."""
-        self._checkpoints.save_high_watermarks(logs)
+    def save_high_watermarks(self, logs: Iterable[StoredLog], *, if_moved: bool = False) -> None:
+        """Kafka's checkpoint of high watermarks; ``if_moved``: not where they are as in the file. Raises OSError."""
+        self._checkpoints.save_high_watermarks(logs, if_moved=if_moved)
 
     def save_start_offsets(self, logs: Iterable[StoredLog]) -> None:
         """Kafka's checkpoint of logs whose start was moved by DeleteRecords or retention. Raises OSError."""

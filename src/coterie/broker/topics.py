@@ -109,9 +109,9 @@ class Topics:
         """Kafka's checkpoint of how far each log is compacted. Raises OSError."""
         self._store.save_cleaned_offsets(self._stored())
 
-    def save_high_watermarks(self) -> None:
-        """Kafka's checkpoint of high watermarks. Raises OSError."""
-        self._store.save_high_watermarks(self._stored())
+    def save_high_watermarks(self, *, if_moved: bool = False) -> None:
+        """Kafka's checkpoint of high watermarks; ``if_moved``: not where they are as in the file. Raises OSError."""
+        self._store.save_high_watermarks(self._stored(), if_moved=if_moved)
 
     def _stored(self) -> list[StoredLog]:
         """The logs in the folder, with topic and partition."""

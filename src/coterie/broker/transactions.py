@@ -24,6 +24,7 @@ from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
 from coterie.broker.topics import Topics
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.transactions.machine import TransactionMachine
+from coterie.coordinator.transactions.producer_ids import FILE as PRODUCER_IDS
 from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.coordinator.transactions.state import (
     BUMPS_FROM,
@@ -51,13 +52,20 @@ COORDINATOR_EPOCH = 0
 
 
 def loaded_producer_ids(fs: FileSystem, topics: Topics) -> ProducerIds:
-    """Those of the folder; where their file cannot be read, they go on beyond every id in the logs. Raises OSError."""
+    """The ids of the folder. Where their file cannot be read, or is not there as in a folder of Apache Kafka, they go on beyond
+    every id in the logs. Raises OSError."""
     producer_ids = ProducerIds(fs)
+    largest = max((i for log in topics.every_log() for i in log.producers.by_id), default=-1)
     try:
-        producer_ids.next_block()
+        if topics.in_cluster or producer_ids.next_block() > largest:
+            return producer_ids
+        problem = f"the logs have producer id {largest}, which it has not given away"
     except UnreadableFile as error:
-        first = producer_ids.rebuild(max((i for log in topics.every_log() for i in log.producers.by_id), default=0))
-        topics.report(Finding(error.file, None, "it is damaged", f"ids go on at {first}, beyond every id in the logs"))
+        problem = error.problem
+    is_there = fs.exists(PRODUCER_IDS)
+    first = producer_ids.rebuild(largest)
+    if is_there:
+        topics.report(Finding(PRODUCER_IDS, None, problem, f"ids go on at {first}, beyond every id in the logs"))
     return producer_ids
 
 

@@ -34,6 +34,8 @@ def read_json(fs: FileSystem, path: str, remedy: str) -> Any:
     except ValueError as error:
         raise UnreadableFile(path, "it is not JSON", remedy) from error
     if not isinstance(kept, dict) or kept.keys() != {_CHECKSUM, _CONTENT}:
+        if isinstance(kept, dict) and len(kept) == 2 and not kept.keys().isdisjoint({_CHECKSUM, _CONTENT}):
+            raise UnreadableFile(path, "the name of its checksum or of its content is damaged", remedy)
         return kept
     if kept[_CHECKSUM] != _of_json(kept[_CONTENT]):
         raise UnreadableFile(path, "its checksum does not fit", remedy)

@@ -8,7 +8,7 @@ from coterie.log.findings import UnreadableFile
 
 BLOCK = 1000
 BLOCKS_BEYOND = 1000  # of the largest known id: generated ids may never have been used
-_FILE = "producer_ids"
+FILE = "producer_ids"
 _REMEDY = "start the broker anew: it makes one beyond every id in the logs"
 
 
@@ -30,12 +30,12 @@ class ProducerIds:
 
     def next_block(self) -> int:
         """The first id of the next block. Raises UnreadableFile."""
-        if not self._fs.exists(_FILE):
+        if not self._fs.exists(FILE):
             return 0
-        text = checked_files.read_lines(self._fs, _FILE, _REMEDY)
-        if not text.strip().isdecimal():
-            raise UnreadableFile(_FILE, "it does not hold a number", _REMEDY)
-        return int(text.strip())
+        text = checked_files.read_lines(self._fs, FILE, _REMEDY)
+        if not text.strip().isdecimal() or int(text) % BLOCK:
+            raise UnreadableFile(FILE, "it does not hold the first id of a block", _REMEDY)
+        return int(text)
 
     def rebuild(self, largest: int) -> int:
         """A new file in place of one that cannot be read, far beyond the ``largest`` id that is known; returns the first id.
@@ -45,4 +45,4 @@ class ProducerIds:
         return first
 
     def _reserve(self, first: int) -> None:
-        self._fs.write_file(_FILE, checked_files.to_lines(str(first + BLOCK)))
+        self._fs.write_file(FILE, checked_files.to_lines(str(first + BLOCK)))
