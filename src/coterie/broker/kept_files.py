@@ -19,10 +19,8 @@ _WITHOUT = {
     "finalized-features.json": "features have the levels of a new cluster",
     "producer_ids": "ids go on beyond every id in the logs",
 }
-PRIVATE_FILES = (
-    "altered-configs.json",
-    "scram_credentials.json",
-)  # passwords among the settings, and what logins are checked by
+# Passwords are among the settings; the other has what logins are checked by.
+PRIVATE_FILES = ("altered-configs.json", "scram_credentials.json")
 
 
 class KeptFiles:
