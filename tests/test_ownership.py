@@ -25,7 +25,7 @@ from coterie.laboratory.watching_broker import WatchingBroker
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
 from coterie.ownership import OwnershipMeter, UnownedTimes, has_moved
-from coterie.pipeline.history.rebalances import generation_rows, journal_rows
+from coterie.pipeline.history.rebalances import generation_rows, journal_log_events, journal_rows, unowned_spells
 from coterie.pipeline.history.server_log import rebalances
 
 PARTITIONS = 12
@@ -171,6 +171,12 @@ def test_every_face_shows_the_same_churn_alike(
     [table] = [s for s in history_page.sections(tmp_path, "g") if s.heading == "Rebalances"]
     for _, unowned in commands:
         assert f">{unowned}<" in table.body, "the page and `groups history` write it alike"
+
+    # The page's picture: the same times, partition by partition.
+    spells = unowned_spells(broker.states, log_events)
+    assert unowned_spells(broker.states, journal_log_events(broker.journal)) == spells
+    assert sum(s.until_ms - s.since_ms for s in spells) == sum(row["unowned_ms"] for row in of_journal)
+    assert sum(s.detected_ms - s.since_ms for s in spells) == sum(row["undetected_ms"] for row in of_journal)
 
     # The actors' own view: the same moves, and unowned times that differ by what a coordinator cannot see: the time since a
     # dead member's last heartbeat, and that until a member hears of a rebalance or of its assignment.

@@ -96,6 +96,15 @@ class PartitionOwners:
         return changes
 
 
+class UnownedSpell(NamedTuple):
+    """A time in which a partition was unowned, in ms; until ``detected_ms`` its dead owner was taken for alive."""
+
+    partition: Partition
+    since_ms: int
+    detected_ms: int
+    until_ms: int
+
+
 @dataclass(slots=True)
 class UnownedTimes:
     """How long partitions were unowned. Times in ms of any one clock; one may lie before the last one, as the death of a member
@@ -105,6 +114,7 @@ class UnownedTimes:
     unowned_ms: dict[Partition, int] = field(default_factory=dict)
     undetected_ms: int = 0
     longest_ms: int = 0
+    spells: list[UnownedSpell] | None = None  # the ended ones, where they are kept
     _detected_ms: dict[Partition, int] = field(default_factory=dict)
 
     def lost(self, partition: Partition, now_ms: int, detected_ms: int | None = None) -> None:
@@ -125,6 +135,9 @@ class UnownedTimes:
         self.longest_ms = max(self.longest_ms, duration_ms)
         if detected_ms is not None:
             self.undetected_ms += min(max(detected_ms - since_ms, 0), duration_ms)
+        if self.spells is not None and duration_ms:
+            detected_ms = since_ms if detected_ms is None else min(max(detected_ms, since_ms), now_ms)
+            self.spells.append(UnownedSpell(partition, since_ms, detected_ms, now_ms))
 
     def came(self, partitions: Iterable[Partition], now_ms: int) -> None:
         """The group has its first live member: from now on each partition should have an owner."""

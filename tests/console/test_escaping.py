@@ -26,7 +26,7 @@ from coterie.pipeline.what_if import MEASURES
 HTML = frozenset(
     {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "pre", "span", "table", "tr", "th", "td"}
 )
-TAGS = HTML | {"svg", "text", "line", "rect", "polyline", "circle"}
+TAGS = HTML | {"div", "figure", "figcaption", "svg", "text", "line", "rect", "polyline", "circle"}
 
 
 def hostile(name: str) -> str:
@@ -89,8 +89,10 @@ def demo_report() -> tuple[str, list[str]]:
     return render(report), names
 
 
-def rows_of(folder: Path, _: str) -> list[dict[str, Any]]:
-    """A row of that table of a history: every text is hostile, every number 1."""
+def rows_of(folder: Path, _: str | None) -> list[dict[str, Any]]:
+    """A row of that table of a history: every text is hostile, every number 1. No row of the facts that are no table."""
+    if folder.name not in TABLES or folder.name == "group_log":
+        return []
     columns = (column.split()[:2] for column in TABLES[folder.name].schema.split(", "))
     return [{name: hostile(name) if kind == "string" else 1 for name, kind in columns}]
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from coterie.console import history_page
 from coterie.console.growth_chart import Growth, growth_chart
-from coterie.console.page import Markup, Section, page, table
+from coterie.console.page import STYLE, SVG_STYLE, Markup, Section, page, table
 from coterie.console.report import Rebalance, Report, render
 from coterie.console.svg import (
     LEFT,
@@ -257,3 +257,20 @@ def test_the_times_of_a_groups_history_are_not_broken(monkeypatch: pytest.Monkey
     times = [cell for body in shown for cell in re.findall(r"<td[^>]*>1970-01-01[^<]*", body)]
     assert len(times) == 4
     assert all(cell.startswith('<td class="n">') for cell in times)
+
+
+def test_a_picture_on_a_page_has_a_caption_and_is_scrolled_alone() -> None:
+    shown = page("t", "", [Section("Causes", "", bars([("a", 1.0)], "rebalances by cause", "rebalances"))])
+    assert '<figure><div class="wide"><svg' in shown
+    assert "<figcaption>Rebalances by cause</figcaption></figure>" in shown
+    assert "min-width: 820px" in shown, "on a phone its letters would be five pixels high"
+
+
+def test_each_colour_of_a_picture_but_the_palettes_follows_the_page_into_the_dark() -> None:
+    """A rule for a class in the picture itself has precedence over one for its element."""
+    dark = set(re.findall(r"figure svg (\.?\w+)", STYLE))
+    coloured = {rule.split("{")[0].strip() for rule in SVG_STYLE.split("}") if re.search(r"fill|stroke:", rule)}
+    assert coloured == dark
+    names = re.compile(r"--(\w+): #")
+    of_light, of_dark = (names.findall(part) for part in STYLE.split("@media (prefers-color-scheme: dark)", 1))
+    assert of_light == of_dark

@@ -116,6 +116,7 @@ def markdown(results: Mapping[str, Any], folder: str) -> str:
             f"grows over its largest {quantity(FITTED, 'size')}: 0 is constant, 1 linear. Where the cost of each unit is "
             "constant, the whole grows linearly.\n"
         ),
+        _sentences(points),
         _slopes(points),
         *(f"{note}\n" for note in _notes(points)),
     ]
@@ -123,7 +124,8 @@ def markdown(results: Mapping[str, Any], folder: str) -> str:
         mine = [point for point in points if point.axis == axis]
         parts += [f"## {axis.capitalize()}\n", f"{AXIS_TEXTS[axis].load}\n"]
         parts += [
-            f"![{MEASURES[measure][0]}, over {axis}]({folder}/{picture_name(axis, measure)}.svg)\n"
+            f"![{MEASURES[measure][0]}, over {axis}]({folder}/{picture_name(axis, measure)}.svg)\n\n"
+            f"*{_sentence(mine, axis, measure)}*\n"
             for measure in _measures(mine, axis)
         ]
         parts += [_table(mine), *(_end(end) for end in ends if end.axis == axis)]
@@ -160,6 +162,28 @@ def _measures(points: Iterable[CostPoint], axis: str) -> list[str]:
 def _pairs(points: Iterable[CostPoint], axis: str, broker: str, measure: str) -> list[tuple[float, float]]:
     mine = [point for point in points if (point.axis, point.broker) == (axis, broker)]
     return [(point.size, point.costs[measure]) for point in mine if point.costs.get(measure, 0) > 0]
+
+
+def _sentences(points: Sequence[CostPoint]) -> str:
+    """One sentence for each picture."""
+    lines = ["What the charts show, a sentence each:\n"]
+    for axis in dict.fromkeys(point.axis for point in points):
+        lines += [f"- {_sentence(points, axis, measure)}" for measure in _measures(points, axis)]
+    return "\n".join(lines) + "\n"
+
+
+def _sentence(points: Sequence[CostPoint], axis: str, measure: str) -> str:
+    """What a picture shows: of each broker the value at its largest size, and how the curve grows."""
+    heading, unit = MEASURES[measure]
+    shares = []
+    for broker in dict.fromkeys(point.broker for point in points):
+        pairs = sorted(_pairs(points, axis, broker, measure))
+        if pairs:
+            size, value = pairs[-1]
+            at = quantity(int(size), AXIS_TEXTS[axis].noun)
+            name = slope_text(slope(pairs)).partition(" (")[0]
+            shares.append(f"{broker} {number(value)} {unit} at {at} ({name})")
+    return f"{heading[:1].upper()}{heading[1:]}, over {axis}: {'; '.join(shares)}."
 
 
 def _notes(points: Iterable[CostPoint]) -> list[str]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from coterie.console.page import Section, table
-from coterie.console.svg import Line, Mark, Stretch, bars, line_chart, timeline
-from coterie.journal import CAUSE_TITLES
-from coterie.ownership import unowned_text
+from coterie.console.svg import Gap, Line, Mark, Stretch, bars, line_chart, timeline
+from coterie.journal import CAUSE_TITLES, JournalLine
+from coterie.ownership import UnownedSpell, unowned_text
+from coterie.pipeline.history.decoding import CONSUMER_GROUP
+from coterie.pipeline.history.rebalances import journal_log_events, unowned_spells
+from coterie.pipeline.history.server_log import rebalances as server_log_events
 from coterie.pipeline.table_files import rows_of
 from coterie.quantity import quantity
 
@@ -31,7 +35,7 @@ def sections(history: Path, group: str) -> list[Section]:
         return []
     begin_ms, end_ms = min(times), max(times)
     made = [
-        _ownership(ownership, rebalances, begin_ms, end_ms),
+        _ownership(ownership, rebalances, _unowned(history, group), begin_ms, end_ms),
         _causes(rebalances),
         _moves(rebalances),
         _lag(lag, begin_ms, end_ms),
@@ -52,7 +56,27 @@ def summary(history: Path, group: str) -> str:
     return f"{quantity(len(rebalances), 'rebalance')}, {quantity(members, 'member')}, {quantity(commits, 'commit')}."
 
 
-def _ownership(rows: list[Row], rebalances: list[Row], begin_ms: int, end_ms: int) -> Section | None:
+def _unowned(history: Path, group: str) -> list[UnownedSpell]:
+    """From the facts of the history: the stored states, and the journal's or a broker's lines. [] without such lines."""
+    states = sorted(rows_of(history / "group_log", group), key=lambda r: r["log_offset"])
+    lines = sorted(rows_of(history / "server_lines", group), key=lambda r: (r["time_ms"], r["number"]))
+    events = list(server_log_events(r["line"] for r in lines)) or list(journal_log_events(_journal(history, group)))
+    return unowned_spells([r for r in states if r["kind"] in ("group", CONSUMER_GROUP)], events)
+
+
+def _journal(history: Path, group: str) -> Iterator[JournalLine]:
+    for row in sorted(rows_of(history / "journal", None), key=lambda r: r["offset"]):
+        try:
+            line = JournalLine.from_json(row["value"] or b"")
+        except (ValueError, TypeError):
+            continue
+        if line.group == group:
+            yield line
+
+
+def _ownership(
+    rows: list[Row], rebalances: list[Row], unowned: list[UnownedSpell], begin_ms: int, end_ms: int
+) -> Section | None:
     if not rows:
         return None
     partitions = sorted({(r["topic"], r["partition"]) for r in rows})
@@ -68,13 +92,21 @@ def _ownership(rows: list[Row], rebalances: list[Row], begin_ms: int, end_ms: in
         if (r["topic"], r["partition"]) in shown
     ]
     marks = [Mark((r["time_ms"] - begin_ms) / 1000, str(r["generation"])) for r in rebalances]
-    note = "A dashed line is a rebalance, with its generation; light grey: the partition is unowned."
+    gaps = [
+        Gap(shown[s.partition], *((ms - begin_ms) / 1000 for ms in (s.since_ms, s.detected_ms, s.until_ms)))
+        for s in unowned
+        if s.partition in shown
+    ]
+    note = (
+        "A dashed line is a rebalance, with its generation; light grey: the partition is unowned; dark grey: its owner was "
+        "dead, and the coordinator had not noticed."
+    )
     if len(partitions) > len(shown):
         note += f" The first {len(shown)} of {quantity(len(partitions), 'partition')}."
     names = [f"{topic}-{partition}" for topic, partition in shown]
     crowded = len(marks) > REBALANCES_SHOWN  # too many lines would hide what they mark
     end_s = (end_ms - begin_ms) / 1000
-    body = timeline(names, stretches, [] if crowded else marks, end_s, "owners of each partition over time")
+    body = timeline(names, stretches, [] if crowded else marks, end_s, "owners of each partition over time", gaps=gaps)
     return Section("Owners of each partition", note, body, "ownership")
 
 

@@ -11,32 +11,48 @@ from pathlib import Path
 from coterie.console.terminal import visible
 
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff;
+:root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --faint: #555; --line: #ddd; --empty: #f4f4f4;
+  --unowned: #e6e6e6; --dead: #8a8a8a; --right: #00694d; --wrong: #b00020; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e4e4; --paper: #16181b; --faint: #a8a8a8; --line: #3a3d42;
+  --empty: #26292e; --unowned: #34383e; --dead: #80868d; --right: #58c9a3; --wrong: #ff8a94; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
   max-width: 1000px; margin: 2em auto; padding: 0 1em; }
 h1 { font-size: 1.6em; margin-bottom: .2em; }
 h2 { font-size: 1.15em; margin-top: 2em; }
-p.note { color: #555; margin-top: .2em; }
+p.note, figcaption { color: var(--faint); margin-top: .2em; }
+figure { margin: 1em 0; }
+figcaption { font-size: 13px; }
+.wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
-th, td { text-align: left; padding: .3em .6em; border-bottom: 1px solid #ddd; vertical-align: top; }
+th, td { text-align: left; padding: .3em .6em; border-bottom: 1px solid var(--line); vertical-align: top; }
 td { overflow-wrap: anywhere; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 13px; background: #f4f4f4; padding: .5em .8em; }
+td:last-child:not(.n) { min-width: 13em; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 13px; background: var(--empty); padding: .5em .8em; }
 th.n, td.n { text-align: right; white-space: nowrap; }
-.right { color: #00694d; font-weight: 600; }
-.wrong { color: #b00020; font-weight: 600; }
+.right { color: var(--right); font-weight: 600; }
+.wrong { color: var(--wrong); font-weight: 600; }
 .right, .wrong { white-space: nowrap; }
-svg { width: 100%; height: auto; }
+figure svg { display: block; width: 100%; min-width: 820px; height: auto; }
+figure svg text, figure svg .small { fill: var(--ink); }
+figure svg .mark, figure svg .spread { stroke: var(--ink); }
+figure svg .axis { stroke: var(--faint); }
+figure svg .grid { stroke: var(--line); }
+figure svg .empty { fill: var(--unowned); }
+figure svg .dead { fill: var(--dead); }
+figure svg .paper { fill: var(--paper); }
 """
 
 # Inside each picture, so that it looks the same on its own, on a dark page too.
 SVG_STYLE = """
 text { font: 13px system-ui, "DejaVu Sans", sans-serif; fill: #1a1a1a; }
-.small { font-size: 11px; fill: #333; }
+.small { font-size: 12px; fill: #333; }
 .bold { font-weight: 600; }
 .axis { stroke: #666; }
 .grid { stroke: #ddd; }
 .mark { stroke: #1a1a1a; stroke-dasharray: 3 3; }
 .spread { stroke: #1a1a1a; stroke-width: 1.5; }
-.empty { fill: #f4f4f4; }
+.empty { fill: #e6e6e6; }
+.dead { fill: #8a8a8a; }
 .paper { fill: #fff; }
 """
 
@@ -83,12 +99,21 @@ def page(title: str, summary: str, sections: Sequence[Section]) -> Markup:
     """The whole page."""
     parts = [element("h1", title), element("p", summary, css="note")]
     for s in sections:
-        parts += [element("h2", s.heading), *([element("p", s.note, css="note")] if s.note else []), s.body]
+        parts += [element("h2", s.heading), *([element("p", s.note, css="note")] if s.note else []), _framed(s.body)]
     head = Markup(
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
         f"{element('title', title)}<style>{STYLE}</style>"
     )
     return Markup(f'<!doctype html><html lang="en">{element("head", head)}{element("body", *parts)}</html>\n')
+
+
+def _framed(body: Markup) -> Markup:
+    """What may be wider than a phone, so that it alone is scrolled; a picture with its title as the caption."""
+    title = re.search(r"<title>(.*?)</title>", body)
+    if not body.startswith("<svg") or title is None:
+        return element("div", body, css="wide")
+    caption = Markup(title[1][:1].upper() + title[1][1:])
+    return element("figure", element("div", body, css="wide"), element("figcaption", caption))
 
 
 def write_pictures(sections: Sequence[Section], folder: Path) -> list[Path]:

@@ -42,6 +42,16 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """A time in which a row has no live owner, in seconds; until ``detected_s`` its dead owner was taken for alive."""
+
+    row: int
+    start_s: float
+    detected_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Mark:
     """A vertical line with a label over the timeline."""
 
@@ -107,13 +117,20 @@ def _shortened(owner: str) -> str:
 
 
 def timeline(
-    rows: Sequence[str], stretches: Sequence[Stretch], marks: Sequence[Mark], end_s: float, title: str
+    rows: Sequence[str],
+    stretches: Sequence[Stretch],
+    marks: Sequence[Mark],
+    end_s: float,
+    title: str,
+    *,
+    gaps: Sequence[Gap] = (),
 ) -> Markup:
-    """The owner of each row over time; light grey: unowned."""
+    """The owner of each row over time; light grey: unowned; dark grey: the owner was dead and taken for alive. Gaps lie over
+    the stretches."""
     colour = colours([s.name for s in stretches])
     left = max(LEFT, 8 + 7 * min(max(map(len, rows), default=0), LONGEST_ROW_NAME))
     shown_names = {name: _shortened(name) for name in colour}
-    owner_width = max([OWNER_WIDTH, *(28 + 7 * len(name) for name in shown_names.values())])
+    owner_width = max([OWNER_WIDTH, *(32 + 8 * len(name) for name in shown_names.values())])
     per_line = (WIDTH - LEFT) // owner_width
     row_height, top = 20, 44 + 20 * ((len(colour) - 1) // per_line if colour else 0)
     height = top + len(rows) * row_height + 30
@@ -136,6 +153,14 @@ def timeline(
             f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{row_height - 3}" fill="{colour[s.name]}">'
             f"<title>{markup_text(s.name)}: {markup_text(rows[s.row])}, {s.start_s:.1f} to {s.end_s:.1f} s</title></rect>"
         )
+    for gap in gaps:
+        for css, start_s, until_s in (("dead", gap.start_s, gap.detected_s), ("empty", gap.detected_s, gap.end_s)):
+            x, until = _x(start_s, end_s, left), _x(until_s, end_s, left)
+            if until > x:
+                shape = (
+                    f'x="{x:.1f}" y="{top + gap.row * row_height}" width="{until - x:.1f}" height="{row_height - 3}"'
+                )
+                parts.append(f'<rect {shape} class="{css}"/>')
     for mark in marks:
         x = _x(mark.time_s, end_s, left)
         parts.append(f'<line x1="{x:.1f}" y1="{top - 8}" x2="{x:.1f}" y2="{height - 28}" class="mark"/>')

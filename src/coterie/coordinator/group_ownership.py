@@ -39,10 +39,10 @@ class GroupOwnership:
     """One group's. Times in ms."""
 
     partitions: PartitionOwners = field(default_factory=PartitionOwners)
+    times: UnownedTimes = field(default_factory=UnownedTimes)
     _owned: dict[str, list[TopicPartition]] | None = None  # the partitions by owner, once that is needed
     _sessions_ms: dict[str, int] = field(default_factory=dict)
     _is_cooperative: bool = False
-    _times: UnownedTimes = field(default_factory=UnownedTimes)
     _started_ms: int | None = None
     _last_end_ms: int | None = None  # of the members that were removed since the last generation
 
@@ -61,10 +61,10 @@ class GroupOwnership:
             return
         self._started_ms = now_ms
         if not self._sessions_ms:
-            self._times.came(self.partitions.last_owners, now_ms)
+            self.times.came(self.partitions.last_owners, now_ms)
         elif not self._is_cooperative:
             for partition in self.partitions.owners:
-                self._times.lost(partition, now_ms)
+                self.times.lost(partition, now_ms)
 
     def returned(self, members: Iterable[tuple[str, str | None]]) -> None:
         """Static members may have returned under other ids. ``members``: id and group.instance.id."""
@@ -82,7 +82,7 @@ class GroupOwnership:
             for partition, owner in self.partitions.owners.items():
                 self._owned.setdefault(owner, []).append(partition)
         for partition in self._owned.get(member_id, ()):
-            self._times.lost(partition, end_ms, now_ms if is_silent else None)
+            self.times.lost(partition, end_ms, now_ms if is_silent else None)
 
     def stored(self, value: GroupMetadataValue, now_ms: int) -> GenerationChange:
         """A generation's assignment is stored, or that no member is left."""
@@ -97,13 +97,13 @@ class GroupOwnership:
         self._is_cooperative = is_cooperative(value.protocol)
         # What a cooperative generation revokes the next one assigns. To what else has no owner nobody is subscribed.
         is_waiting = self._is_cooperative and value.members
-        self._times.wait_for(unowned if is_waiting else (), now_ms)
+        self.times.wait_for(unowned if is_waiting else (), now_ms)
         return GenerationChange(changes, count_moved(changes), len(unowned), unowned_ms, undetected_ms)
 
     def _ended_ms(self, owners: dict[TopicPartition, str], now_ms: int, *, is_empty: bool) -> tuple[int, int]:
         """The sums of the unowned times that end now, and of their undetected parts. A partition that never had an owner has
         waited since the rebalance started."""
-        times = self._times
+        times = self.times
         times.unowned_ms, times.undetected_ms = {}, 0
         for partition in owners:
             if partition not in self.partitions.owners and partition not in times.unowned_since_ms:

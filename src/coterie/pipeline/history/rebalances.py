@@ -8,10 +8,11 @@ generations together know for how long partitions were unowned (`coordinator/gro
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coterie.coordinator.group_ownership import GenerationChange, GroupOwnership
 from coterie.journal import DEPARTURES, JournalLine
+from coterie.ownership import UnownedSpell
 from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.group_metadata import stored_value
@@ -80,6 +81,28 @@ def journal_rows(value: bytes | None, log_offset: int) -> Iterator[Row]:
     }
 
 
+def journal_log_events(lines: Iterable[JournalLine]) -> Iterator[Row]:
+    """The lines of one classic group, in order -> LOG_EVENTS: when each rebalance started, and who was removed."""
+    started_ms, removed, silent = None, list[tuple[str, int]](), list[str]()
+    for line in lines:
+        if line.event == "rebalance_started" and started_ms is None:
+            started_ms = line.time_ms
+        elif line.event == "member_removed" and line.causes:
+            member_id = line.causes[0].get("member_id", "")
+            removed.append((member_id, line.time_ms))
+            silent += [member_id] if line.causes[0]["kind"] == "session_timeout" else []
+        elif line.event in ("stable", "empty"):
+            yield {
+                "generation": line.generation,
+                "time_ms": line.time_ms,
+                "started_ms": started_ms,
+                "removed": [member_id for member_id, _ in removed],
+                "removed_ms": [time_ms for _, time_ms in removed],
+                "silent": silent,
+            }
+            started_ms, removed, silent = None, [], []
+
+
 # -- the stored generations ---------------------------------------------------------------------------------------------------
 
 
@@ -95,8 +118,34 @@ def from_generations(group_log: DataFrame, log_events: DataFrame) -> DataFrame:
 
 
 def generation_rows(rows: list[Row], log_events: Iterable[Row] = ()) -> Iterator[Row]:
-    """``rows``: GROUP_LOG of one group, in order; of its time as a consumer group the tombstones. A state that is stored with
-    them is that of a group that became classic, which is no rebalance. ``log_events``: its LOG_EVENTS."""
+    """REBALANCES of one group. ``rows``: its GROUP_LOG, in order; ``log_events``: its LOG_EVENTS."""
+    for generation in _generations(rows, log_events):
+        of_states = _between(generation.before, generation.now, generation.row)
+        yield of_states | _counted(generation.change, is_timed=generation.is_timed)
+
+
+def unowned_spells(rows: list[Row], log_events: Iterable[Row]) -> list[UnownedSpell]:
+    """The times in which each partition of a group was unowned, as far as the starts of its rebalances are known; their sums
+    are those of `generation_rows`."""
+    return [
+        spell for generation in _generations(rows, log_events) if generation.is_timed for spell in generation.spells
+    ]
+
+
+class _Generation(NamedTuple):
+    """A stored generation, the one before it, and what it changed; ``is_timed``: whether the log has its rebalance."""
+
+    before: GroupMetadataValue | None
+    now: GroupMetadataValue
+    row: Row
+    change: GenerationChange
+    spells: list[UnownedSpell]
+    is_timed: bool
+
+
+def _generations(rows: list[Row], log_events: Iterable[Row]) -> Iterator[_Generation]:
+    """Of a group's time as a consumer group the tombstones count. A state that is stored with them is that of a group that
+    became classic, which is no rebalance."""
     before: GroupMetadataValue | None = None
     ownership, converted_ms = GroupOwnership(), -1
     events: dict[int, list[Row]] = {}
@@ -122,8 +171,9 @@ def generation_rows(rows: list[Row], log_events: Iterable[Row] = ()) -> Iterator
         # Kafka 4 also stores a group before it has any member.
         if now.members or (before is not None and before.members):
             of_log = _nearest(events.get(now.generation, ()), row["time_ms"])
+            ownership.times.spells = []
             change = _changed(ownership, before, now, row["time_ms"], of_log)
-            yield _between(before, now, row) | _counted(change, is_timed=of_log is not None)
+            yield _Generation(before, now, row, change, ownership.times.spells, of_log is not None)
         before = now
 
 
