@@ -9,13 +9,16 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from coterie.addresses import format_address
 from coterie.client.clock import now_ms
 from coterie.client.connection import Connection
-from coterie.client.errors import AuthenticationError, KafkaError, check
+from coterie.client.errors import AuthenticationError, BootstrapError, KafkaError, check
 from coterie.client.handshake import answer_type
 from coterie.client.settings import ClientSettings
 from coterie.client.shared_work import Shared
-from coterie.cluster_metadata import GROUP, TOPICS_BY_ID_FROM, TRANSACTION, Address, ClusterMetadata, TopicInfo
+from coterie.client.unreachable import is_unresolved
+from coterie.client.waits import Waits
+from coterie.cluster_metadata import GROUP, NO_NODE, TOPICS_BY_ID_FROM, TRANSACTION, Address, ClusterMetadata, TopicInfo
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.find_coordinator import FindCoordinatorResponse
@@ -36,6 +39,8 @@ class Cluster:
         self._bootstrap = settings.bootstrap()
         self._security = settings.security()
         self.known = ClusterMetadata(settings.metadata_max_age_ms)
+        group = f", group {settings.group_id}," if settings.group_id else ""
+        self.waits = Waits(f"client {settings.client_id}{group}")
         self._connections: dict[tuple[int, str], Connection] = {}
         self._opening: Shared[Connection] = Shared()
         self._closed = False
@@ -61,7 +66,7 @@ class Cluster:
         keys = [(node, "data") for node in nodes] + [(-1 - number, "bootstrap") for number in range(len(bootstrap))]
         candidates = deque(zip(keys, [*map(self.known.address, nodes), *bootstrap], strict=True))
         attempts: set[asyncio.Task[Connection]] = set()
-        error: KafkaError | None = None
+        errors: list[KafkaError] = []
         try:
             while candidates or attempts:
                 if candidates:
@@ -76,12 +81,14 @@ class Cluster:
                 for failure in failed.values():
                     if isinstance(failure, AuthenticationError) or not isinstance(failure, KafkaError):
                         raise failure
-                    error = failure
+                    errors.append(failure)
         finally:
             for attempt in attempts:
                 attempt.cancel()
-        assert error is not None
-        raise error
+        if not nodes and all(map(is_unresolved, errors)):
+            text = f"none of bootstrap.servers can be resolved: {', '.join(self.settings.bootstrap_servers)}"
+            raise BootstrapError(ErrorCode.NETWORK_EXCEPTION, text) from errors[-1]
+        raise errors[-1]
 
     async def connection(self, node_id: int, purpose: str = DATA) -> Connection:
         """The connection to a broker, opened when needed. Raises KafkaError."""
@@ -107,7 +114,14 @@ class Cluster:
 
     async def _connect(self, key: tuple[int, str], address: tuple[str, int]) -> Connection:
         client_id, timeout_s = self.settings.client_id, min(self.timeout_s, 10)
-        connection = await Connection.connect(*address, client_id, timeout_s, self._security)
+        what, began_ms = f"a connection to {format_address(*address)}", now_ms()
+        try:
+            connection = await Connection.connect(*address, client_id, timeout_s, self._security)
+        except KafkaError as error:
+            if error.retriable:
+                self.waits.failed(what, error, began_ms)
+            raise
+        self.waits.succeeded(what)
         assert connection.versions is not None
         self.known.features_received(connection.versions.features, connection.versions.features_epoch)
         self._connections[key] = connection
@@ -157,12 +171,19 @@ class Cluster:
 
     async def metadata(self, topics: Iterable[str] | None, *, create: bool = False) -> MetadataResponse:
         """The response as it is, once its brokers and topics are known; None for all topics. Raises KafkaError."""
+        topics = None if topics is None else list(topics)
         connection = await self.any_connection()
         request = self.known.metadata_request(topics, create=create)
         response = await connection.request(request, MetadataResponse, self.timeout_s)
         check(response.error_code)
         version = connection.version_of(MetadataRequest)
-        self.known.metadata_received(response, now_ms(), is_all=topics is None, version=version)
+        infos = self.known.metadata_received(response, now_ms(), is_all=topics is None, version=version)
+        for name in topics or ():
+            info = infos.get(name)
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if info is None else info.error
+            if not code and info is not None and NO_NODE in info.leaders.values():
+                code = ErrorCode.LEADER_NOT_AVAILABLE
+            self.waits.responded(f"topic {name}", code)
         return response
 
     async def topics(self, names: Iterable[str], *, create: bool = False) -> dict[str, TopicInfo]:
@@ -214,6 +235,7 @@ class Cluster:
         request = self.known.coordinator_request(key, kind)
         response = await connection.request(request, FindCoordinatorResponse, self.timeout_s)
         lookup = self.known.coordinator_received(key, kind, response)
+        self.waits.responded(f"the coordinator of {key}", lookup.error_code)
         check(lookup.error_code, lookup.error_message)
         return lookup.node_id
 

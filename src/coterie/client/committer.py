@@ -20,7 +20,7 @@ from coterie.client.offsets import committed_offsets
 from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.consuming.commit_errors import Verdict
-from coterie.consuming.commit_requests import CommitOffsets
+from coterie.consuming.commit_requests import CommitOffsets, first_error
 from coterie.consuming.commit_verdicts import CommitPurpose
 from coterie.consuming.commits import CommitEnded, Commits, SendCommit
 from coterie.consuming.committed_lookup import PendingOffsets
@@ -258,6 +258,7 @@ class Committer:
             what = self.machine.request_failed(token, _code(error), now_ms(), jitter(), is_final=_is_final(error))
         else:
             what = self.machine.answered(token, response, now_ms(), jitter())
+            cluster.waits.responded(f"a commit of group {self._group_id}", first_error(response)[0])
         if what != Verdict.DONE and self._membership is not None:
             self._membership.wake()
         self._pump()

@@ -191,6 +191,13 @@ class SslAuthenticationError(AuthenticationError):
     it; ``code`` is NETWORK_EXCEPTION."""
 
 
+class BootstrapError(FatalError):
+    """No host of bootstrap.servers can be resolved (Kafka's ConfigException); raised by the first call that needs a broker, and
+    not retried. Kafka has no code for it; ``code`` is NETWORK_EXCEPTION."""
+
+    remedy = "Close the client; correct bootstrap.servers, or the name service."
+
+
 class AuthorizationError(FatalError):
     """The client lacks a right on the cluster, a topic, a group or a transactional id."""
 

@@ -170,6 +170,10 @@ class Fetcher:
             return
         if arrived:
             self.arrived.set()
+        for topic in response.responses:
+            name = topic.topic or next(iter(self._cluster.known.topic_names([topic.topic_id]).values()), "a topic")
+            codes = [(partition.partition_index, partition.error_code) for partition in topic.partitions]
+            self._cluster.waits.responded_each("records of", name, codes)
         self.wake()
 
     async def _validate(self, sent: SendValidation) -> None:
@@ -204,8 +208,9 @@ class Fetcher:
     async def _refresh(self, refresh: RefreshMetadata) -> None:
         try:
             await self._cluster.refresh(refresh.topics)
-        except KafkaError:
-            pass  # the machine goes on with the leaders that are known
+        except KafkaError as error:
+            if not error.retriable:  # else the machine continues with the leaders that are known
+                self._fail(error)
         except Exception as error:
             self._fail(unexpected(error))
         self.machine.metadata_refreshed(refresh, now_ms(), jitter())

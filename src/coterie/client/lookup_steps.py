@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 
 from coterie.client.clock import jitter, now_ms, until_due_thread
 from coterie.client.errors import KafkaError, error_about
-from coterie.consuming.committed_lookup import CommittedLookup, CommittedPosition, SendOffsetFetch
+from coterie.client.waits import Waits
+from coterie.consuming.committed_lookup import CommittedFailure, CommittedLookup, CommittedPosition, SendOffsetFetch
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.fetch_effects import RefreshMetadata
-from coterie.consuming.offset_lookup import OffsetLookup, SendListOffsets
+from coterie.consuming.offset_lookup import LookupFailure, OffsetLookup, SendListOffsets
 from coterie.consuming.record import TopicPartition
 from coterie.lazy_dataclass import dataclass
 from coterie.wire.errors import ErrorCode
@@ -21,9 +22,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Before the next step, until that time; nothing is sent back."""
+    """Before the next step, until that time, because of an error; nothing is sent back."""
 
     due_ms: float
+    code: ErrorCode
+    why: str
 
 
 OfListOffsets = SendListOffsets | RefreshMetadata
@@ -55,9 +58,9 @@ def list_offsets_steps(
                     arrived({tp: lookup.offsets[tp] for tp in effect.partitions if tp in lookup.offsets})
         due_ms = lookup.next_deadline_ms()
         if due_ms is not None:
-            yield Pause(due_ms)
+            yield _pause(due_ms, lookup.passing, errors)
     if lookup.failure is not None:
-        code, partition = lookup.failure.code, str(lookup.failure)
+        code, partition = lookup.failure.code, lookup.failure.where
         raise error_about(code, partition) if partition else errors.get(code) or KafkaError(code)
     return lookup.offsets
 
@@ -67,18 +70,19 @@ def offset_fetch_steps(
 ) -> Generator[OfOffsetFetch | Pause, Any, Mapping[TopicPartition, CommittedPosition]]:
     """Returns the offsets. ``group``: as an error names it. Raises KafkaError."""
     failed: KafkaError | None = None  # the last attempt, where it had no response
+    errors: dict[ErrorCode, KafkaError] = {}
     while not lookup.is_done:
         effect = lookup.next(now_ms())
         if effect is None:
             due_ms = lookup.next_deadline_ms()
             assert due_ms is not None
-            yield Pause(due_ms)
+            yield _pause(due_ms, lookup.passing, errors)
             continue
         failed, response = None, None
         try:
             response = yield effect
         except KafkaError as error:
-            failed = error
+            failed = errors[error.code] = error
         code = ErrorCode.NONE if failed is None else failed.code
         is_final = failed is not None and not failed.retriable
         if isinstance(effect, LookUpCoordinator):
@@ -92,17 +96,29 @@ def offset_fetch_steps(
     return lookup.offsets
 
 
-def run_steps_blocking(steps: Generator[Any, Any, R], carry_out: Callable[[Any], Any]) -> R:
-    """Carries a course out in a thread, and returns its result. Raises KafkaError."""
+def _pause(
+    due_ms: float, failure: LookupFailure | CommittedFailure | None, errors: Mapping[ErrorCode, KafkaError]
+) -> Pause:
+    """With the error of a request as a whole, or that of a partition in its response."""
+    assert failure is not None, "a pause without a failure"
+    if failure.where:
+        return Pause(due_ms, failure.code, f"{failure.where}: {failure.code.text}")
+    return Pause(due_ms, failure.code, str(errors.get(failure.code, failure.code.text)))
+
+
+def run_steps_blocking(steps: Generator[Any, Any, R], carry_out: Callable[[Any], Any], what: str, waits: Waits) -> R:
+    """Carries a course out in a thread, and returns its result. ``what``: what it looks up. Raises KafkaError."""
     response, error = None, None
     while True:
         try:
             step = steps.send(response) if error is None else steps.throw(error)
         except StopIteration as end:
+            waits.succeeded(what)
             result: R = end.value
             return result
         response, error = None, None
         if isinstance(step, Pause):
+            waits.failed(what, step.why)
             until_due_thread(step.due_ms)
             continue
         try:

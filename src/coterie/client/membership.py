@@ -6,6 +6,7 @@ and a thread (`heartbeat_thread`) sends the heartbeats for which the loop, held 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 import time
@@ -226,6 +227,8 @@ class Membership(ABC):
             connection = await self._cluster.coordinator_connection(self._coordinator)
             self._check_version(request, connection.version_of(type(request)))
             response = await connection.request(request, answer_type(request), self._timeout_s(request))
+            code = getattr(response, "error_code", ErrorCode.NONE)
+            self._cluster.waits.responded(f"the response to {type(request).__name__.removesuffix('Request')}", code)
             self._answered(request, response)
         except KafkaError as error:
             if error.code == ErrorCode.UNSUPPORTED_VERSION:
@@ -257,6 +260,13 @@ class Membership(ABC):
             if self._pattern is not None:
                 await self._match_topics()
             await self._look_at_topics()
+            await self._look_at_own_topics()
+
+    async def _look_at_own_topics(self) -> None:
+        """Of a member that has nothing to read: a lookup warns of topics that do not exist."""
+        if self.is_stable() and not self.machine.owned:
+            with contextlib.suppress(KafkaError):
+                await self._cluster.topics(self.machine.topics)
 
     async def _look_at_topics(self) -> None:  # noqa: B027 -- only leaders of the classic protocol do
         """Called every METADATA_CHECK_S."""
@@ -271,7 +281,9 @@ class Membership(ABC):
             return
         pattern = self._pattern
         if pattern is not None:
-            matching = (n for n, info in infos.items() if pattern.fullmatch(n) and (with_internal or not info.internal))
+            matching = [n for n, info in infos.items() if pattern.fullmatch(n) and (with_internal or not info.internal)]
+            code = ErrorCode.NONE if matching else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            self._cluster.waits.responded(f"a topic that matches {pattern.pattern}", code)
             self._subscribe(frozenset(matching))
 
 

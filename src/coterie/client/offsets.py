@@ -72,7 +72,7 @@ async def list_offsets(
             return await cluster.request(effect.request, effect.node_id)
         return await cluster.refresh(effect.topics)
 
-    offsets = await _run(list_offsets_steps(lookup, arrived), carry_out)
+    offsets = await _run(cluster, f"offsets of {_named(wanted)}", list_offsets_steps(lookup, arrived), carry_out)
     if errors is not None:
         errors |= {tp: error_about(code, f"{tp.topic}-{tp.partition}") for tp, code in sorted(lookup.errors.items())}
     return offsets
@@ -101,7 +101,8 @@ async def committed_offsets(
             effect.request, OffsetFetchResponse, cluster.timeout_s, highest=topic_names.OFFSET_FETCH
         )
 
-    positions = await _run(offset_fetch_steps(lookup, group_id), carry_out)
+    what = f"the committed offsets of group {group_id}"
+    positions = await _run(cluster, what, offset_fetch_steps(lookup, group_id), carry_out)
     if pending is PendingOffsets.AWAITED and not lookup.awaits_pending:
         logger.warning("group %s: %s; offsets of open transactions are not waited for", group_id, NO_STABLE)
     return {tp: OffsetAndMetadata(*position) for tp, position in positions.items()}
@@ -168,17 +169,28 @@ async def lags(
     return {tp: PartitionLag(offset, ends[tp]) for tp, offset in committed.items() if tp in ends}
 
 
-async def _run(steps: Generator[Any, Any, R], carry_out: Callable[[Any], Awaitable[Any]]) -> R:
-    """Carries a course out on the event loop, and returns its result. Raises KafkaError."""
+def _named(partitions: Iterable[TopicPartition]) -> str:
+    """The first by name, and how many more."""
+    first, *others = sorted(partitions) or [TopicPartition("", -1)]
+    return f"{first.topic}-{first.partition}" + (f" and {len(others)} more" if others else "")
+
+
+async def _run(
+    cluster: Cluster, what: str, steps: Generator[Any, Any, R], carry_out: Callable[[Any], Awaitable[Any]]
+) -> R:
+    """Carries a course out on the event loop, and returns its result. ``what``: what it looks up. Raises KafkaError."""
     response, error = None, None
     while True:
         try:
             step = steps.send(response) if error is None else steps.throw(error)
         except StopIteration as end:
+            cluster.waits.succeeded(what)
             result: R = end.value
             return result
         response, error = None, None
         if isinstance(step, Pause):
+            if step.code != ErrorCode.NETWORK_EXCEPTION:  # else the connection is what is waited for
+                cluster.waits.failed(what, step.why)
             await until_due(step.due_ms)
             continue
         try:

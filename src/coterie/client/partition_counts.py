@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 
 from coterie.client import arguments
@@ -13,9 +12,6 @@ from coterie.client.loop_clock import pause
 from coterie.client.retrying import Retrying
 from coterie.wire.errors import ErrorCode
 
-logger = logging.getLogger(__name__)
-
-WARN_AFTER_S = 1.0  # a topic that is being made is there sooner
 CLOSED = "this producer is closed; make a new one"
 
 
@@ -40,7 +36,7 @@ class PartitionCounts:
         limit_s = (self._settings.max_block_ms if limit_ms is None else limit_ms) / 1000
         arguments.text(topic, "topic")
         last: KafkaError | None = None
-        warn_s, retrying = time.monotonic() + WARN_AFTER_S, Retrying(self._settings)
+        retrying = Retrying(self._settings)
         try:
             async with asyncio.timeout(limit_s):
                 while not self._closed:
@@ -48,9 +44,6 @@ class PartitionCounts:
                         return await self._look_up(topic, least)
                     except KafkaError as error:
                         pause_s, last = retrying.pause_after_s(error), error
-                    if time.monotonic() > warn_s:
-                        logger.warning("waiting for topic %s, %g s at most: %s", topic, limit_s, last)
-                        warn_s = float("inf")
                     await pause(pause_s)
                 raise RuntimeError(CLOSED)
         except TimeoutError:
@@ -66,6 +59,9 @@ class PartitionCounts:
             code = code or ErrorCode.LEADER_NOT_AVAILABLE
             raise KafkaError(code, f"topic {topic}: {code.text}")
         count = self.known[topic] = len(info.leaders)
+        is_there = least <= count
+        what = f"partition {least - 1} of topic {topic}"
+        self._cluster.waits.responded(what, ErrorCode.NONE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         checked_partition(least - 1, topic, count)
         return count
 

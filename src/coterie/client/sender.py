@@ -233,6 +233,9 @@ class Sender:
         except Exception as error:
             self._failed(token, error)
         else:
+            for topic in response.responses:
+                codes = [(partition.index, partition.error_code) for partition in topic.partition_responses]
+                self._cluster.waits.responded_each("the acknowledgement of", topic.name, codes)
             leaders, addresses = new_leaders(response)
             if leaders:
                 self._cluster.known.leaders_received(leaders, addresses)

@@ -93,8 +93,8 @@ class ClientSettings:
 
     bootstrap_servers: tuple[str, ...] = _every(
         ADDRESSES,
-        ("127.0.0.1:9092",),
-        "HOST:PORT of brokers to connect to first; the others are learnt from their metadata.",
+        (),
+        "HOST:PORT of brokers to connect to first, of one at least; the others are learnt from their metadata.",
     )
     client_id: str = _every(STRING, "coterie", "The name under which brokers log and report this client.")
     request_timeout_ms: int = _every(INT, 30_000, "How long to wait for the response to one request.", at_least(0))
@@ -319,7 +319,9 @@ class ClientSettings:
         )
 
     def bootstrap(self) -> list[tuple[str, int]]:
-        """Host and port of each address of bootstrap.servers."""
+        """Host and port of each address of bootstrap.servers. Raises ConfigError without any."""
+        if not self.bootstrap_servers:
+            raise ConfigError("bootstrap.servers is missing: set it to HOST:PORT of a broker, such as 127.0.0.1:9092")
         return [address(item) for item in self.bootstrap_servers]
 
 

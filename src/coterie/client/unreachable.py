@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 
 from coterie.client.errors import KafkaError, SslAuthenticationError
 from coterie.wire.errors import ErrorCode
@@ -14,6 +15,7 @@ from coterie.wire.primitives import WireError
 # OverflowError; of responses that cannot be read: WireError, a ValueError.
 UNREACHABLE = (OSError, OverflowError, ValueError)
 
+_NO_SUCH_HOST = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
 _ERRNO = re.compile(r"\[Errno (-?\d+)\]")
 
 
@@ -29,6 +31,12 @@ def not_opened(host: str, port: int, error: Exception, timeout_s: float) -> Kafk
     else:
         why = _reason(error)
     return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no broker answers at {address}: {why}")
+
+
+def is_unresolved(error: KafkaError) -> bool:
+    """Whether it is `not_opened`'s, of a host that no name service knows."""
+    cause = error.__cause__
+    return isinstance(cause, socket.gaierror) and cause.errno in _NO_SUCH_HOST
 
 
 def is_tls_error(error: Exception) -> bool:

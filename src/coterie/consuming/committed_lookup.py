@@ -102,6 +102,7 @@ class CommittedLookup:
     ) -> None:
         self.offsets: dict[TopicPartition, CommittedPosition] = {}
         self.failure: CommittedFailure | None = None
+        self.passing: CommittedFailure | None = None  # of the last attempt, after which another follows
         self.awaits_pending = config.pending is not PendingOffsets.IGNORED
         self.is_done = False
         self._group_id, self._partitions, self._config = group_id, partitions, config
@@ -197,6 +198,7 @@ class CommittedLookup:
         if pause_ms is None:
             self.failure, self.is_done = failure, True
         else:
+            self.passing = failure
             self._retry_at_ms = now_ms + pause_ms
 
 

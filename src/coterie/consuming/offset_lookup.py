@@ -60,7 +60,9 @@ class LookupFailure:
     code: ErrorCode
     partition: TopicPartition | None
 
-    def __str__(self) -> str:
+    @property
+    def where(self) -> str:
+        """The partition as a text, empty for the request as a whole."""
         return "" if self.partition is None else f"{self.partition.topic}-{self.partition.partition}"
 
 
@@ -75,6 +77,7 @@ class OffsetLookup:
         self.offsets: dict[TopicPartition, int] = {}
         self.failure: LookupFailure | None = None
         self.errors: dict[TopicPartition, ErrorCode] = {}
+        self.passing: LookupFailure | None = None  # of the last round, after which another follows
         self._config, self._known = config, known
         self._missing = dict(timestamps)
         self._retries = Retries(config.backoff, now_ms)
@@ -214,4 +217,5 @@ class OffsetLookup:
         elif pause_ms is None:
             self.failure = failed
         else:
+            self.passing = failed
             self._retry_at_ms = now_ms + pause_ms

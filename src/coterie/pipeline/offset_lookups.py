@@ -10,6 +10,7 @@ from coterie.client.lookup_steps import list_offsets_steps, offset_fetch_steps, 
 from coterie.client.retrying import backoff_of
 from coterie.client.settings import ClientSettings
 from coterie.client.types import ByPartition
+from coterie.client.waits import Waits
 from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.committed_lookup import CommittedConfig, CommittedLookup, PendingOffsets, SendOffsetFetch
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
@@ -27,6 +28,7 @@ def looked_up(
     send: Callable[[SendListOffsets], ListOffsetsResponse],
     refresh: Callable[[frozenset[str]], None],
     *,
+    waits: Waits,
     unknown_topic_timeout_ms: int = 0,
 ) -> dict[TopicPartition, int]:
     """The offset for each timestamp. ``send`` and ``refresh`` (of topics' metadata, into ``known``) raise KafkaError. Errors
@@ -45,7 +47,7 @@ def looked_up(
     def carry_out(effect: SendListOffsets | RefreshMetadata) -> Any:
         return send(effect) if isinstance(effect, SendListOffsets) else refresh(effect.topics)
 
-    return run_steps_blocking(list_offsets_steps(lookup), carry_out)
+    return run_steps_blocking(list_offsets_steps(lookup), carry_out, "the offsets of partitions", waits)
 
 
 def committed(
@@ -55,6 +57,8 @@ def committed(
     known: ClusterMetadata,
     send: Callable[[SendOffsetFetch], OffsetFetchResponse],
     look_up_coordinator: Callable[[], None],
+    *,
+    waits: Waits,
 ) -> dict[TopicPartition, int]:
     """The group's committed offsets, -1 where there is none. ``send`` and ``look_up_coordinator`` (into ``known``) raise
     KafkaError. Errors that pass are retried for default.api.timeout.ms. Raises KafkaError."""
@@ -66,5 +70,6 @@ def committed(
     def carry_out(effect: SendOffsetFetch | LookUpCoordinator) -> Any:
         return send(effect) if isinstance(effect, SendOffsetFetch) else look_up_coordinator()
 
-    positions = run_steps_blocking(offset_fetch_steps(lookup, f"group {group_id}"), carry_out)
+    steps, what = offset_fetch_steps(lookup, f"group {group_id}"), f"the committed offsets of group {group_id}"
+    positions = run_steps_blocking(steps, carry_out, what, waits)
     return {partition: position.offset for partition, position in positions.items()}

@@ -10,6 +10,7 @@ from coterie.client.clock import jitter, now_ms, until_due_thread
 from coterie.client.errors import CorruptBatchError, KafkaError, OffsetOutOfRangeError
 from coterie.client.retrying import backoff_of
 from coterie.client.settings import ClientSettings
+from coterie.client.waits import Waits
 from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
@@ -53,6 +54,7 @@ class RangeReader:
         self._machine = Fetching(config, self.known)
         self._machine.assign([self._partition])
         self._under_way: tuple[SendFetch, Awaited] | None = None
+        self._waits = Waits("a Spark task")
         self.seek(r.start)
 
     @property
@@ -142,6 +144,8 @@ class RangeReader:
             self._failed(sent, error)
             return False
         self._machine.answered(sent, response, now_ms(), jitter())
+        codes = [(p.partition_index, p.error_code) for topic in response.responses for p in topic.partitions]
+        self._waits.responded_each("records of", self._partition.topic, codes)
         if self.position.retries is not None:
             self._forget(sent.node_id)
             return False
@@ -151,6 +155,7 @@ class RangeReader:
         self._forget(sent.node_id)
         if not error.retriable:
             raise error
+        self._waits.failed(f"records of {self._partition.topic}-{self._partition.partition}", error)
         self._machine.failed(sent, error.code, now_ms(), jitter())
 
     def _refresh(self, refresh: RefreshMetadata) -> None:
@@ -179,6 +184,7 @@ class RangeReader:
             self.known,
             self._list_offsets,
             self._look_up_leaders,
+            waits=self._waits,
             unknown_topic_timeout_ms=timeout_ms,
         )
         return offsets[self._partition]

@@ -13,6 +13,7 @@ from coterie.client.errors import KafkaError, check, error_about
 from coterie.client.offset_checks import check_stable, commit_error
 from coterie.client.retrying import NO_SUCH_TOPIC, Retrying
 from coterie.client.settings import ClientSettings
+from coterie.client.waits import Waits
 from coterie.cluster_metadata import GROUP, Address, ClusterMetadata
 from coterie.consuming.commit_errors import RETRIED, Verdict, verdict_without_machine
 from coterie.consuming.commit_requests import CommitOffsets, commit_request, first_error
@@ -41,6 +42,7 @@ from coterie.wire.messages.offset_for_leader_epoch import (
 R = TypeVar("R")
 SAMPLE_BYTES = 64 * 1024
 CLIENT_ID = "coterie-spark"
+RESPONSE = "a broker's response"
 
 
 def retry_until_timeout(
@@ -48,6 +50,7 @@ def retry_until_timeout(
     work: Callable[[], R],
     forget: Callable[[], None],
     *,
+    waits: Waits,
     final: frozenset[ErrorCode] = frozenset(),
 ) -> R:
     """Runs it again after errors that pass, for default.api.timeout.ms; ``forget`` drops the connections before. Raises
@@ -55,9 +58,13 @@ def retry_until_timeout(
     retrying = Retrying(settings, settings.default_api_timeout_ms / 1000)
     while True:
         try:
-            return work()
+            result = work()
         except KafkaError as error:
             pause_s = retrying.pause_after_s(error, final=final)
+            waits.failed(RESPONSE, error)
+        else:
+            waits.succeeded(RESPONSE)
+            return result
         forget()
         pause_thread(pause_s)
 
@@ -71,6 +78,9 @@ class TopicReader:
         security = self._settings.security()
         self._sockets = Sockets(lambda at: BrokerSocket(*at, client_id=CLIENT_ID, security=security))
         self._known = ClusterMetadata(self._settings.metadata_max_age_ms)
+        self.waits = Waits(
+            "a Spark stream" if self.options.group_id is None else f"a Spark stream, group {options.group_id},"
+        )
 
     def lost(self, what: str) -> None:
         """Records cannot be read any more. Raises DataLossError unless failOnDataLoss is false."""
@@ -89,7 +99,7 @@ class TopicReader:
         self._sockets.close()
 
     def _retry(self, work: Callable[[], R]) -> R:
-        return retry_until_timeout(self._settings, work, self._forget, final=NO_SUCH_TOPIC)
+        return retry_until_timeout(self._settings, work, self._forget, waits=self.waits, final=NO_SUCH_TOPIC)
 
     def _forget(self) -> None:
         self.close()
@@ -145,7 +155,7 @@ class TopicReader:
 
     def offsets_of(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Offsets for timestamps; -1 is the end, -2 the start."""
-        offsets = looked_up(wanted, self._settings, self._known, self._list_offsets, self._refresh)
+        offsets = looked_up(wanted, self._settings, self._known, self._list_offsets, self._refresh, waits=self.waits)
         return {(topic, partition): offset for (topic, partition), offset in offsets.items()}
 
     def _list_offsets(self, sent: SendListOffsets) -> ListOffsetsResponse:
@@ -293,7 +303,13 @@ class TopicReader:
         if group_id is None:
             return {}
         offsets = committed(
-            group_id, partitions, self._settings, self._known, self._fetch_offsets, self._look_up_coordinator
+            group_id,
+            partitions,
+            self._settings,
+            self._known,
+            self._fetch_offsets,
+            self._look_up_coordinator,
+            waits=self.waits,
         )
         return {(topic, partition): offset for (topic, partition), offset in offsets.items()}
 
@@ -323,7 +339,7 @@ class TopicReader:
                 raise error
             return what, code, error
 
-        what, code, error = retry_until_timeout(self._settings, attempt, self._forget)
+        what, code, error = retry_until_timeout(self._settings, attempt, self._forget, waits=self.waits)
         if error is not None:
             raise commit_error(what, code, None) if member_id and what != Verdict.GIVE_UP else error
 

@@ -5,6 +5,7 @@ Everything that happens to the machine comes through one inbox, in the order in 
 
 from __future__ import annotations
 
+import logging
 import queue
 import secrets
 import socket
@@ -37,6 +38,8 @@ from coterie.zookeeper.operations import (
     ZooKeeperError,
 )
 from coterie.zookeeper_session import Unreachable, ZooKeeperSession, connect
+
+logger = logging.getLogger(__name__)
 
 
 class ConsumerRebalanceFailed(KafkaError):
@@ -124,6 +127,9 @@ class ZooKeeperConsumer:
         if state == "CONNECTED":
             self._inbox.put(self.machine.connected)
             return
+        logger.warning(
+            "%s: the connection to ZooKeeper at %s is %s", self.consumer_id, self.settings.zookeeper_connect, state
+        )
         self._inbox.put(self.machine.suspended)
         if state == "LOST":
             self._inbox.put(self.machine.expired)
@@ -219,6 +225,10 @@ class ZooKeeperConsumer:
             )
             for i in infos
         }
+        for topic in self.streams.keys() - {info.topic for info in infos}:
+            logger.warning(
+                "%s reads no partition of %s: it does not exist, or others read all of it", self.consumer_id, topic
+            )
         assert all(info.fetched_offset >= INVALID_OFFSET for info in self._infos.values())
         self._fetchers.start(self._infos.values())
 

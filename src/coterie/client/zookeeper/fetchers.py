@@ -14,6 +14,7 @@ from coterie.backoff import Backoff
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.clock import jitter, now_ms
 from coterie.client.errors import KafkaError
+from coterie.client.waits import Waits
 from coterie.client.zookeeper.settings import ZooKeeperConsumerSettings
 from coterie.client.zookeeper.streams import PartitionTopicInfo
 from coterie.cluster_metadata import Address, ClusterMetadata
@@ -42,6 +43,7 @@ class FetcherManager:
     ) -> None:
         self.settings, self.failed = settings, failed
         self._brokers = brokers
+        self._waits = Waits(f"client {settings.client_id}, group {settings.group_id},")
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._infos: list[PartitionTopicInfo] = []
@@ -97,13 +99,15 @@ class FetcherManager:
 
     def _settle(self, wanted: list[PartitionTopicInfo]) -> list[PartitionTopicInfo]:
         """Gives each partition to its leader's fetcher; returns the partitions without a leader."""
-        leaders = self._leaders({info.topic for info in wanted})
+        leaders, why = self._leaders({info.topic for info in wanted})
         homeless = []
         for info in wanted:
-            address = leaders.get((info.topic, info.partition))
+            address, what = leaders.get((info.topic, info.partition)), f"a leader of {info.topic}-{info.partition}"
             if address is None:
                 homeless.append(info)
+                self._waits.failed(what, why)
                 continue
+            self._waits.succeeded(what)
             fetcher = self._fetchers.get(address)
             if fetcher is None or not fetcher.is_alive():
                 fetcher = self._fetchers[address] = _Fetcher(self, address, self._stopping)
@@ -111,9 +115,10 @@ class FetcherManager:
             fetcher.add(info)
         return homeless
 
-    def _leaders(self, topics: set[str]) -> dict[tuple[str, int], Address]:
-        """From whichever broker answers; empty if none does."""
+    def _leaders(self, topics: set[str]) -> tuple[dict[tuple[str, int], Address], str]:
+        """From whichever broker answers, with the reason why one may lack; empty if none does."""
         known = ClusterMetadata(metadata_max_age_ms=0)
+        why = "no broker is registered in ZooKeeper"
         for host, port in self._brokers() if topics else ():
             try:
                 connection = self.connect((host, port))
@@ -123,11 +128,14 @@ class FetcherManager:
                     connection.close()
             except KafkaError as error:
                 logger.info("%s:%d returned no leaders: %s", host, port, error)
+                why = str(error)
                 continue
             infos = known.metadata_received(response, now_ms=0)
             partitions = [(topic, partition) for topic, info in infos.items() for partition in info.leaders]
-            return {where: address for where in partitions if (address := known.leader_address(*where)) is not None}
-        return {}
+            leaders = {where: known.leader_address(*where) for where in partitions}
+            there = {where: address for where, address in leaders.items() if address is not None}
+            return there, ErrorCode.LEADER_NOT_AVAILABLE.text
+        return {}, why
 
     def connect(self, address: Address) -> BrokerSocket:
         """Raises KafkaError."""
