@@ -94,7 +94,7 @@ def test_the_warning_about_a_loop_that_waits_again_blames_no_line(caplog: pytest
     async def warn() -> None:
         thread = HeartbeatThread("c")
         thread._loop_thread = _idle_thread()
-        pulse = Pulse(("127.0.0.1", 1), HeartbeatRequest("g", 1, "m"), 0.0, 0.1, time.monotonic() + 60)
+        pulse = Pulse(("127.0.0.1", 1), HeartbeatRequest("g", 1, "m"), 0.0, 0.1)
         thread._stand_in(pulse)
         thread._tell_if_held(2.0)
 

@@ -87,7 +87,7 @@ def test_the_heartbeat_thread_survives_it(monkeypatch: pytest.MonkeyPatch, caplo
 
     async def story() -> None:
         thread = HeartbeatThread("test")
-        pulse = Pulse(("127.0.0.1", 1), heartbeat, 0.0, 0.01, float("inf"))
+        pulse = Pulse(("127.0.0.1", 1), heartbeat, 0.0, 0.01)
         for _ in range(3):
             thread._stand_in(pulse)
         assert [r.getMessage() for r in caplog.records if "could not be sent" in r.getMessage()] == [

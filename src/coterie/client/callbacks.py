@@ -24,6 +24,7 @@ class Callbacks:
     def __init__(self, fetcher: Fetcher, auto_commit: AutoCommit, revoke_timeout_s: float) -> None:
         self.listener = RebalanceListener()
         self.is_last = False  # the callback before the membership ends is under way
+        self.lost: set[TopicPartition] = set()  # since the last `take_lost`
         self.rebalanced_s: float | None = None  # when the last assignment arrived, by the monotonic clock
         self._fetcher, self._auto_commit, self._revoke_timeout_s = fetcher, auto_commit, revoke_timeout_s
 
@@ -54,6 +55,8 @@ class Callbacks:
                 await self._auto_commit.now(self._revoke_timeout_s)
                 # As Kafka's ConsumerMembershipManager; its ConsumerCoordinator goes by the generation before the commit.
                 lost = isinstance(membership.machine, ConsumerMemberMachine) and membership.machine.lost
+            if lost:
+                self.lost.update(partitions)
             await self.notify(partitions, lost=lost)
         except Exception as error:
             failure = error
@@ -61,6 +64,11 @@ class Callbacks:
         membership.listener_returned(effect, failed=failure is not None)
         if failure is not None:
             raise failure
+
+    def take_lost(self) -> set[TopicPartition]:
+        """The partitions that were lost since the last call."""
+        lost, self.lost = self.lost, set()
+        return lost
 
     async def notify(self, partitions: list[TopicPartition], *, lost: bool) -> None:
         """Calls the listener for partitions that are revoked or lost."""

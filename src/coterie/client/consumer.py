@@ -10,7 +10,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic
 
 from coterie.client import arguments
@@ -19,7 +19,7 @@ from coterie.client.callbacks import Callbacks
 from coterie.client.cluster import Cluster
 from coterie.client.committer import Callback, Committer, Offsets
 from coterie.client.consumer_positions import ConsumerPositions
-from coterie.client.errors import ConfigError
+from coterie.client.errors import ConfigError, PartitionsLostError
 from coterie.client.fetcher import Fetcher
 from coterie.client.group_protocols import make_membership
 from coterie.client.listener import ConsumerInterceptor, RebalanceListener
@@ -223,9 +223,12 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         limit: int = self.settings.max_poll_records
         if max_records is not None:
             limit = arguments.whole_number(max_records, "max_records", 1, 2**31 - 1)
-        polled: dict[TopicPartition, list[Record[K, V]]] = await self._loop.run(
-            timeout_ms, lambda: self._fetcher.take(limit)
-        )
+        return await self._polled(timeout_ms, lambda: self._fetcher.take(limit))
+
+    async def _polled(
+        self, timeout_ms: float, take: Callable[[], dict[TopicPartition, list[Record[K, V]]]]
+    ) -> dict[TopicPartition, list[Record[K, V]]]:
+        polled = await self._loop.run(timeout_ms, take)
         for interceptor in self._interceptors if polled else ():
             polled = interceptor.on_consume(polled)
         return polled
@@ -247,11 +250,22 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         self._loop.wake()
 
     async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
-        """Records one after the other, without an end; raises as `poll` does. The position moves with each record, so that
-        an automatic commit covers the records handed out and no others."""
+        """Records one after the other, without an end; raises as `poll` does. Each record counts as a poll, and moves the
+        position, so that an automatic commit covers the records handed out and no others. Raises PartitionsLostError once
+        partitions are lost of which records were handed out."""
         most = 1 if self._interceptors else self.settings.max_poll_records
+        handed_out: set[TopicPartition] = set()
+        self._callbacks.take_lost()
+
+        def take() -> dict[TopicPartition, list[Record[K, V]]]:
+            lost = self._callbacks.take_lost() & handed_out
+            if lost:
+                raise PartitionsLostError(lost)
+            return self._fetcher.take(1)
+
         while True:
-            for partition, records in (await self.poll(1000, 1)).items():
+            for partition, records in (await self._polled(1000, take)).items():
+                handed_out.add(partition)
                 yield records[0]
                 for record in self._loop.in_hand(partition, most - 1):
                     yield record

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from coterie.wire.errors import ErrorCode, error_of
 
 if TYPE_CHECKING:
-    from coterie.client.types import OffsetAndMetadata, Record
+    from collections.abc import Collection
+
+    from coterie.client.types import OffsetAndMetadata, Record, TopicPartition
 
 
 class KafkaError(Exception):
@@ -150,6 +152,21 @@ class CommitFailedError(RejoinNeededError):
             "the group has rebalanced and the partitions may belong to another member; "
             "poll more often, or raise max.poll.interval.ms or lower max.poll.records",
         )
+
+
+class PartitionsLostError(RejoinNeededError):
+    """What an iterator has handed out is of ``partitions`` that the member has lost: it did not ask for the next record within
+    max.poll.interval.ms, or the coordinator did not hear of it for session.timeout.ms. Records since the last commit are handed
+    out again, to this member or another. ``code`` is UNKNOWN_MEMBER_ID."""
+
+    remedy = "Iterate again, which joins the group again; make the work on a record shorter, or raise the timeouts."
+
+    def __init__(self, partitions: Collection[TopicPartition]) -> None:
+        names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(partitions))
+        text = f"{names} may have another owner now, and records since the last commit are handed out again"
+        why = "no record was asked for within max.poll.interval.ms, or no heartbeat arrived within the session timeout"
+        super().__init__(ErrorCode.UNKNOWN_MEMBER_ID, f"{text}: {why}; iterate again to join again")
+        self.partitions = frozenset(partitions)
 
 
 class RebalanceInProgressError(RejoinNeededError):

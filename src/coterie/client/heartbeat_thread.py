@@ -34,14 +34,13 @@ _OF_THE_LOOP = frozenset({"base_events.py", "runners.py"})  # the frames of asyn
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """The next heartbeat: where to, what, when, and until when the member counts as alive (max.poll.interval.ms); then
-    ``leave`` goes out, once, or nothing does any more (None)."""
+    """The next heartbeat: where to, what, and when. ``leave`` goes out, once, when polls are overdue; None: nothing does any
+    more then."""
 
     address: tuple[str, int]
     heartbeat: Message
     due_s: float
     interval_s: float
-    poll_deadline_s: float
     leave: Message | None = None
 
 
@@ -50,6 +49,7 @@ class HeartbeatThread:
 
     def __init__(self, client_id: str, security: Security = PLAINTEXT) -> None:
         self.pulse: Pulse | None = None
+        self.poll_deadline_s = float("inf")  # until when the member counts as alive (max.poll.interval.ms)
         self.sent = 0  # heartbeats that the loop was too late for
         self._client_id, self._security = client_id, security
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
@@ -127,7 +127,7 @@ class HeartbeatThread:
                 )
             logger.warning("%s", text)
         request = pulse.heartbeat
-        if now_s > pulse.poll_deadline_s:
+        if now_s > self.poll_deadline_s:
             if pulse.leave is None or self._left is pulse:
                 return
             self._left, request = pulse, pulse.leave

@@ -45,6 +45,7 @@ class Membership(ABC):
         self.complaint: KafkaError | None = None  # told once; a changed subscription may mend it
         self.counts = {"joins": 0, "syncs": 0, "heartbeats": 0, "rebalances": 0, "failed_rebalances": 0}
         self._cluster, self._group_id, self._tell_poll = cluster, group_id, tell_poll
+        self._is_overdue = False
         self._coordinator: int | None = None
         self._pattern: re.Pattern[str] | None = None
         self._wake = asyncio.Event()
@@ -83,8 +84,12 @@ class Membership(ABC):
             self._task(self._watch_metadata())
 
     def polled(self) -> None:
-        """A sign of life of the user."""
+        """A sign of life of the user. One that comes too late is preceded by the departure that it is too late for."""
+        if now_ms() > self.machine.poll_deadline_ms:
+            self._pump()
         self.machine.polled(now_ms())
+        self._thread.poll_deadline_s = self.machine.poll_deadline_ms / 1000
+        self._is_overdue = False
         self._wake.set()
 
     def on_assignment(self, assigned: Assigned) -> None:  # noqa: B027 -- most protocols have nobody else to call
@@ -151,9 +156,18 @@ class Membership(ABC):
             await until_woken(self._wake, wait_s)
 
     def _pump(self) -> None:
+        self._warn_if_overdue()
         while effects := self.machine.next(now_ms()):
             for effect in effects:
                 self._carry_out(effect)
+
+    def _warn_if_overdue(self) -> None:
+        if self._is_overdue or self.machine.generation < 0 or now_ms() <= self.machine.poll_deadline_ms:
+            return
+        self._is_overdue = True
+        interval_ms, group = self._cluster.settings.max_poll_interval_ms, self._group_id
+        text = "a member leaves group %s, and its partitions go to others: poll was not called for max.poll.interval.ms (%d)"
+        logger.warning(text + "; raise that, or lower max.poll.records", group, interval_ms)
 
     @abstractmethod
     def _stand_in(self) -> tuple[Message, Message | None, float]:
@@ -168,7 +182,7 @@ class Membership(ABC):
             return None
         heartbeat, leave, interval_s = self._stand_in()
         due_s = time.monotonic() + interval_s if due_ms > now_ms() + interval_s * 1000 else due_ms / 1000
-        return Pulse(address, heartbeat, due_s, interval_s, machine.poll_deadline_ms / 1000, leave)
+        return Pulse(address, heartbeat, due_s, interval_s, leave)
 
     def _carry_out(self, effect: Effect | ConsumerEffect) -> None:
         match effect:

@@ -17,6 +17,7 @@ from coterie.client.starting_positions import StartingPositions
 from coterie.client.types import Record, TopicPartition
 
 R = TypeVar("R")
+TURN_S = 0.1
 
 
 class PollLoop:
@@ -30,6 +31,7 @@ class PollLoop:
         self._fetcher, self._starts, self._callbacks, self._auto_commit = fetcher, starts, callbacks, auto_commit
         self._lookups: set[asyncio.Task[None]] = set()
         self._running = self._woken = False
+        self._turn_due_s = 0.0
 
     def require_open(self) -> None:
         """Raises RuntimeError after `close`."""
@@ -41,7 +43,7 @@ class PollLoop:
         if not self._callbacks.is_last:
             self.require_open()
 
-    async def run(self, timeout_ms: float, take: Callable[[], R]) -> R:
+    async def run(self, timeout_ms: float, take: Callable[[], dict[TopicPartition, R]]) -> dict[TopicPartition, R]:
         """What ``take()`` returns once that is not empty, or at the end of the time. Raises what is due to the caller of
         `Consumer.poll`."""
         deadline_s = time.monotonic() + arguments.milliseconds(timeout_ms) / 1000
@@ -52,6 +54,7 @@ class PollLoop:
             raise RuntimeError("two tasks use this consumer at once; give each its own")
         self._running = True
         try:
+            await self._give_a_turn()
             while True:
                 self._fetcher.arrived.clear()  # before looking, so that nothing which comes meanwhile is missed
                 self.require_open()
@@ -66,7 +69,7 @@ class PollLoop:
                     error, self._fetcher.error = self._fetcher.error, None
                     raise error
                 self._fetcher.raise_damage()
-                polled = take()
+                polled = {} if self._is_lost() else take()
                 left_s = deadline_s - time.monotonic()
                 if polled:
                     return polled
@@ -77,11 +80,24 @@ class PollLoop:
         finally:
             self._running = False
 
+    def _is_lost(self) -> bool:
+        """Whether what is buffered may be another member's by now; the callback that drops it follows."""
+        return self.membership is not None and self.membership.machine.lost
+
+    async def _give_a_turn(self) -> None:
+        """Lets the loop run, every TURN_S at least: user code that never awaits, between polls that find records at hand, would
+        keep heartbeats, commits and callbacks waiting."""
+        if time.monotonic() >= self._turn_due_s:
+            await asyncio.sleep(0)
+            self._turn_due_s = time.monotonic() + TURN_S
+
     def in_hand(self, partition: TopicPartition, limit: int) -> Iterator[Record[Any, Any]]:
-        """Further records of a partition for which no poll is needed: they are decoded, and no callback is due."""
+        """Further records of a partition for which no poll is needed: they are decoded, no callback is due, and the last poll
+        is no older than TURN_S."""
         for _ in range(limit):
-            callbacks_due = self.membership is not None and self.membership.for_poll
-            if self.closed or self._woken or self._running or callbacks_due:
+            membership = self.membership
+            callbacks_due = membership is not None and (membership.for_poll or membership.machine.lost)
+            if self.closed or self._woken or self._running or callbacks_due or time.monotonic() >= self._turn_due_s:
                 return
             record = self._fetcher.take_in_hand(partition)
             if record is None:
