@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka import Producer as ConfluentProducer
 
 from coterie.client.errors import ConfigError
+from coterie.client.foreign_settings import _OWNERS
 from coterie.client.settings import (
     CLIENT_SETTINGS,
     CONSUMER,
@@ -27,7 +30,7 @@ USED_BY = {EVERY: "consumer", CONSUMER: "consumer", PRODUCER: "producer", SECURI
 # setting -> why its row differs from Kafka's
 DIFFERENT = {
     "auto.offset.reset": "there is no by_duration",
-    "bootstrap.servers": "this machine's broker by default; Kafka checks the addresses later",
+    "bootstrap.servers": "Kafka checks the addresses later",
     "client.id": "coterie by default",
     "group.protocol": "the choices are in lower case, as the default is",
     "client.rack": "no value rather than an empty one",
@@ -106,6 +109,61 @@ def test_a_mistake_is_refused_with_a_sentence(given: dict[str, object], sentence
     with pytest.raises(ConfigError) as error:
         client_settings(given)
     assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        (
+            "enable.auto.offset.store",
+            (
+                "enable.auto.offset.store is a setting of librdkafka, not of coterie: use enable.auto.commit=false with "
+                "Consumer.commit"
+            ),
+        ),
+        ("error_cb", "error.cb is a setting of librdkafka, not of coterie: use the error that each call raises"),
+        (
+            "socket.nagle.disable",
+            "socket.nagle.disable is a setting of librdkafka, not of coterie: it would have no effect here, leave it out",
+        ),
+        (
+            "partitioner.class",
+            "partitioner.class is a setting of Java's clients, not of coterie: use partitioner, a function",
+        ),
+        (
+            "print.key",
+            "print.key is a setting of Kafka's console tools, not of coterie: use the option --json of coterie consume",
+        ),
+    ],
+)
+def test_a_setting_of_another_client_is_called_by_its_name(name: str, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(sentence)}$"):
+        client_settings({name: "x"})
+
+
+def test_each_foreign_setting_is_foreign_and_what_to_use_instead_exists() -> None:
+    words = {word.rstrip(",;") for _, settings in _OWNERS for text in settings.values() for word in text.split()}
+    named = {word.partition("=")[0] for word in words if re.fullmatch(r"[a-z]+(\.[a-z]+)+(=\w+)?", word)}
+    assert named - CLIENT_SETTINGS.keys() == set()
+    for owner, settings in _OWNERS:
+        assert settings.keys() & CLIENT_SETTINGS.keys() == set(), owner
+
+
+def test_what_is_called_a_setting_of_librdkafka_is_one() -> None:
+    """Of the librdkafka that confluent-kafka has; callbacks of Python's wrapper are its own."""
+    wrappers = {"logger", "on.commit", "on.delivery", "oauth.cb"}
+    names = dict(_OWNERS)["librdkafka"].keys() - wrappers
+    assert {name for name in names if not (is_librdkafkas(name) or is_librdkafkas(name.replace(".", "_")))} == set()
+
+
+def is_librdkafkas(name: str) -> bool:
+    try:
+        ConfluentProducer({"bootstrap.servers": "127.0.0.1:1", name: "no such value"})
+    except KafkaException as error:
+        return "No such configuration property" not in str(error)
+    except (TypeError, ValueError):
+        return True
+    return True
 
 
 def test_a_name_that_is_no_text_is_refused() -> None:

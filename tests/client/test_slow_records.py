@@ -184,7 +184,7 @@ def test_an_idle_member_that_loses_its_partitions_only_joins_again(coterie_broke
     async def story() -> None:
         async with Consumer(settings_of(coterie_broker.bootstrap_servers)) as consumer:
             consumer.subscribe(["t"])
-            record = asyncio.create_task(anext(aiter(consumer)))
+            record = asyncio.ensure_future(anext(aiter(consumer)))
             await asyncio.to_thread(coterie_broker.until_stable, "billing")
             coterie_broker.expire("billing", "coterie")
             coterie_broker.produce("t", b"value")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StructType
 
+from coterie.client.foreign_settings import JAVA_SETTINGS
 from coterie.client.settings import CLIENT_SETTINGS
 from coterie.conformance.spark_case_runner import run_case
 from coterie.conformance.spark_cases import CASES, TOPICS, SparkCase
@@ -17,7 +18,6 @@ from coterie.conformance.spark_options import OURS, as_dict, expected_rows, make
 from coterie.pipeline import option_table, stream_reader
 from coterie.pipeline.batch_reader import CoterieReader
 from coterie.pipeline.fetching import read_range
-from coterie.pipeline.java_settings import JAVA_SETTINGS
 from coterie.pipeline.option_types import OptionError
 from coterie.pipeline.options import sink_options, source_options
 from coterie.pipeline.stream_reader import CoterieStreamReader

@@ -357,6 +357,12 @@ def read_client_settings(declaration: type[D], table: Mapping[str, Setting[objec
         if (dotted_name := name.replace("_", ".")) in dotted:
             raise ConfigError(f"{dotted_name} is given twice, with dots and with underscores")
         dotted[dotted_name] = value
+    for name in dotted.keys() - table.keys():
+        from coterie.client.foreign_settings import foreign_setting  # few programs need it
+
+        sentence = foreign_setting(name)
+        if sentence is not None:
+            raise ConfigError(sentence)
     try:
         return read_settings(declaration, table, dotted, "client setting")
     except SettingError as error:

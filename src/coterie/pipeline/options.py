@@ -203,9 +203,15 @@ def _client_settings(options: Mapping[str, str], refused: Mapping[str, str]) -> 
 
 def _without_effect(name: str) -> str:
     """Raises OptionError for a name that no client of Kafka has."""
-    from coterie.pipeline.java_settings import JAVA_SETTINGS  # few options need it, and every task reads options
+    from coterie.client.foreign_settings import (  # few options need it, and every task reads options
+        JAVA_SETTINGS,
+        foreign_setting,
+    )
 
     if name not in JAVA_SETTINGS:
+        foreign = foreign_setting(name)
+        if foreign is not None:
+            raise OptionError(f"option kafka.{foreign}")
         meant = nearest(f"kafka.{name}", [f"kafka.{known}" for known in CLIENT_SETTINGS], 0.8)
         raise OptionError(f"option kafka.{name}: there is no client setting {name}{meant or ': leave it out'}")
     return f"option kafka.{name} has no effect: coterie's client has no such setting"
