@@ -9,10 +9,12 @@ import asyncio
 import contextlib
 import random
 import time
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
-from coterie.client import Producer, RebalanceListener, TopicPartition
+from coterie.client import Admin, Consumer, Producer, RebalanceListener, TopicPartition
 from coterie.testing import LocalBroker
 from tests.awaiting import until
 from tests.client.group import QUICK, member
@@ -173,3 +175,69 @@ def test_a_close_ends_the_fetch_session(broker: LocalBroker, in_group: bool) -> 
         await until(lambda: len(sessions) == 0)
 
     asyncio.run(story())
+
+
+# -- the event loop is closed first -------------------------------------------------------------------------------------
+
+
+async def subscribed(settings: dict[str, Any]) -> Consumer:
+    consumer = Consumer(settings | {"group.id": "g", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["t"])
+    while not await consumer.poll(1_000):
+        pass
+    return consumer
+
+
+async def assigned(settings: dict[str, Any]) -> Consumer:
+    consumer = Consumer(settings)
+    await consumer.assign([("t", 0)])
+    consumer.seek(("t", 0), 0)
+    while not await consumer.poll(1_000):
+        pass
+    return consumer
+
+
+async def having_sent(settings: dict[str, Any]) -> Producer:
+    producer = Producer(settings)
+    await producer.send("t", b"value")
+    return producer
+
+
+async def in_a_transaction(settings: dict[str, Any]) -> Producer:
+    producer = Producer(settings | {"transactional.id": "x"})
+    await producer.init_transactions()
+    producer.begin_transaction()
+    await producer.send("t", b"value")
+    return producer
+
+
+async def of_topics(settings: dict[str, Any]) -> Admin:
+    admin = Admin(settings)
+    await admin.describe_cluster()
+    return admin
+
+
+@pytest.mark.parametrize("make", [subscribed, assigned, having_sent, in_a_transaction, of_topics])
+def test_a_client_whose_event_loop_is_closed_closes_at_once(
+    broker: LocalBroker, make: Callable[[dict[str, Any]], Coroutine[Any, Any, Consumer | Producer | Admin]]
+) -> None:
+    """Issue M, 18: it waited for a group, or a transaction, over a connection that nobody reads."""
+    client = asyncio.run(make({"bootstrap.servers": broker.bootstrap_servers}))
+
+    async def use() -> None:
+        if isinstance(client, Consumer):
+            await client.poll(1_000)
+        elif isinstance(client, Admin):
+            await client.describe_cluster()
+        else:
+            await client.send("another", b"value")
+
+    async def close() -> None:
+        closing = client.close()
+        if closing is not None:
+            async with asyncio.timeout(10):
+                await closing
+
+    with pytest.raises(RuntimeError, match="the event loop of this client is closed"):
+        asyncio.run(use())
+    asyncio.run(close())

@@ -250,7 +250,7 @@ def test_requests_in_flight_are_bounded(coterie_broker: LocalBroker, most: str, 
 
 def test_idempotence_needs_five_in_flight_at_most() -> None:
     """KafkaProducerTest.testInflightRequestsAndIdempotenceForIdempotentProducers."""
-    many = {"max.in.flight.requests.per.connection": 6}
+    many = {"bootstrap.servers": "127.0.0.1:1", "max.in.flight.requests.per.connection": 6}
     with pytest.raises(ConfigError, match=r"must be at most 5 with enable.idempotence=true, not 6"):
         Producer(many)
     Producer(many | {"enable.idempotence": False})

@@ -16,6 +16,7 @@ from coterie.client.lookup_steps import list_offsets_steps
 from coterie.client.settings import client_settings
 from coterie.client.starting_positions import StartingPositions
 from coterie.client.types import OffsetAndMetadata, TopicPartition
+from coterie.client.waits import Waits
 from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import SendFetch
@@ -44,6 +45,7 @@ class Reader:
     ) -> None:
         pauses = {"retry.backoff.ms": backoff_ms, "retry.backoff.max.ms": 100 * backoff_ms}
         self.settings = client_settings({"auto.offset.reset": policy, "group.id": "g", **pauses})
+        self.waits = Waits("a reader")
         self.timeout_s, self.known, self.cluster = 30.0, ClusterMetadata(1e9), SimulatedCluster()
         for log in self.cluster.logs.values():
             log.plain(END)

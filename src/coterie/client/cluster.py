@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from coterie.addresses import format_address
 from coterie.client.clock import now_ms
 from coterie.client.connection import Connection
-from coterie.client.errors import AuthenticationError, BootstrapError, KafkaError, check
+from coterie.client.errors import AuthenticationError, BootstrapError, ConfigError, KafkaError, check
 from coterie.client.handshake import answer_type
 from coterie.client.settings import ClientSettings
 from coterie.client.shared_work import Shared
@@ -31,9 +31,11 @@ __all__ = ["GROUP", "TRANSACTION", "Cluster", "TopicInfo"]
 
 
 class Cluster:
-    """Connections and metadata, shared by a client's parts."""
+    """Connections and metadata, shared by a client's parts. Raises ConfigError without bootstrap.servers."""
 
     def __init__(self, settings: ClientSettings) -> None:
+        if not settings.bootstrap_servers:
+            raise ConfigError("bootstrap.servers is missing: set it to HOST:PORT of a broker, such as 127.0.0.1:9092")
         self.settings = settings
         self.timeout_s: float = settings.request_timeout_ms / 1000
         self._bootstrap = settings.bootstrap()
@@ -44,9 +46,21 @@ class Cluster:
         self._connections: dict[tuple[int, str], Connection] = {}
         self._opening: Shared[Connection] = Shared()
         self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None  # of the connections
+
+    @property
+    def has_lost_loop(self) -> bool:
+        """Whether the event loop on which the client lives is closed: nothing of it can be sent or awaited any more."""
+        return self._loop is not None and self._loop.is_closed()
+
+    def require_loop(self) -> None:
+        """Raises RuntimeError once the client's event loop is closed."""
+        if self.has_lost_loop:
+            raise RuntimeError("the event loop of this client is closed; make a new client in the loop that runs now")
 
     async def any_connection(self) -> Connection:
         """A connection to whichever broker answers within request.timeout.ms. Raises KafkaError."""
+        self.require_loop()
         try:
             async with asyncio.timeout(self.timeout_s):
                 return await self._first_that_answers()
@@ -110,6 +124,8 @@ class Cluster:
             return connection
         if self._closed:
             raise RuntimeError("this client is closed; make a new one")
+        self.require_loop()
+        self._loop = asyncio.get_running_loop()
         return await self._opening.result(key, lambda: self._connect(key, address))
 
     async def _connect(self, key: tuple[int, str], address: tuple[str, int]) -> Connection:
@@ -264,7 +280,8 @@ class Cluster:
     def close(self) -> None:
         """Every later request raises RuntimeError."""
         self._closed = True
-        self._opening.cancel()
-        for connection in self._connections.values():
-            connection.close()
+        if not self.has_lost_loop:  # else the sockets end with their transports
+            self._opening.cancel()
+            for connection in self._connections.values():
+                connection.close()
         self._connections.clear()

@@ -93,7 +93,7 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         self._subscribed_by: type | None = None  # the kind of the subscription
         self._auto_commit = AutoCommit(self._committer, self.settings, self._group_id, self._consumed)
         self._callbacks = Callbacks(self._fetcher, self._auto_commit, self.settings.max_poll_interval_ms / 1000)
-        self._loop = PollLoop(self._fetcher, self._starts, self._callbacks, self._auto_commit)
+        self._loop = PollLoop(self._cluster, self._fetcher, self._starts, self._callbacks, self._auto_commit)
 
     async def __aenter__(self) -> Consumer[K, V]:
         return self
@@ -358,13 +358,19 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         group_membership_operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
     ) -> None:
         """Commits if that is automatic, leaves the group unless it is static or is to remain (KIP-1092), waits for asynchronous
-        commits, closes; takes no longer than that, and END_S beyond. What is not done by then is left to the session timeout.
-        Raises TypeError, ValueError."""
+        commits, closes; takes no longer than that, and END_S beyond. What is not done by then is left to the session timeout,
+        and so is all of it where the event loop of the consumer is closed already. Raises TypeError, ValueError."""
         operation = arguments.membership_operation(group_membership_operation)
         limit_s = min(arguments.milliseconds(timeout_ms) / 1000, self._cluster.timeout_s)
         if self._loop.closed:
             return
         self._loop.closed = True
+        if self._cluster.has_lost_loop:
+            logger.warning("the consumer's event loop was closed before it; its group waits for its session timeout")
+            if self._membership is not None:
+                self._membership.abandon()
+            self._cluster.close()
+            return
         self._fetcher.arrived.set()  # a poll under way ends
         try:
             async with asyncio.timeout(limit_s + END_S / 2):

@@ -118,6 +118,10 @@ class Membership(ABC):
     def enforce_rebalance(self, reason: str) -> None:
         """Asks the coordinator for a rebalance, where the protocol has such a request."""
 
+    def abandon(self) -> None:
+        """Without the event loop, which is closed: the coordinator waits for the session timeout."""
+        self._thread.stop()
+
     async def leave(
         self, reason: str, timeout_s: float, operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT
     ) -> None:

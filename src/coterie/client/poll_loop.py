@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from coterie.client import arguments
 from coterie.client.auto_commit import AutoCommit
 from coterie.client.callbacks import Callbacks
+from coterie.client.cluster import Cluster
 from coterie.client.errors import ConfigError, WakeupError
 from coterie.client.fetcher import Fetcher
 from coterie.client.membership import Membership
@@ -24,8 +25,14 @@ class PollLoop:
     """``membership`` is set while the consumer subscribes."""
 
     def __init__(
-        self, fetcher: Fetcher, starts: StartingPositions, callbacks: Callbacks, auto_commit: AutoCommit
+        self,
+        cluster: Cluster,
+        fetcher: Fetcher,
+        starts: StartingPositions,
+        callbacks: Callbacks,
+        auto_commit: AutoCommit,
     ) -> None:
+        self._cluster = cluster
         self.membership: Membership | None = None
         self.closed = False
         self._fetcher, self._starts, self._callbacks, self._auto_commit = fetcher, starts, callbacks, auto_commit
@@ -34,9 +41,10 @@ class PollLoop:
         self._turn_due_s = 0.0
 
     def require_open(self) -> None:
-        """Raises RuntimeError after `close`."""
+        """Raises RuntimeError after `close`, and once the event loop is closed."""
         if self.closed:
             raise RuntimeError("this consumer is closed; make a new one")
+        self._cluster.require_loop()
 
     def require_usable(self) -> None:
         """As `require_open`, for what the listener may do while `close` calls it for the last time: commits and positions."""

@@ -336,6 +336,12 @@ class Producer(Generic[K, V]):
         if self._closed:
             return
         self._closed = True
+        if self._cluster.has_lost_loop:
+            logger.warning(
+                "the producer's event loop was closed before it; records that were not acknowledged may be lost"
+            )
+            self._cluster.close()
+            return
         self._partition_counts.close()
         ends_s = time.monotonic() + limit_s
         try:

@@ -319,9 +319,7 @@ class ClientSettings:
         )
 
     def bootstrap(self) -> list[tuple[str, int]]:
-        """Host and port of each address of bootstrap.servers. Raises ConfigError without any."""
-        if not self.bootstrap_servers:
-            raise ConfigError("bootstrap.servers is missing: set it to HOST:PORT of a broker, such as 127.0.0.1:9092")
+        """Host and port of each address of bootstrap.servers."""
         return [address(item) for item in self.bootstrap_servers]
 
 

@@ -53,7 +53,8 @@ class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
         )
 
     def __iter__(self) -> Iterator[Record[K, V]]:
-        """Records one after the other, without an end; raises as `poll` does. `poll` is faster for many."""
+        """Records one after the other, without an end; raises as `poll` does, and PartitionsLostError. Each record counts as a
+        poll. `poll` is faster for many."""
         records = aiter(self._client)
         while True:
             yield self._await(anext, records)
@@ -143,8 +144,8 @@ class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
         group_membership_operation: GroupMembershipOperation = GroupMembershipOperation.DEFAULT,
     ) -> None:
         """Commits if that is automatic, leaves the group unless it is static or is to remain (KIP-1092), waits for asynchronous
-        commits, closes; takes no longer than that, and END_S beyond. What is not done by then is left to the session timeout.
-        Raises TypeError, ValueError."""
+        commits, closes; takes no longer than that, and END_S beyond. What is not done by then is left to the session timeout,
+        and so is all of it where the event loop of the consumer is closed already. Raises TypeError, ValueError."""
         self._close(self._client.close, timeout_ms, group_membership_operation)
 
     def position(self, partition: PartitionLike) -> int:
