@@ -1,6 +1,6 @@
 """The settings that Java's clients and tools and librdkafka have and coterie's clients have not, so that an error calls each by
 its name, with what to use instead. Java's are without effect in Spark's options kafka.NAME, where other names are mistakes.
-Facts: the ConfigDefs of Apache Kafka 4.4.0, names that older ones have, and librdkafka's CONFIGURATION.md."""
+Facts: the ConfigDefs of Apache Kafka 4.4.0, names that older ones have, and librdkafka's page of configuration properties."""
 
 from __future__ import annotations
 

@@ -53,8 +53,7 @@ class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
         )
 
     def __iter__(self) -> Iterator[Record[K, V]]:
-        """Records one after the other, without an end; raises as `poll` does, and PartitionsLostError. Each record counts as a
-        poll. `poll` is faster for many."""
+        """Records one after the other; each counts as a poll. Raises as `poll` does, and PartitionsLostError."""
         records = aiter(self._client)
         while True:
             yield self._await(anext, records)
