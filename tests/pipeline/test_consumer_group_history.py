@@ -18,7 +18,8 @@ from coterie.pipeline.history.consumer_groups import GroupHistory
 from coterie.pipeline.history.decoding import _group_of
 from coterie.pipeline.history.job import Sources, run_history
 from coterie.pipeline.history.rebalances import generation_rows, journal_rows
-from coterie.pipeline.history.topic_ids import folder_topic_names, id_text
+from coterie.pipeline.history.topic_ids import folder_topic_names
+from coterie.pipeline.offsets import id_text
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
 from tests.coordinator.consumer import beside_kafka

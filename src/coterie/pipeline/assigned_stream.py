@@ -23,6 +23,9 @@ class AssignedStream:
         self._goal: dict[TopicPartition, int] | None = None
         self._committed: TopicOffsets | None = None
         self._ends: dict[TopicPartition, int] = {}
+        self._topic_ids: dict[str, bytes] = {}
+        self._start: Offset = {}
+        self._replaced: set[TopicPartition] = set()  # of topics that were created again since that start
 
     def initial(self) -> TopicOffsets:
         """The first offset of each partition, the same each time."""
@@ -44,13 +47,18 @@ class AssignedStream:
             return start
         self._ends = self.reader.ends()
         self._check(before, self._ends)
+        if start != self._start:
+            self._start, self._replaced = start, set()
+        before = self._without_replaced(before)
         ends = self._ends if self._goal is None else self._bounded(self._goal)
-        begin = before | self._beginnings(before, ends)
+        added = self._beginnings(before, ends)
+        self.reader.check_added({tp: first for tp, first in added.items() if tp not in self._replaced})
+        begin = before | added
         # Of a topic that was made anew, with failOnDataLoss=false: from where it is now.
         begin = {tp: min(begin[tp], self._ends[tp]) for tp in ends}
         taken = self._admission.admit(begin, ends, limits, now=self._goal is not None)
         # Without new records the text must be the same, or Spark makes an empty batch.
-        return start if taken == before else as_json(taken)
+        return start if taken == from_json(start) else as_json(taken)
 
     def _bounded(self, goal: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         return {tp: min(end, self._ends[tp]) for tp, end in goal.items() if tp in self._ends}
@@ -62,6 +70,18 @@ class AssignedStream:
                 self.reader.lost(f"{topic}-{partition} {self._why_absent(topic, partition)}")
             elif end < offset:
                 self.reader.lost(f"{topic}-{partition} ends at {end}, before offset {offset}, where this query goes on")
+
+    def _without_replaced(self, before: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Less those of topics that were deleted and created again since the last look, which are reported lost: their offsets
+        are others, and they are new. The checkpoint has no ids, so that it is not seen while the query is down."""
+        ids = {topic: self.reader.topic_id(topic) for topic, _ in self._ends}
+        again = {topic for topic, topic_id in ids.items() if self._topic_ids.get(topic, topic_id) != topic_id}
+        replaced = {tp for tp in before if tp[0] in again and tp in self._ends}
+        for topic, partition in sorted(replaced):
+            self.reader.lost(f"{topic} was deleted and created again, behind offset {before[topic, partition]}")
+        self._topic_ids |= ids
+        self._replaced |= replaced
+        return {tp: offset for tp, offset in before.items() if tp not in self._replaced}
 
     def _why_absent(self, topic: str, partition: int) -> str:
         o = self._options
@@ -80,6 +100,7 @@ class AssignedStream:
     def plan(self, start: Offset, end: Offset) -> list[OffsetRange]:
         """The tasks of a batch."""
         before, ends = from_json(parse(start)), from_json(parse(end))
+        before = {tp: offset for tp, offset in before.items() if tp not in self._replaced}
         begin = before | self._beginnings(before, ends)
         return self.reader.plan_ranges({tp: (begin[tp], last) for tp, last in ends.items()})
 

@@ -74,7 +74,7 @@ class GroupMember:
         if pattern is None:
             self._membership.subscribe(topics)
         else:
-            self._membership.subscribe_pattern(re.compile(pattern))
+            self._membership.subscribe_pattern(_anywhere(pattern))
 
     def _run(self, work: Awaitable[R]) -> R:
         assert self._loop is not None
@@ -138,6 +138,8 @@ class GroupMember:
                 case Assigned(partitions, generation):
                     self._own(partitions)
                     self._generation = generation
+                    # At once, also where a rebalance has begun already: the next owner may be a query that begins otherwise.
+                    self._commit(self._offsets.starts())
             self._run(self._taken_up(queue[0]))
             queue.pop(0)
 
@@ -174,6 +176,14 @@ class GroupMember:
         await self._member.leave(reason, LEAVE_S)
         assert self._cluster is not None
         self._cluster.close()
+
+
+def _anywhere(pattern: str) -> re.Pattern[str]:
+    """The pattern of a whole name that a name with a match anywhere has: a consumer's patterns are of whole names, those of
+    subscribePattern are not."""
+    flags = re.match(r"(\(\?[aiLmsux]+\))?", pattern)
+    first = flags.end() if flags else 0
+    return re.compile(f"{pattern[:first]}.*(?:{pattern[first:]}).*")
 
 
 async def _awaited(work: Awaitable[R]) -> R:

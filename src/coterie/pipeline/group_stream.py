@@ -3,9 +3,11 @@
 An offset names the ranges of its batch, so that a batch can be
 planned again whatever the group has become meanwhile:
 
-    {"generation": 3, "member": "…", "ranges": {"flights": {"0": [100, 250]}}, "epochs": {"flights": {"0": 5}}}
+    {"generation": 3, "member": "…", "ranges": {"flights": {"0": [100, 250]}}, "epochs": {"flights": {"0": 5}},
+     "topic_ids": {"flights": "Zvr8P9fwTyW0aS7DO4pCVA"}}
 
-``epochs``: of the leaders whose logs have the ranges, where they are known (KIP-320).
+``epochs``: of the leaders whose logs have the ranges, where they are known (KIP-320). ``topic_ids``: by which a topic that was
+deleted and created again is another one (KIP-516).
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ from __future__ import annotations
 import math
 
 from coterie.pipeline.admission import Admission, Limits
+from coterie.pipeline.beginnings import Beginnings
 from coterie.pipeline.data_loss import DataLossError
 from coterie.pipeline.group_member import GroupMember
-from coterie.pipeline.offsets import LATEST, Offset, TopicPartition, as_json, from_json
+from coterie.pipeline.offsets import EARLIEST, LATEST, Offset, TopicPartition, as_json, from_json, id_text
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import TopicReader
@@ -33,18 +36,28 @@ class GroupStream:
         self.member = GroupMember(options.settings(), self._beginning)
         self._options = options
         self._admission = Admission(options, self.reader)
+        self._beginnings = Beginnings(self.reader)
         self._joined = False
         self._goal: dict[TopicPartition, int] | None = None
         self._planned: tuple[Offset, Ranges] = (NOTHING, {})  # the last batch, and what is read of it
+        self._settled: Offset = NOTHING  # the last batch that the group has heard of
         self._checkpoint: Ranges = {}  # of the last batch that Spark named
+        self._checkpoint_ids: dict[str, str] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._epochs: dict[TopicPartition, int] = {}  # of the leaders that have these ends
+        self._topic_ids: dict[TopicPartition, bytes] = {}  # of the topics that the positions are of
 
     def _beginning(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Of partitions of which the group has no offset, or no longer: the checkpoint may have where its batch began."""
-        begun = {tp: self._checkpoint[tp][0] for tp in partitions if tp in self._checkpoint}
+        ids = self.reader.look_at(topic for topic, _ in partitions)
+        self._topic_ids |= {tp: ids[tp[0]] or b"" for tp in partitions}
+        begun = {
+            tp: self._checkpoint[tp][0]
+            for tp in partitions
+            if tp in self._checkpoint and self._checkpoint_ids.get(tp[0]) in (None, id_text(ids[tp[0]] or b""))
+        }
         others = [tp for tp in partitions if tp not in begun]
-        return begun | (self.reader.beginning(others) if others else {})
+        return begun | (self._beginnings.of(others) if others else {})
 
     def initial(self) -> Offset:
         """The group's committed offsets, or startingOffsets where it has none."""
@@ -58,10 +71,11 @@ class GroupStream:
         """The next batch, or ``start`` itself when there is none yet. By now Spark has finished ``start``."""
         patience_s = PATIENCE_S if self._goal is None else math.inf
         # A batch of a former life of this query is not committed: which parts of it were fenced off is unknown by now.
-        self._checkpoint = ranges_of(start)  # refuses another mode's checkpoint
-        processed = self._planned[1] if start == self._planned[0] else {}
-        if not self._settle(processed, patience_s):
+        self._resume(start)
+        is_done = start == self._planned[0] and start != self._settled
+        if not self._settle(self._still_there(self._planned[1]) if is_done else {}, patience_s):
             return start
+        self._settled = start
         ends = self._reach()
         taken = self._admission.admit(self.member.positions, ends, limits, now=self._goal is not None)
         ranges = {tp: (self.member.positions[tp], end) for tp, end in taken.items() if end > self.member.positions[tp]}
@@ -71,27 +85,39 @@ class GroupStream:
         epochs = {tp: self._epochs[tp] for tp in ranges if self._epochs[tp] >= 0}
         made: Offset = {"generation": generation, "member": member_id}
         made |= {"ranges": _ranges_as_json(ranges), "epochs": as_json(epochs)}
+        made["topic_ids"] = {tp[0]: id_text(self._topic_ids[tp]) for tp in sorted(ranges) if self._topic_ids[tp]}
         self._plan(made, ranges)
         return made
+
+    def _resume(self, offset: Offset) -> None:
+        """Raises DataLossError for a checkpoint of the other mode."""
+        self._checkpoint, self._checkpoint_ids = ranges_of(offset), offset.get("topic_ids", {})
 
     def _plan(self, offset: Offset, ranges: Ranges) -> None:
         self._planned = (offset, ranges)
         self.member.positions.update({tp: end for tp, (_, end) in ranges.items()})
         self.member.epochs.update({tp: self._epochs[tp] for tp in ranges})
 
+    def _still_there(self, ranges: Ranges) -> Ranges:
+        """Without deleted topics: no coordinator takes a commit of them, and the client would try again until its timeout."""
+        ids = self.reader.look_at(topic for topic, _ in ranges)
+        return {tp: each for tp, each in ranges.items() if ids[tp[0]] is not None}
+
     def _settle(self, processed: Ranges, patience_s: float) -> bool:
         if not self._joined:
+            self._beginnings.query_starts(resumes=bool(self._checkpoint))
             self.member.join(self._options.subscribe, self._options.pattern)
             self._joined = True
         return self.member.settle({tp: end for tp, (_, end) in processed.items()}, patience_s)
 
     def _reach(self) -> dict[TopicPartition, int]:
         """The end offset of each owned partition, bounded by the goal; a position beyond the end is reported lost and reset."""
-        owned = self.member.positions
+        owned = self._existing()
         self._ends = self.reader.offsets_of(dict.fromkeys(owned, LATEST))
         self._epochs = {tp: self.reader.leader_epoch(tp) for tp in owned}
         self._validate()
-        for tp, position in list(owned.items()):
+        for tp in owned:
+            position = self.member.positions[tp]
             if position > self._ends[tp]:
                 self.reader.lost(f"{tp[0]}-{tp[1]} ends at {self._ends[tp]}, before the group's offset {position}")
                 self.member.cut(tp, self._ends[tp], self._epochs[tp])
@@ -99,11 +125,29 @@ class GroupStream:
             return dict(self._ends)
         return {tp: min(end, self._goal.get(tp, end)) for tp, end in self._ends.items()}
 
+    def _existing(self) -> list[TopicPartition]:
+        """The owned partitions without those of deleted topics, which the group gives up at its next rebalance. A topic that
+        was created again is read from its beginning. Records that were there and not read are reported lost."""
+        positions = self.member.positions
+        ids = self.reader.look_at(topic for topic, _ in positions)
+        kept, self._topic_ids = self._topic_ids, {tp: self._topic_ids.get(tp) or ids[tp[0]] or b"" for tp in positions}
+        changed = [tp for tp in positions if kept.get(tp) and ids[tp[0]] not in (b"", kept[tp])]
+        for tp in changed:
+            if positions[tp] < self._ends.get(tp, 0):
+                self.reader.lost(
+                    f"{tp[0]} was deleted, and of {tp[0]}-{tp[1]} the records from {positions[tp]} on were unread"
+                )
+        replaced = [tp for tp in changed if ids[tp[0]] is not None]
+        for tp, offset in (self.reader.offsets_of(dict.fromkeys(replaced, EARLIEST)) if replaced else {}).items():
+            self.member.cut(tp, offset, -1)
+            self._topic_ids[tp] = ids[tp[0]] or b""
+        return [tp for tp in positions if ids[tp[0]] is not None]
+
     def _validate(self) -> None:
         """Validates each position of a former leader: a log that was cut before it is reported lost, though it may have
         grown again since (KIP-320)."""
         member = self.member
-        former = {tp: epoch for tp, epoch in member.epochs.items() if 0 <= epoch < self._epochs[tp]}
+        former = {tp: epoch for tp, epoch in member.epochs.items() if 0 <= epoch < self._epochs.get(tp, -1)}
         for tp, end in self.reader.ends_of_epochs(former).items():
             position, epoch = member.positions[tp], self._epochs[tp]
             if end < position:
@@ -117,7 +161,7 @@ class GroupStream:
         """The tasks of a batch. One that this process did not make is a batch that Spark runs again after a restart: of it
         only what the group has not committed, and what this member still owns, is read."""
         if end != self._planned[0]:
-            self._checkpoint = ranges_of(end)
+            self._resume(end)
             while not self._settle({}, math.inf):
                 pass
             self._reach()
@@ -127,7 +171,8 @@ class GroupStream:
     def _fenced(self, ranges: Ranges) -> Ranges:
         """From the group's offset on, which is before the range where the log was cut or the group was set back."""
         positions = self.member.positions
-        return {tp: (positions[tp], end) for tp, (_, end) in ranges.items() if tp in positions and positions[tp] < end}
+        ends = {tp: min(end, self._ends[tp]) for tp, (_, end) in ranges.items() if tp in positions and tp in self._ends}
+        return {tp: (positions[tp], end) for tp, end in ends.items() if positions[tp] < end}
 
     def report(self) -> Offset:
         """Records not yet in a batch, for the query's progress."""

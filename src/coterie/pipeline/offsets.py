@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,3 +24,8 @@ def as_json(offsets: Mapping[TopicPartition, int]) -> TopicOffsets:
 def from_json(offsets: TopicOffsets) -> dict[TopicPartition, int]:
     """Spark's JSON of offsets, ``{topic: {"0": offset}}``, by partition."""
     return {(topic, int(p)): offset for topic, by in offsets.items() for p, offset in by.items()}
+
+
+def id_text(topic_id: bytes) -> str:
+    """A topic's id as Kafka prints it: base64 for URLs, without padding (org.apache.kafka.common.Uuid)."""
+    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")

@@ -90,7 +90,7 @@ class OptionValues:
         Y,
         _,
         "Where to begin. JSON names every partition, -2 for earliest, -1 (streams only) for latest; latest is for "
-        "streams only. committed (ours): the group's offsets.",
+        "streams only. committed (ours): the group's offsets. A stream reads partitions that come later from their beginning.",
         shown="earliest; a stream: latest",
     )
     starting_timestamp: int | None = _option(

@@ -87,6 +87,13 @@ class TopicReader:
         if self.options.fail_on_data_loss:
             raise DataLossError(f"{what}; set failOnDataLoss=false to go on without the records")
 
+    def check_added(self, beginnings: Mapping[TopicPartition, int]) -> None:
+        """Partitions that are new to a query. Raises DataLossError as `lost` for one whose first records are deleted already,
+        as Spark's connector (KafkaMicroBatchStream.planInputPartitions)."""
+        for (topic, partition), offset in beginnings.items():
+            if offset > 0:
+                self.lost(f"{topic}-{partition} is new and begins at {offset}: its first records were deleted unread")
+
     # -- connections ----------------------------------------------------------------------------------------------------
 
     def _socket(self, address: Address | None = None) -> BrokerSocket:
@@ -107,11 +114,11 @@ class TopicReader:
 
     # -- topics and offsets -----------------------------------------------------------------------------------------------
 
-    def partitions(self) -> list[TopicPartition]:
+    def partitions(self, *, missing_allowed: bool = False) -> list[TopicPartition]:
         """The partitions to read now. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION for a topic that is missing."""
-        return self._retry(self._partitions)
+        return self._retry(lambda: self._partitions(missing_allowed))
 
-    def _partitions(self) -> list[TopicPartition]:
+    def _partitions(self, missing_allowed: bool = False) -> list[TopicPartition]:
         o = self.options
         names = list(o.subscribe) or list(o.assign)
         if not names and not o.pattern:
@@ -120,6 +127,8 @@ class TopicReader:
         partitions: list[TopicPartition] = []
         for topic in response.topics:
             if o.pattern and (topic.is_internal or not re.search(o.pattern, topic.name or "")):
+                continue
+            if missing_allowed and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
             check(
                 topic.error_code,
@@ -139,6 +148,19 @@ class TopicReader:
         response = self._retry(lambda: self._socket().request(self._known.metadata_request(None)))
         check(response.error_code)
         return {t.name: t.topic_id for t in response.topics if t.name and any(t.topic_id)}
+
+    def look_at(self, topics: Iterable[str]) -> dict[str, bytes | None]:
+        """The id of each topic as it is now: None where there is no such topic, empty of a broker that reports no ids (before
+        Kafka 2.8). Raises KafkaError."""
+        names = sorted(set(topics))
+        response = self._retry(lambda: self._metadata(names)) if names else None
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        gone = {t.name for t in response.topics if t.error_code == missing} if response is not None else set()
+        return {name: None if name in gone else self.topic_id(name) for name in names}
+
+    def topic_id(self, topic: str) -> bytes:
+        """As last seen; empty: unknown."""
+        return self._known.topic_ids([topic]).get(topic, b"")
 
     def _leader(self, where: TopicPartition) -> Address:
         """Looked up where it is not known. Raises KafkaError."""

@@ -26,7 +26,7 @@ from coterie.pipeline.history.tables import (
     REBALANCES,
     RECONCILIATIONS,
 )
-from coterie.pipeline.history.topic_ids import id_text
+from coterie.pipeline.offsets import id_text
 from coterie.records.arrow_arrays import table_of_rows
 from coterie.wire.primitives import WireError
 

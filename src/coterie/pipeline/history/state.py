@@ -23,6 +23,7 @@ from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.history import topic_ids
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, GROUPS
+from coterie.pipeline.offsets import id_text
 from coterie.pipeline.table_files import rows_of
 from coterie.records.arrow_arrays import table_of_rows
 
@@ -157,7 +158,7 @@ def members_as_of(out: Path, group: AnyGroup) -> list[MemberThen]:
         ]
     names = topic_ids.read_names(out)
     named = {
-        (names.get(topic_ids.id_text(topic_id), topic_ids.id_text(topic_id)), partition): member_id
+        (names.get(id_text(topic_id), id_text(topic_id)), partition): member_id
         for (topic_id, partition), member_id in group.owners.items()
     }
     return [

@@ -3,22 +3,17 @@ files beside the logs: `partition.metadata` of Apache Kafka, `topics.json` of co
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from coterie.pipeline.log_folders import partition_folders
+from coterie.pipeline.offsets import id_text
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.topics import TopicReader
 
 PROGRESS = "progress.json"  # of the history job
 TopicNames = dict[str, str]  # by the id as Kafka prints it
-
-
-def id_text(topic_id: bytes) -> str:
-    """A topic's id as Kafka prints it: base64 for URLs, without padding (org.apache.kafka.common.Uuid)."""
-    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
 def broker_topic_names(client: Mapping[str, str]) -> TopicNames:
