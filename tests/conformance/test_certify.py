@@ -12,7 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from coterie.broker.broker import Broker
+from coterie.broker.calls import Call
 from coterie.broker.handlers import HANDLERS
+from coterie.broker.routes import server_error
 from coterie.broker.services import Handler
 from coterie.broker.settings import BrokerSettings
 from coterie.cli.certify import certify as certify_command
@@ -30,7 +32,10 @@ from coterie.conformance.certify.replay import DIFFERS, HOLDS, NOT_SERVED, Certi
 from coterie.conformance.certify.rules import RULES
 from coterie.conformance.everything.judge import common_versions
 from coterie.conformance.everything.question import API_BY_NAME, texts_in
+from coterie.wire.apis import APIS
+from coterie.wire.declaration import Message
 
+METADATA, API_VERSIONS = 3, 18
 QUICK = {"group.initial.rebalance.delay.ms": "0"}
 
 
@@ -88,6 +93,24 @@ def test_a_changed_answer_is_shown_with_its_requests(rules: Recording) -> None:
         assert "generation-checked" in text
         assert "ILLEGAL_GENERATION" in text
         assert "later commit: OffsetCommit v7" in text
+
+
+def _refuses(key: int) -> Handler:
+    """UNKNOWN_SERVER_ERROR and nothing else, in lists nothing at all."""
+
+    def handle(broker: object, request: Message, call: Call) -> Message:
+        return server_error(APIS[key].response())
+
+    return handle
+
+
+def test_a_broker_that_answers_errors_alone_differs(rules: Recording) -> None:
+    """The look-up of its coordinator ended in an IndexError."""
+    story = next(s for s in rules.stories if s.rule == "generation-checked")
+    refused = {key: _refuses(key) for key in HANDLERS.keys() & APIS.keys() if key not in (METADATA, API_VERSIONS)}
+    certificate = _certified(Recording("ours", [story]), refused)
+    assert certificate.outcomes() == {DIFFERS: 1}
+    assert "generation-checked" in as_markdown(certificate)
 
 
 def test_a_broker_without_an_api_is_not_asked_for_it(rules: Recording) -> None:

@@ -20,6 +20,7 @@ from coterie.client.security import PLAINTEXT, Security
 from coterie.conformance.kafka import START_S, running
 from coterie.conformance.questions import METADATA_MAX_BYTES, OTHER_TOPIC, PARTITIONS, TOPIC
 from coterie.conformance.story import GroupStory, StoryResult
+from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -28,6 +29,11 @@ STEPS_PER_STORY = 120
 AT_ONCE = 12
 FAILURES_SHOWN = 10  # then it stops: the rest would show the same
 # The same on both; short sessions are allowed so that expiry can be waited for.
+_LOADING = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
@@ -106,16 +112,21 @@ def make_topics(address: tuple[str, int]) -> None:
 
 
 def wait_for_coordinator(address: tuple[str, int], security: Security = PLAINTEXT) -> None:
-    """The first look-up makes `__consumer_offsets`; then its partition has to be loaded."""
+    """The first look-up makes `__consumer_offsets`; then its partition has to be loaded. Raises KafkaError where it cannot
+    be asked."""
     connection = BrokerSocket(*address, security=security)
     end = time.monotonic() + START_S
-    while time.monotonic() < end:
-        connection.request(FindCoordinatorRequest(key="g"), highest=3)
-        connection.request(FindCoordinatorRequest(key="t", key_type=1), highest=3)  # makes Kafka's __transaction_state
-        if not connection.request(DescribeGroupsRequest(["g"]), highest=5).groups[0].error_code:
-            break
-        time.sleep(0.1)
-    connection.close()
+    try:
+        while time.monotonic() < end:
+            connection.request(FindCoordinatorRequest(key="g"), highest=3)
+            # Makes Kafka's __transaction_state.
+            connection.request(FindCoordinatorRequest(key="t", key_type=1), highest=3)
+            groups = connection.request(DescribeGroupsRequest(["g"]), highest=5).groups
+            if not any(group.error_code in _LOADING for group in groups):
+                break
+            time.sleep(0.1)
+    finally:
+        connection.close()
 
 
 async def _stories(
