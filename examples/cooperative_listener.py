@@ -41,7 +41,7 @@ async def poll_until_owned(count: int, *consumers: Consumer) -> None:
 
 async def main() -> None:
     async with Admin(ADDRESS) as admin:
-        if "flights" not in await admin.topics():
+        if "flights" not in await admin.describe_topics():
             await admin.create_topic("flights", 6)
     async with Consumer(SETTINGS) as anna, Consumer(SETTINGS) as ben:
         anna.subscribe(["flights"], Printing("anna"))

@@ -15,7 +15,7 @@ ADDRESS = {"bootstrap.servers": sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1
 
 async def main() -> None:
     async with Admin(ADDRESS) as admin, Consumer(ADDRESS | {"group.id": "crew", "client.id": "anna"}) as anna:
-        if "trips" not in await admin.topics():
+        if "trips" not in await admin.describe_topics():
             await admin.create_topic("trips", 4)
         anna.subscribe(["trips"])
         while not anna.assignment():

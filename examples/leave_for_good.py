@@ -24,7 +24,7 @@ async def poll_until_shared(workers: list[Consumer], partitions: list[int]) -> N
 
 async def main() -> None:
     async with Admin(ADDRESS) as admin:
-        if "pallets" not in await admin.topics():
+        if "pallets" not in await admin.describe_topics():
             await admin.create_topic("pallets", 4)
     one, two = worker("worker-1"), worker("worker-2")
     for member in (one, two):

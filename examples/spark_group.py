@@ -19,7 +19,7 @@ BOOTSTRAP_SERVERS = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9092"
 async def fill(count: int) -> None:
     address = {"bootstrap.servers": BOOTSTRAP_SERVERS}
     async with Admin(address) as admin:
-        if "readings" not in await admin.topics():
+        if "readings" not in await admin.describe_topics():
             await admin.create_topic("readings", 4)
     async with Producer(address) as producer:
         for n in range(count):

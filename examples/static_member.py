@@ -26,7 +26,7 @@ async def run_once(name: str) -> tuple[int, int]:
 
 async def main() -> None:
     async with Admin(ADDRESS) as admin:
-        if "parcels" not in await admin.topics():
+        if "parcels" not in await admin.describe_topics():
             await admin.create_topic("parcels", 4)
     for attempt in ("first start", "restart"):
         generation, partitions = await run_once("worker-1")

@@ -40,7 +40,7 @@ class Weighted(Assignor):
 
 async def main() -> None:
     async with Admin(ADDRESS) as admin:
-        if "letters" not in await admin.topics():
+        if "letters" not in await admin.describe_topics():
             await admin.create_topic("letters", 6)
     small, large = Weighted(1), Weighted(2)
     settings = ADDRESS | {"group.id": "depot", "heartbeat.interval.ms": 100}

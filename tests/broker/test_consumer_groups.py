@@ -417,7 +417,7 @@ def test_the_admin_client_describes_it(local: LocalBroker, socket: BrokerSocket)
     join(socket, "a", instance_id="i1", rack_id="r1")
     assert commit(socket, "a", 2) == 0
     with BlockingAdmin({"bootstrap.servers": local.bootstrap_servers}) as admin:
-        group = admin.describe_group("g")
+        group = admin.describe_consumer_group("g")
         assert (group.state, group.protocol_type, group.partition_assignor) == ("Stable", "consumer", "uniform")
         (member,) = group.members
         assert (member.member_id, member.group_instance_id, member.client_id) == ("a", "i1", "coterie")
@@ -425,10 +425,10 @@ def test_the_admin_client_describes_it(local: LocalBroker, socket: BrokerSocket)
         assert member.subscription is not None
         assert (member.subscription.topics, member.subscription.generation) == ({"orders"}, 2)
         assert admin.lag("g")["orders", 0].committed_offset == 5
-        assert admin.remove_members("g", ["i1"]) == {"i1": ErrorCode.NONE}
-        assert admin.describe_group("g").members == ()
+        assert admin.remove_members_from_consumer_group("g", ["i1"]) == {"i1": ErrorCode.NONE}
+        assert admin.describe_consumer_group("g").members == ()
         with pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND"):
-            admin.describe_group("missing")
+            admin.describe_consumer_group("missing")
 
 
 def test_metrics_and_the_http_face_have_it(local: LocalBroker, socket: BrokerSocket) -> None:

@@ -83,7 +83,7 @@ def test_metrics_tell_state_lag_and_rebalances() -> None:
         await consumer.close()
         # An empty group still lags; a commit past the end is no negative lag.
         async with Admin({"bootstrap.servers": server}) as admin:
-            await admin.commit_group_offsets("crew", {("t", 0): 2, ("t", 1): 99})
+            await admin.alter_consumer_group_offsets("crew", {("t", 0): 2, ("t", 1): 99})
         samples = _samples((await asyncio.to_thread(_get, url + "/metrics")).decode())
         assert samples["coterie_group_state", frozenset({group, ("state", "Empty")})] == 1
         assert samples["coterie_group_lag", frozenset({group, ("topic", "t"), ("partition", "0")})] == 3
@@ -108,7 +108,7 @@ def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_committed() -
                 await producer.send("t", b"v", partition=1)
                 await producer.send("appended", b"v", timestamp_ms=now_ms - 9 * hour_ms)
                 await producer.flush()
-            await admin.commit_group_offsets("crew", {("t", 0): 1, ("t", 1): 1, ("appended", 0): 0})
+            await admin.alter_consumer_group_offsets("crew", {("t", 0): 1, ("t", 1): 1, ("appended", 0): 0})
             times = await admin.record_times({("t", 0): 1, ("t", 1): 1, ("appended", 0): 0})
             assert times[TopicPartition("t", 0)] == now_ms - 4 * hour_ms
             assert TopicPartition("t", 1) not in times

@@ -43,7 +43,7 @@ def world(tmp_path: Path) -> Iterator[World]:
                 consumer.poll(100)
             consumer.commit({("good", 0): 0, ("bad", 0): 1})
             with BlockingAdmin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
-                admin.commit_group_offsets("other", {("good", 0): 1})
+                admin.alter_consumer_group_offsets("other", {("good", 0): 1})
             yield World(broker, tmp_path)
 
 
@@ -210,10 +210,10 @@ def test_a_broker_that_does_not_list_its_groups_leaves_those_of_the_others() -> 
         with BlockingAdmin(settings) as admin:
             names = [f"group-{number}" for number in range(12)]
             for name in names:
-                admin.commit_group_offsets(name, {("t", 0): 0})
+                admin.alter_consumer_group_offsets(name, {("t", 0): 0})
             cluster.fail("ListGroups", ErrorCode.CLUSTER_AUTHORIZATION_FAILED, times=1)
             errors: dict[Any, Any] = {}
-            listed = [group.group_id for group in admin.list_groups(errors=errors)]
+            listed = [group.group_id for group in admin.list_consumer_groups(errors=errors)]
             assert 0 < len(listed) < len(names)
             ((node, error),) = errors.items()
             assert error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -68,7 +68,9 @@ def test_replicas_that_are_behind_or_gone_are_noted(cluster: LocalBroker) -> Non
         admin.create_topic("single", assignments={0: [3]})
         cluster.leader_of("single")
         cluster.kill(3)
-        until_in_thread(lambda: admin.topics(["single"])["single"].partitions[0].leader is None, "a leader remains")
+        until_in_thread(
+            lambda: admin.describe_topics(["single"])["single"].partitions[0].leader is None, "a leader remains"
+        )
 
     def note(topic: str) -> str:
         return " ".join(rows(coterie(cluster, f"topics describe {topic}"))[0][6:])

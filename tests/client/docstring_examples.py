@@ -91,7 +91,7 @@ async def _failures(item: Documented, test: doctest.DocTest, broker: LocalBroker
     settings = {"bootstrap.servers": broker.bootstrap_servers}
     async with asyncio.timeout(LIMIT_S), contextlib.AsyncExitStack() as stack:
         async with Admin(settings) as preparing:
-            await preparing.commit_group_offsets("billing", {("orders", 0): 2})
+            await preparing.alter_consumer_group_offsets("billing", {("orders", 0): 2})
         names: dict[str, Any] = {n: getattr(m, n) for m in (coterie.client, item.package) for n in m.__all__}
         names |= {"settings": settings, "broker": broker, "asyncio": asyncio}
         if item.owner in CLIENTS:

@@ -97,18 +97,18 @@ def test_replicas_are_described_where_a_broker_is_gone(cluster: LocalBroker) -> 
     """testUnderReplicatedPartitionsCorrectSemantics: as long as one replica is not in the ISR."""
     with admin_of(cluster) as admin:
         admin.create_topic("orders", 3, replication_factor=2)
-        (one, *_) = admin.topics(["orders"])["orders"].partitions
+        (one, *_) = admin.describe_topics(["orders"])["orders"].partitions
         assert (len(one.replicas), one.is_under_replicated, one.offline_replicas) == (2, False, ())
         admin.create_topic("assigned", assignments={0: [3, 1, 2]})
         cluster.leader_of("assigned")
         cluster.kill(3)
 
         def is_described() -> bool:
-            (partition,) = admin.topics(["assigned"])["assigned"].partitions
+            (partition,) = admin.describe_topics(["assigned"])["assigned"].partitions
             return [node.id for node in partition.offline_replicas] == [3] and partition.is_under_replicated
 
-        until_in_thread(is_described, lambda: str(admin.topics(["assigned"])))
-        (partition,) = admin.topics(["assigned"])["assigned"].partitions
+        until_in_thread(is_described, lambda: str(admin.describe_topics(["assigned"])))
+        (partition,) = admin.describe_topics(["assigned"])["assigned"].partitions
         assert [node.id for node in partition.replicas] == [3, 1, 2]
         assert partition.leader is not None
         assert (partition.leader.id, {node.id for node in partition.isr}, partition.leader_epoch) == (1, {1, 2}, 1)
@@ -135,7 +135,7 @@ def test_an_unclean_election_brings_a_leader(cluster: LocalBroker) -> None:
         cluster.kill(2)
 
         def has_no_leader() -> bool:
-            (partition,) = admin.topics(["orders"])["orders"].partitions
+            (partition,) = admin.describe_topics(["orders"])["orders"].partitions
             return partition.leader is None
 
         until_in_thread(has_no_leader, lambda: "there is a leader")

@@ -18,20 +18,20 @@ from tests.awaiting import until
 QUICK = {"retry.backoff.ms": 10, "retry.backoff.max.ms": 20}
 CALLS: list[tuple[str, Callable[[Admin], Awaitable[Any]]]] = [
     ("DescribeCluster", lambda admin: admin.describe_cluster()),
-    ("Metadata", lambda admin: admin.topics(iter(["t"]))),
+    ("Metadata", lambda admin: admin.describe_topics(iter(["t"]))),
     ("Metadata", lambda admin: admin.partitions(["t"])),
     ("CreateTopics", lambda admin: admin.each.create_topics([NewTopic("new")])["new"]),
     ("DeleteTopics", lambda admin: admin.delete_topic("t")),
     ("CreatePartitions", lambda admin: admin.each.create_partitions({"t": 2})["t"]),
-    ("DescribeConfigs", lambda admin: admin.topic_configs("t")),
-    ("IncrementalAlterConfigs", lambda admin: admin.alter_topic_configs("t", {"retention.ms": "7"})),
+    ("DescribeConfigs", lambda admin: admin.describe_configs("t")),
+    ("IncrementalAlterConfigs", lambda admin: admin.incremental_alter_configs("t", {"retention.ms": "7"})),
     ("DeleteRecords", lambda admin: admin.delete_records({("t", 0): -1})),
-    ("ListGroups", lambda admin: admin.list_groups()),
-    ("FindCoordinator", lambda admin: admin.commit_group_offsets("another", {("t", 0): 0})),
-    ("DescribeGroups", lambda admin: admin.describe_group("g")),
-    ("OffsetCommit", lambda admin: admin.commit_group_offsets("g", {("t", 0): 0})),
-    ("OffsetDelete", lambda admin: admin.delete_group_offsets("g", iter([("t", 0)]))),
-    ("DeleteGroups", lambda admin: admin.delete_group("g")),
+    ("ListGroups", lambda admin: admin.list_consumer_groups()),
+    ("FindCoordinator", lambda admin: admin.alter_consumer_group_offsets("another", {("t", 0): 0})),
+    ("DescribeGroups", lambda admin: admin.describe_consumer_group("g")),
+    ("OffsetCommit", lambda admin: admin.alter_consumer_group_offsets("g", {("t", 0): 0})),
+    ("OffsetDelete", lambda admin: admin.delete_consumer_group_offsets("g", iter([("t", 0)]))),
+    ("DeleteGroups", lambda admin: admin.delete_consumer_group("g")),
     ("ElectLeaders", lambda admin: admin.elect_leaders([("t", 0)])),
     ("ListPartitionReassignments", lambda admin: admin.list_partition_reassignments()),
 ]
@@ -46,7 +46,7 @@ def test_a_connection_that_is_cut_before_the_request_is_carried_out(
 
     async def story() -> None:
         async with Admin({"bootstrap.servers": coterie_broker.bootstrap_servers} | QUICK) as admin:
-            await admin.commit_group_offsets("g", {("t", 0): 0})
+            await admin.alter_consumer_group_offsets("g", {("t", 0): 0})
             with coterie_broker.hold(api) as rule:
                 task = asyncio.ensure_future(call(admin))
                 await until(lambda: bool(rule.held))
@@ -79,7 +79,7 @@ def test_a_broker_that_starts_again() -> None:
             broker = Broker(BrokerSettings(), memory=memory)
             await broker.start(host, port)
             await task
-            assert list(await admin.topics()) == ["t"]
+            assert list(await admin.describe_topics()) == ["t"]
         await broker.stop()
 
     asyncio.run(story())
@@ -91,7 +91,7 @@ def test_a_close_ends_the_attempts(coterie_broker: LocalBroker) -> None:
     async def story() -> None:
         admin = Admin({"bootstrap.servers": coterie_broker.bootstrap_servers} | QUICK)
         with coterie_broker.hold("Metadata") as rule:
-            task = asyncio.create_task(admin.topics())
+            task = asyncio.create_task(admin.describe_topics())
             await until(lambda: bool(rule.held))
             admin.close()
             with pytest.raises(KafkaError, match="the connection was closed"):

@@ -225,7 +225,7 @@ def test_a_broker_that_explains_with_something_else(
 ) -> None:
     async def story() -> None:
         async with Admin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
-            await admin.commit_group_offsets("g", {("t", 0): 0})
+            await admin.alter_consumer_group_offsets("g", {("t", 0): 0})
             with pytest.raises(KafkaError, match="explanation of g cannot be read") as refused:
                 await admin.explain_group("g")
             assert refused.value.code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -54,9 +54,9 @@ def test_a_script(broker: BrokerProcess) -> None:
             assert values == {b"one", b"two", b"three"}
             time.sleep(2.5)  # longer than the session: heartbeats go on while the script does something else
             consumer.commit()
-            assert admin.describe_group("g").state == "Stable"
+            assert admin.describe_consumer_group("g").state == "Stable"
         with pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND"):
-            admin.describe_group("nobody")
+            admin.describe_consumer_group("nobody")
 
 
 def test_a_wrong_setting_names_the_nearest() -> None:
@@ -69,7 +69,7 @@ def test_nobody_there() -> None:
         BlockingAdmin({"bootstrap.servers": "127.0.0.1:1"}) as admin,
         pytest.raises(KafkaError, match="no broker answers"),
     ):
-        admin.list_groups()
+        admin.list_consumer_groups()
 
 
 # -- the same methods as the asyncio clients --------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def test_each_returns_a_future_of_this_thread_for_each_key(
         error = futures["orders"].exception(20)
         assert isinstance(error, KafkaError)
         assert error.code == ErrorCode.TOPIC_ALREADY_EXISTS
-        ends = admin.each.offsets({("payments", 2): -1, ("payments", 3): -1})
+        ends = admin.each.list_offsets({("payments", 2): -1, ("payments", 3): -1})
         assert ends[TopicPartition("payments", 2)].result(20) == 0
         with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
             ends[TopicPartition("payments", 3)].result(20)
@@ -144,7 +144,7 @@ def test_close_ends_the_futures_that_wait_for_a_response(work: str, coterie_brok
         BlockingAdmin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin,
         coterie_broker.hold(api) as held,
     ):
-        futures = admin.each.delete_topics(["t"]) if work == "together" else admin.each.delete_groups(["t"])
+        futures = admin.each.delete_topics(["t"]) if work == "together" else admin.each.delete_consumer_groups(["t"])
         assert not futures["t"].cancel(), "the request is under way"
         coterie_broker.until_held(held)
         admin.close()
@@ -165,7 +165,7 @@ def test_a_task_that_is_cancelled_ends_its_future(work: str, coterie_broker: Loc
         BlockingAdmin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin,
         coterie_broker.hold(api) as held,
     ):
-        futures = admin.each.delete_topics(["t"]) if work == "together" else admin.each.delete_groups(["t"])
+        futures = admin.each.delete_topics(["t"]) if work == "together" else admin.each.delete_consumer_groups(["t"])
         coterie_broker.until_held(held)
         admin._await(cancel)
         with pytest.raises(RuntimeError, match="this BlockingAdmin is closed"):

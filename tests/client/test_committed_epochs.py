@@ -64,8 +64,8 @@ async def before_and_after(story: Any) -> None:
                 await consumer.assign([T0])
                 await polled(consumer, lambda: consumer.position(T0) == 5)
                 await consumer.commit()
-            await admin.commit_group_offsets("without", {T0: 5})
-            committed = [await admin.group_offsets_metadata(group) for group in ("with", "without")]
+            await admin.alter_consumer_group_offsets("without", {T0: 5})
+            committed = [await admin.list_consumer_group_offsets_metadata(group) for group in ("with", "without")]
             assert committed == [{T0: OffsetAndMetadata(5, 0)}, {T0: OffsetAndMetadata(5, -1)}]
         left = without_the_end(broker, disk)
     async with running(left) as (_, address):

@@ -76,7 +76,7 @@ def crew(broker: LocalBroker) -> Iterator[Crew]:
 def describe(broker: LocalBroker) -> ConsumerGroupDescription:
     async def ask() -> ConsumerGroupDescription:
         async with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
-            return await admin.describe_group("g")
+            return await admin.describe_consumer_group("g")
 
     return asyncio.run(ask())
 
@@ -207,7 +207,7 @@ def test_members_are_removed_by_name(broker: LocalBroker, crew: Crew) -> None:
 
     async def remove() -> dict[str, ErrorCode]:
         async with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
-            return await admin.remove_members("g", ["first", "none"])
+            return await admin.remove_members_from_consumer_group("g", ["first", "none"])
 
     assert asyncio.run(remove()) == {"first": ErrorCode.NONE, "none": ErrorCode.UNKNOWN_MEMBER_ID}
 

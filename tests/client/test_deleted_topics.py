@@ -53,6 +53,6 @@ def test_a_rebalance_does_not_create_a_deleted_topic_again(coterie_broker: Local
             generation = consumer.generation
             consumer.enforce_rebalance()
             await polled(consumer, lambda: consumer.generation > generation)
-            assert "t-1" not in await admin.topics()
+            assert "t-1" not in await admin.describe_topics()
 
     asyncio.run(story())

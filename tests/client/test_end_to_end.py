@@ -196,7 +196,7 @@ def test_a_static_member_returns_without_a_rebalance() -> None:
             await one.poll(500)
             assert again.assignment() == held
             assert (one.generation, again.generation) == (generation, generation)
-            assert (await admin.describe_group("g")).state == "Stable"
+            assert (await admin.describe_consumer_group("g")).state == "Stable"
             await one.close()
             await again.close()
 
@@ -269,7 +269,7 @@ def test_admin_topics_groups_and_records() -> None:
     async def story() -> None:
         async with running() as address, Admin(address) as admin:
             await admin.create_topic("a", 3, {"retention.ms": "1000"})
-            assert (await admin.topic_configs("a"))["retention.ms"].value == "1000"
+            assert (await admin.describe_configs("a"))["retention.ms"].value == "1000"
             with pytest.raises(KafkaError) as exists:
                 await admin.create_topic("a")
             assert exists.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
@@ -277,15 +277,15 @@ def test_admin_topics_groups_and_records() -> None:
             assert len(await admin.partitions(["a"])) == 5
             await produce(address, 20, "a")
             starts = await admin.delete_records({("a", 0): -1})
-            ends = await admin.offsets({("a", 0): -1})
+            ends = await admin.list_offsets({("a", 0): -1})
             assert starts == ends
-            await admin.commit_group_offsets("simple", {("a", 1): 7})
-            assert [g.group_id for g in await admin.list_groups()] == ["simple"]
-            assert await admin.group_offsets("simple") == {("a", 1): 7}
+            await admin.alter_consumer_group_offsets("simple", {("a", 1): 7})
+            assert [g.group_id for g in await admin.list_consumer_groups()] == ["simple"]
+            assert await admin.list_consumer_group_offsets("simple") == {("a", 1): 7}
             await admin.delete_topic("a")
-            assert await admin.group_offsets("simple") == {}
-            await admin.delete_group("simple")
-            assert await admin.list_groups() == []
+            assert await admin.list_consumer_group_offsets("simple") == {}
+            await admin.delete_consumer_group("simple")
+            assert await admin.list_consumer_groups() == []
 
     run(story())
 

@@ -155,7 +155,7 @@ async def _committed(settings: dict[str, Any]) -> None:
 
 async def _topics(settings: dict[str, Any]) -> None:
     async with Admin(settings) as admin:
-        await admin.topics()
+        await admin.describe_topics()
 
 
 async def _init_transactions(settings: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ def test_what_passes_is_asked_again(coterie_broker: LocalBroker, code: ErrorCode
 
     async def story() -> None:
         async with Admin({"bootstrap.servers": coterie_broker.bootstrap_servers, "retry.backoff.ms": 10}) as admin:
-            assert await admin.offsets({T0: -1}) == {T0: 1}
+            assert await admin.list_offsets({T0: -1}) == {T0: 1}
 
     asyncio.run(story())
     assert coterie_broker.asked("ListOffsets") == 4
@@ -35,7 +35,7 @@ def test_a_topic_that_comes_a_moment_later_is_found() -> None:
         timer = threading.Timer(0.2, broker.create_topic, ("t", 1))
         timer.start()
         async with Admin(settings) as admin:
-            assert await admin.offsets({T0: -1}) == {T0: 0}
+            assert await admin.list_offsets({T0: -1}) == {T0: 0}
         timer.join()
 
     with LocalBroker({"auto.create.topics.enable": "false"}) as broker:
@@ -54,7 +54,7 @@ def test_one_that_never_comes_is_an_error_of_its_own_name(
             with pytest.raises(
                 KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION: t-0: this broker has no such topic or partition"
             ):
-                await admin.offsets({T0: -1})
+                await admin.list_offsets({T0: -1})
 
     with LocalBroker({"auto.create.topics.enable": "false"}) as broker:
         asyncio.run(story(broker))
@@ -67,7 +67,7 @@ def test_what_does_not_pass_is_an_error_at_once(coterie_broker: LocalBroker) -> 
     async def story() -> None:
         async with Admin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
             with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED"):
-                await admin.offsets({T0: -1})
+                await admin.list_offsets({T0: -1})
 
     asyncio.run(story())
     assert coterie_broker.asked("ListOffsets") == 1

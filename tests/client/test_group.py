@@ -300,7 +300,7 @@ def test_group_metadata_after_the_membership_is_lost_is_refused(broker: LocalBro
         before = one.group_metadata()
         address = {"bootstrap.servers": broker.bootstrap_servers}
         async with Admin(address) as admin:
-            await admin.remove_members("g", [before.member_id])
+            await admin.remove_members_from_consumer_group("g", [before.member_id])
         await until(lambda: one.generation < 0, "the member knows that it is none")
         assert one.group_metadata() == before
         async with Producer(address | {"transactional.id": "mover"}) as producer:

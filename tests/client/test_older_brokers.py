@@ -79,9 +79,9 @@ def test_a_topic_without_a_number_of_partitions_takes_the_brokers_settings(old: 
     async def story() -> None:
         async with Admin(settings(old)) as admin:
             await admin.create_topic("t")
-            assert len((await admin.topics(["t"]))["t"].partitions) == 3
+            assert len((await admin.describe_topics(["t"]))["t"].partitions) == 3
             await admin.create_topic("u", 2)
-            assert len((await admin.topics(["u"]))["u"].partitions) == 2
+            assert len((await admin.describe_topics(["u"]))["u"].partitions) == 2
 
     asyncio.run(story())
 
@@ -90,13 +90,13 @@ def test_one_setting_is_altered_and_the_others_stay(old: LocalBroker) -> None:
     async def story() -> None:
         async with Admin(settings(old)) as admin:
             await admin.create_topic("t", 1, {"retention.ms": "1000", "segment.bytes": "2000000", "flush.ms": "5"})
-            before = await admin.topic_configs("t")
-            await admin.alter_topic_configs("t", {"retention.ms": "2000", "flush.ms": None})
-            after = await admin.topic_configs("t")
+            before = await admin.describe_configs("t")
+            await admin.incremental_alter_configs("t", {"retention.ms": "2000", "flush.ms": None})
+            after = await admin.describe_configs("t")
             assert {k for k in after if after[k] != before[k]} == {"retention.ms", "flush.ms"}
             assert (after["retention.ms"].value, after["segment.bytes"].value) == ("2000", "2000000")
             with pytest.raises(KafkaError) as refused:
-                await admin.alter_topic_configs("nothing", {"retention.ms": "2000"})
+                await admin.incremental_alter_configs("nothing", {"retention.ms": "2000"})
             assert refused.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     asyncio.run(story())
@@ -109,10 +109,10 @@ def test_groups_are_listed_with_their_states_and_members_removed_one_by_one(old:
             consumer.subscribe(["t"])
             while not consumer.assignment():
                 await consumer.poll(50)
-            assert [(g.group_id, g.state) for g in await admin.list_groups()] == [("g", "Stable")]
-            assert await admin.list_groups(["Empty"]) == []
-            member = (await admin.describe_group("g")).members[0].member_id
-            assert await admin.remove_members("g", [member, "nobody"]) == {
+            assert [(g.group_id, g.state) for g in await admin.list_consumer_groups()] == [("g", "Stable")]
+            assert await admin.list_consumer_groups(["Empty"]) == []
+            member = (await admin.describe_consumer_group("g")).members[0].member_id
+            assert await admin.remove_members_from_consumer_group("g", [member, "nobody"]) == {
                 member: ErrorCode.NONE,
                 "nobody": ErrorCode.UNKNOWN_MEMBER_ID,
             }
@@ -137,7 +137,7 @@ async def _reassignments(given: dict[str, Any]) -> None:
 
 async def _delete_group(given: dict[str, Any]) -> None:
     async with Admin(given) as admin:
-        await admin.delete_group("g")
+        await admin.delete_consumer_group("g")
 
 
 async def _join_as_static_member(given: dict[str, Any]) -> None:

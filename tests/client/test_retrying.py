@@ -81,8 +81,8 @@ def pauses_ms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 async def described(broker: LocalBroker) -> object:
     async with Admin(settings(broker)) as admin:  # type: ignore[arg-type]
-        await admin.commit_group_offsets("g", {T0: 0})
-        return await admin.describe_group("g")
+        await admin.alter_consumer_group_offsets("g", {T0: 0})
+        return await admin.describe_consumer_group("g")
 
 
 Story = Callable[[LocalBroker], Awaitable[object]]

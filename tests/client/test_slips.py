@@ -237,7 +237,7 @@ def test_a_consumer_refuses_what_cannot_be_and_goes_on(
 
 
 ADMIN_SLIPS: list[tuple[Callable[[Admin], Any], type[Exception], str]] = [
-    (lambda a: a.topics("orders"), TypeError, "names must be a list of str, not 'orders'"),
+    (lambda a: a.describe_topics("orders"), TypeError, "names must be a list of str, not 'orders'"),
     (lambda a: a.partitions("orders"), TypeError, "topics must be a list of str"),
     (lambda a: a.create_topic(b"t"), TypeError, "name must be a str, not bytes"),
     (lambda a: a.create_topic("u", "3"), TypeError, "partitions must be an int, not str"),
@@ -248,18 +248,18 @@ ADMIN_SLIPS: list[tuple[Callable[[Admin], Any], type[Exception], str]] = [
     (lambda a: a.each.delete_topics("orders"), TypeError, "names must be a list of str"),
     (lambda a: a.create_partitions("t", 2**40), ValueError, "count must be from"),
     (lambda a: a.each.create_partitions({"t": "4"}), TypeError, "a count must be an int"),
-    (lambda a: a.topic_configs(7), TypeError, "name must be a str, not int"),
-    (lambda a: a.alter_topic_configs("t", {"retention.ms": 5}), TypeError, "value of retention.ms must be a str"),
-    (lambda a: a.alter_topic_configs("t", ["retention.ms"]), TypeError, "configs must be a mapping"),
+    (lambda a: a.describe_configs(7), TypeError, "name must be a str, not int"),
+    (lambda a: a.incremental_alter_configs("t", {"retention.ms": 5}), TypeError, "value of retention.ms must be a str"),
+    (lambda a: a.incremental_alter_configs("t", ["retention.ms"]), TypeError, "configs must be a mapping"),
     (lambda a: a.delete_records({T0: "5"}), TypeError, "an offset must be an int, not str"),
-    (lambda a: a.offsets({T0: 2**70}), ValueError, "a timestamp must be from"),
-    (lambda a: a.list_groups("Stable"), TypeError, "states must be a list of str"),
-    (lambda a: a.describe_group(b"g"), TypeError, "group_id must be a str"),
-    (lambda a: a.each.describe_groups("g"), TypeError, "group_ids must be a list of str"),
-    (lambda a: a.remove_members("g", "anna"), TypeError, "members must be a list of str"),
-    (lambda a: a.commit_group_offsets("g", {T0: -1}), ValueError, "an offset must be from 0"),
-    (lambda a: a.each.alter_group_offsets("g", {T0: "1"}), TypeError, "an offset must be an int"),
-    (lambda a: a.delete_group_offsets("g", T0), TypeError, "named by a tuple"),
+    (lambda a: a.list_offsets({T0: 2**70}), ValueError, "a timestamp must be from"),
+    (lambda a: a.list_consumer_groups("Stable"), TypeError, "states must be a list of str"),
+    (lambda a: a.describe_consumer_group(b"g"), TypeError, "group_id must be a str"),
+    (lambda a: a.each.describe_consumer_groups("g"), TypeError, "group_ids must be a list of str"),
+    (lambda a: a.remove_members_from_consumer_group("g", "anna"), TypeError, "members must be a list of str"),
+    (lambda a: a.alter_consumer_group_offsets("g", {T0: -1}), ValueError, "an offset must be from 0"),
+    (lambda a: a.each.alter_consumer_group_offsets("g", {T0: "1"}), TypeError, "an offset must be an int"),
+    (lambda a: a.delete_consumer_group_offsets("g", T0), TypeError, "named by a tuple"),
 ]
 
 
@@ -273,9 +273,9 @@ def test_an_admin_refuses_what_cannot_be(
         async with asyncio.timeout(20), Admin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
             with pytest.raises(kind, match=sentence):
                 await done(slip(admin))
-            assert "t" in await admin.topics()
+            assert "t" in await admin.describe_topics()
         with pytest.raises(RuntimeError, match="this client is closed; make a new one"):
-            await admin.topics()
+            await admin.describe_topics()
 
     asyncio.run(story())
 

@@ -240,7 +240,7 @@ def test_the_error_of_a_lookup_of_another_assignment(broker: LocalBroker) -> Non
             await one.poll(0)
             await until(lambda: one._starts.due())
             async with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
-                await admin.commit_group_offsets("g", {U0: 0})
+                await admin.alter_consumer_group_offsets("g", {U0: 0})
             await one.assign([U0])
             await one.poll(0)
 

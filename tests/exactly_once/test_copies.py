@@ -71,7 +71,7 @@ class Story:
         """By the committed offsets."""
         try:
             with BlockingAdmin(self._address) as admin:
-                committed = admin.group_offsets(GROUP)
+                committed = admin.list_consumer_group_offsets(GROUP)
         except KafkaError:
             return False
         return all(committed.get(TopicPartition(INPUT, partition)) == RECORDS for partition in range(PARTITIONS))

@@ -53,7 +53,7 @@ def produce(broker: BrokerProcess, count: int, topic: str = "t", partitions: int
 def committed(broker: BrokerProcess) -> dict[int, int]:
     async def ask() -> dict[int, int]:
         async with Admin({"bootstrap.servers": broker.address}) as admin:
-            return {p: offset for (_, p), offset in (await admin.group_offsets("g")).items()}
+            return {p: offset for (_, p), offset in (await admin.list_consumer_group_offsets("g")).items()}
 
     return asyncio.run(ask())
 
@@ -124,7 +124,7 @@ def forget_offsets(broker: BrokerProcess) -> None:
 
     async def delete() -> None:
         async with Admin({"bootstrap.servers": broker.address}) as admin:
-            await admin.delete_group_offsets("g", [("t", p) for p in range(6)])
+            await admin.delete_consumer_group_offsets("g", [("t", p) for p in range(6)])
 
     asyncio.run(delete())
 

@@ -146,7 +146,7 @@ def test_offsets_never_go_back_and_a_reset_counts(broker: BrokerProcess) -> None
 
     async def reset() -> None:
         async with Admin({"bootstrap.servers": broker.address}) as admin:
-            await admin.commit_group_offsets("g", {("t", p): 90 for p in range(6)})
+            await admin.alter_consumer_group_offsets("g", {("t", p): 90 for p in range(6)})
 
     asyncio.run(reset())
     one.start()

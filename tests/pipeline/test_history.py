@@ -366,8 +366,8 @@ def test_offsets_as_of_a_time_are_restored(lived: tuple[BrokerProcess, str]) -> 
     async def offsets(wanted: dict[tuple[str, int], int] | None) -> dict[TopicPartition, int]:
         async with Admin({"bootstrap.servers": broker.address}) as admin:
             if wanted is not None:
-                await admin.commit_group_offsets("crew", wanted)
-            return await admin.group_offsets("crew")
+                await admin.alter_consumer_group_offsets("crew", wanted)
+            return await admin.list_consumer_group_offsets("crew")
 
     before = asyncio.run(offsets(None))
     asyncio.run(offsets({("t", p): 3 for p in range(6)}))

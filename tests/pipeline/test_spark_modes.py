@@ -78,7 +78,7 @@ def test_two_queries_share_a_group_and_stop_in_order(spark: Any, broker: BrokerP
 
     async def members() -> int:
         async with Admin({"bootstrap.servers": broker.address}) as admin:
-            return len((await admin.describe_group("crew")).members)
+            return len((await admin.describe_consumer_group("crew")).members)
 
     # Each reader's process leaves by itself, long before its session of 45 s is over.
     wait(lambda: asyncio.run(members()) == 0, "both have left", patience_s=20)
@@ -212,7 +212,7 @@ def committed_values(broker: BrokerProcess, topic: str) -> list[bytes]:
         async with Consumer(settings | {"auto.offset.reset": "earliest"}) as consumer:
             async with Admin({"bootstrap.servers": broker.address}) as admin:
                 partitions = await admin.partitions([topic])
-                ends = await admin.offsets(dict.fromkeys(partitions, -1))
+                ends = await admin.list_offsets(dict.fromkeys(partitions, -1))
             await consumer.assign(partitions)
             read_values: list[bytes] = []
             deadline_s = time.monotonic() + 30

@@ -169,7 +169,7 @@ def test_our_admin_finds_the_controller(cluster: LocalBroker) -> None:
                 name = f"{topic}-{attempt}"
                 await admin.create_topic(name, 1)
                 await admin.create_partitions(name, 2)
-                assert len((await admin.topics([name]))[name].partitions) == 2
+                assert len((await admin.describe_topics([name]))[name].partitions) == 2
                 await admin.delete_topic(name)
 
     for number, address in enumerate(cluster.bootstrap_servers.split(",")):

@@ -126,8 +126,8 @@ class Guests:
 
     async def _administrates(self) -> None:
         async with Admin({"bootstrap.servers": self._address}) as admin:
-            await admin.topics()
-            await admin.list_groups()
+            await admin.describe_topics()
+            await admin.list_consumer_groups()
             name = f"short-{self._rng.randrange(3)}"
             with contextlib.suppress(KafkaError):
                 await admin.create_topic(name, 2)

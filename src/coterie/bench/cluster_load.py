@@ -50,7 +50,7 @@ def ends(cluster: MixedCluster, topic: str) -> int:
     async def look_up() -> int:
         async with Admin({"bootstrap.servers": cluster.bootstrap}) as admin:
             partitions = await admin.partitions([topic])
-            return sum((await admin.offsets(dict.fromkeys(partitions, -1))).values())
+            return sum((await admin.list_offsets(dict.fromkeys(partitions, -1))).values())
 
     return asyncio.run(look_up())
 

@@ -206,11 +206,11 @@ def _lag(address: str) -> int | None:
     """None without a response; a partition without a commit counts whole."""
 
     async def question(admin: Any) -> int:
-        there = await admin.topics()
+        there = await admin.describe_topics()
         if TOPIC not in there:
             return 1
-        ends = await admin.offsets({(TOPIC, p.partition): -1 for p in there[TOPIC].partitions})
-        committed = await admin.group_offsets(GROUP)
+        ends = await admin.list_offsets({(TOPIC, p.partition): -1 for p in there[TOPIC].partitions})
+        committed = await admin.list_consumer_group_offsets(GROUP)
         return sum(end - committed.get(tp, 0) for tp, end in ends.items())
 
     lag: int | None = _ask(address, question)
@@ -219,7 +219,7 @@ def _lag(address: str) -> int | None:
 
 def _ends(address: str) -> dict[int, int]:
     async def question(admin: Any) -> dict[int, int]:
-        ends = await admin.offsets({(TOPIC, p): -1 for p in range(PARTITIONS)})
+        ends = await admin.list_offsets({(TOPIC, p): -1 for p in range(PARTITIONS)})
         return {p: end for (_, p), end in ends.items()}
 
     ends: dict[int, int] | None = _ask(address, question)

@@ -29,7 +29,7 @@ async def describe_cluster(
 
     async with Admin(client) as admin:
         described = await admin.describe_cluster()
-        topics = (await admin.topics()).values()
+        topics = (await admin.describe_topics()).values()
     partitions = [partition for topic in topics for partition in topic.partitions]
     leads = Counter(p.leader.id for p in partitions if p.leader is not None)
     replicas = Counter(node.id for p in partitions for node in p.replicas)
@@ -101,7 +101,7 @@ async def knows_all(local: LocalCluster, broker: int, topics: set[str]) -> bool:
     try:
         async with Admin({"bootstrap.servers": local.address(broker)}) as admin:
             described = await admin.describe_cluster()
-            known = (await admin.topics()).keys()
+            known = (await admin.describe_topics()).keys()
     except KafkaError:
         return False
     nodes = {node.id for node in described.nodes}

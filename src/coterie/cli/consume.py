@@ -150,7 +150,7 @@ async def _assign(
     is_missing = False
     async with Admin(settings) as admin:
         while not stop.is_set() and time.monotonic() < deadline_s:
-            code = (await admin.topics([topic]))[topic].error
+            code = (await admin.describe_topics([topic]))[topic].error
             if code and not KafkaError(code).retriable:
                 raise KafkaError(code, f"topic {topic}: {code.text}")
             partitions = await admin.partitions([topic])

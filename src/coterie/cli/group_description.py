@@ -32,10 +32,10 @@ async def describe_group(group: str, client: dict[str, str]) -> tuple[GroupDocum
 
     errors: dict[TopicPartition, KafkaError] = {}
     async with Admin(client) as admin:
-        described = await admin.describe_group(group)
-        committed = await admin.group_offsets(group)
+        described = await admin.describe_consumer_group(group)
+        committed = await admin.list_consumer_group_offsets(group)
         wanted = dict.fromkeys([*committed, *described.owners], -1)
-        ends = await admin.offsets(wanted, errors=errors, timeout_ms=LEADER_MS)
+        ends = await admin.list_offsets(wanted, errors=errors, timeout_ms=LEADER_MS)
         (lags_ms,) = await lags_ms_of(admin, [committed], ends)
     owners = described.owners
     partitions: list[DescribedPartition] = []
@@ -101,11 +101,11 @@ async def list_groups(client: dict[str, str], states: Collection[str]) -> tuple[
     of_brokers: dict[Node, KafkaError] = {}
     of_partitions: dict[TopicPartition, KafkaError] = {}
     async with Admin(client) as admin:
-        listed = await admin.list_groups(states, errors=of_brokers)
+        listed = await admin.list_consumer_groups(states, errors=of_brokers)
         described, of_groups = await _each(admin, listed)
         committed = {group: offsets for group, (_, offsets) in described.items()}
         wanted = {tp: -1 for offsets in committed.values() for tp in offsets}
-        ends = await admin.offsets(wanted, errors=of_partitions, timeout_ms=LEADER_MS) if wanted else {}
+        ends = await admin.list_offsets(wanted, errors=of_partitions, timeout_ms=LEADER_MS) if wanted else {}
         lags_ms = dict(zip(committed, await lags_ms_of(admin, committed.values(), ends), strict=True))
     rows: list[GroupRow] = []
     for group in listed:
@@ -155,7 +155,10 @@ async def _each(
     errors: dict[str, KafkaError] = {}
     groups = iter(listed)
     while chunk := [group.group_id for group in itertools.islice(groups, AT_ONCE)]:
-        descriptions, offsets = admin.each.describe_groups(chunk), admin.each.group_offsets(chunk)
+        descriptions, offsets = (
+            admin.each.describe_consumer_groups(chunk),
+            admin.each.list_consumer_group_offsets(chunk),
+        )
         await asyncio.gather(*descriptions.values(), *offsets.values(), return_exceptions=True)
         for group in chunk:
             try:

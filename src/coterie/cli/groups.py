@@ -276,7 +276,7 @@ def delete(group: str, client: dict[str, str], as_json: bool) -> None:
 
     async def ask() -> None:
         async with Admin(client) as admin:
-            await admin.delete_group(group)
+            await admin.delete_consumer_group(group)
 
     run(ask())
     done(f"deleted {group}", as_json, deleted=group)

@@ -17,9 +17,9 @@ async def read_journal(group: str | None, client: dict[str, str]) -> tuple[list[
 
     journal = TopicPartition(TOPIC, 0)
     async with Admin(client) as admin:
-        if TOPIC not in await admin.topics():
+        if TOPIC not in await admin.describe_topics():
             return [], []
-        end = (await admin.offsets({journal: -1}))[journal]
+        end = (await admin.list_offsets({journal: -1}))[journal]
     lines: list[GroupEvent] = []
     unread: list[str] = []
     async with Consumer(client | {"auto.offset.reset": "earliest"}) as consumer:

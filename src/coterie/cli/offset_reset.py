@@ -63,13 +63,13 @@ async def _reset(
     async with Admin(client) as admin:
         # Reports a broker that is away at once; the look-up of a coordinator is repeated for a minute.
         await admin.describe_cluster()
-        for name, info in (await admin.topics(names) if names else {}).items():
+        for name, info in (await admin.describe_topics(names) if names else {}).items():
             check(info.error, subject=f"topic {name}")
-        now = await admin.group_offsets(group)
+        now = await admin.list_consumer_group_offsets(group)
         wanted = await choose(admin, await admin.partitions(names) if names else None, now)
         if not dry_run and wanted:
             try:
-                await admin.commit_group_offsets(group, wanted)
+                await admin.alter_consumer_group_offsets(group, wanted)
             except KafkaError as error:
                 if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
                     raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"{group} has members; stop them first") from error
@@ -96,10 +96,10 @@ def _by_records(to: str) -> Any:
         admin: Admin, partitions: list[TopicPartition] | None, now: dict[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
         wanted = list(now) if partitions is None else partitions
-        ends = await admin.offsets(dict.fromkeys(wanted, -1))
+        ends = await admin.list_offsets(dict.fromkeys(wanted, -1))
         if offset is not None:
             return {tp: min(offset, ends[tp]) for tp in wanted}
-        offsets = await admin.offsets(dict.fromkeys(wanted, timestamp_ms or 0))
+        offsets = await admin.list_offsets(dict.fromkeys(wanted, timestamp_ms or 0))
         return {tp: at if at >= 0 else ends[tp] for tp, at in offsets.items()}
 
     return choose
@@ -121,8 +121,8 @@ def _by_commits(group: str, moment_ms: int, history: Path | None, client: dict[s
             then = {} if kept is None else {TopicPartition(*tp): o.offset for tp, o in kept.offsets.items()}
         there = set(await admin.partitions({t for t, _ in then}) if partitions is None else partitions)
         wanted = {tp: offset for tp, offset in then.items() if tp in there}
-        first = await admin.offsets(dict.fromkeys(wanted, -2))
-        end = await admin.offsets(dict.fromkeys(wanted, -1))
+        first = await admin.list_offsets(dict.fromkeys(wanted, -2))
+        end = await admin.list_offsets(dict.fromkeys(wanted, -1))
         return {tp: min(max(offset, first[tp]), end[tp]) for tp, offset in wanted.items()}
 
     return choose
@@ -143,7 +143,7 @@ async def _replayed(admin: Admin, client: dict[str, str], group: str, moment_ms:
     settings = client | {"isolation.level": "read_committed"}
     async with Consumer(settings | {"auto.offset.reset": "earliest", "enable.auto.commit": False}) as consumer:
         await consumer.assign([where])
-        end, quiet_since_s = (await admin.offsets({where: -1}))[where], time.monotonic()
+        end, quiet_since_s = (await admin.list_offsets({where: -1}))[where], time.monotonic()
         while consumer.position(where) < end:
             for records in (await consumer.poll(500)).values():
                 quiet_since_s = time.monotonic()

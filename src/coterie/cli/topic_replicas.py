@@ -159,7 +159,7 @@ async def _replicas(
     from coterie.client.errors import error_about
 
     now: dict[TopicPartition, list[int]] = {}
-    for name, info in (await admin.topics(topics)).items():
+    for name, info in (await admin.describe_topics(topics)).items():
         if info.error:
             error = error_about(info.error, f"topic {name}")
             if errors is None:

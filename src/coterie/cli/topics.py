@@ -46,7 +46,7 @@ def list_topics(client: dict[str, str], internal: bool, as_json: bool) -> None:
 
     async def ask() -> dict[str, TopicDescription]:
         async with Admin(client) as admin:
-            return await admin.topics()
+            return await admin.describe_topics()
 
     infos: dict[str, TopicDescription] = run(ask())
     listed: list[ListedTopic] = []
@@ -139,16 +139,16 @@ async def _described(
 
     errors: dict[TopicPartition, KafkaError] = {}
     async with Admin(client) as admin:
-        info = (await admin.topics([topic]))[topic]
+        info = (await admin.describe_topics([topic]))[topic]
         check(info.error, subject=f"topic {topic}")
         led = [TopicPartition(topic, p.partition) for p in info.partitions if p.leader]  # NOTE has the others
         starts, ends = await asyncio.gather(
-            *(admin.offsets(dict.fromkeys(led, at), errors=errors, timeout_ms=LEADER_MS) for at in (-2, -1))
+            *(admin.list_offsets(dict.fromkeys(led, at), errors=errors, timeout_ms=LEADER_MS) for at in (-2, -1))
         )
         configs: dict[str, str | None] = {}
         unread = [errors[tp] for tp in sorted(errors)]
         try:
-            entries = (await admin.topic_configs(topic)).values()
+            entries = (await admin.describe_configs(topic)).values()
             configs = {entry.name: entry.value for entry in entries if every_setting or not entry.is_default}
         except KafkaError as error:
             unread.append(error)

@@ -153,7 +153,7 @@ async def _ends(
 
     errors: dict[TopicPartition, KafkaError] = {}
     async with Admin(client) as admin:
-        ends = await admin.offsets(dict.fromkeys(wanted, -1), errors=errors, timeout_ms=LEADER_MS)
+        ends = await admin.list_offsets(dict.fromkeys(wanted, -1), errors=errors, timeout_ms=LEADER_MS)
         (lags_ms,) = await lags_ms_of(admin, [group.offsets], ends)
     return ends, lags_ms, [errors[tp] for tp in sorted(errors)]
 

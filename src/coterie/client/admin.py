@@ -58,7 +58,7 @@ class Admin:
     or out of its range is a TypeError or ValueError, and use after `close` a RuntimeError, before anything is sent.
 
     >>> async with Admin(settings) as admin:
-    ...     print(sorted(await admin.topics()))
+    ...     print(sorted(await admin.describe_topics()))
     ['__consumer_offsets', 'orders']
     """
 
@@ -95,11 +95,11 @@ class Admin:
     # -- topics -------------------------------------------------------------------------------------------------------
 
     @repeated
-    async def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+    async def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
         """All topics by name, internal ones too, or those named. A topic that the broker does not describe carries its
         error; it raises none.
 
-        >>> described = await admin.topics(["orders", "none"])
+        >>> described = await admin.describe_topics(["orders", "none"])
         >>> [(p.partition, p.leader.id) for p in described["orders"].partitions]
         [(0, 1), (1, 1)]
         >>> described["none"].error
@@ -145,24 +145,24 @@ class Admin:
         arguments.whole_number(count, "count", *arguments.INT32)
         await self.each.create_partitions({name: count})[name]
 
-    async def topic_configs(self, name: str) -> dict[str, ConfigEntry]:
+    async def describe_configs(self, name: str) -> dict[str, ConfigEntry]:
         """Every setting of a topic by name, defaults included. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION.
 
-        >>> configs = await admin.topic_configs("orders")
+        >>> configs = await admin.describe_configs("orders")
         >>> configs["retention.ms"].value, configs["retention.ms"].is_default
         ('604800000', True)
         """
-        return await self.each.topic_configs([arguments.text(name, "name")])[name]
+        return await self.each.describe_configs([arguments.text(name, "name")])[name]
 
-    async def alter_topic_configs(self, name: str, changes: Mapping[str, str | None]) -> None:
+    async def incremental_alter_configs(self, name: str, changes: Mapping[str, str | None]) -> None:
         """Sets these settings of a topic, None for the broker's default; the others stay. Raises KafkaError
         INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION.
 
-        >>> await admin.alter_topic_configs("orders", {"retention.ms": "3600000", "segment.bytes": None})
-        >>> (await admin.topic_configs("orders"))["retention.ms"].source
+        >>> await admin.incremental_alter_configs("orders", {"retention.ms": "3600000", "segment.bytes": None})
+        >>> (await admin.describe_configs("orders"))["retention.ms"].source
         <ConfigSource.DYNAMIC_TOPIC_CONFIG: 1>
         """
-        await self.each.alter_topic_configs({name: changes})[name]
+        await self.each.incremental_alter_configs({name: changes})[name]
 
     @repeated
     async def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, int]:
@@ -174,7 +174,7 @@ class Admin:
         """
         return await delete_records(self._cluster, arguments.log_starts(before))
 
-    async def offsets(
+    async def list_offsets(
         self,
         timestamps: ByPartition[int],
         *,
@@ -186,7 +186,7 @@ class Admin:
         default default.api.timeout.ms. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION; with ``errors`` a partition without an
         offset is put there with its error, and the others are returned.
 
-        >>> await admin.offsets({("orders", 0): -1, ("orders", 1): -1})
+        >>> await admin.list_offsets({("orders", 0): -1, ("orders", 1): -1})
         {TopicPartition(topic='orders', partition=0): 3, TopicPartition(topic='orders', partition=1): 0}
         """
         checked = arguments.timestamps(timestamps)
@@ -256,16 +256,16 @@ class Admin:
     # -- groups -------------------------------------------------------------------------------------------------------
 
     @repeated
-    async def list_groups(
+    async def list_consumer_groups(
         self, states: Iterable[str] = (), *, errors: dict[Node, KafkaError] | None = None
     ) -> list[GroupListing]:
         """The groups of every broker by group id: all, or those in one of ``states`` (`GroupState`, or its text). With
         ``errors`` a broker that does not list its groups is put there with its error, and the groups of the others are
         returned.
 
-        >>> [(group.group_id, group.state) for group in await admin.list_groups()]
+        >>> [(group.group_id, group.state) for group in await admin.list_consumer_groups()]
         [('billing', <GroupState.EMPTY: 'Empty'>)]
-        >>> await admin.list_groups([GroupState.STABLE])
+        >>> await admin.list_consumer_groups([GroupState.STABLE])
         []
         """
         wanted = frozenset(arguments.names(states, "states"))
@@ -276,11 +276,11 @@ class Admin:
         return await self._cluster.request(request, node)
 
     @repeated
-    async def describe_group(self, group_id: str) -> ConsumerGroupDescription:
+    async def describe_consumer_group(self, group_id: str) -> ConsumerGroupDescription:
         """A group, of the classic or the consumer protocol (KIP-848), with its members, and what each has subscribed to and
         owns. Raises KafkaError GROUP_ID_NOT_FOUND where there is none (a broker before Kafka 4.0 returns one in state DEAD).
 
-        >>> group = await admin.describe_group("billing")
+        >>> group = await admin.describe_consumer_group("billing")
         >>> group.state, group.members
         (<GroupState.EMPTY: 'Empty'>, ())
         """
@@ -304,7 +304,7 @@ class Admin:
         >>> [advice.safe for advice in await admin.lint_group("billing")]
         [False, False, False, True]
         """
-        group = await self.describe_group(group_id)
+        group = await self.describe_consumer_group(group_id)
         explanation: GroupExplanation | None = None
         with contextlib.suppress(KafkaError):  # only coterie reports which other assignors a member lists
             explanation = await self.explain_group(group_id)
@@ -314,47 +314,49 @@ class Admin:
         return lint_group(group, listed, connection.version_of(JoinGroupRequest), support)
 
     @repeated
-    async def delete_group(self, group_id: str) -> None:
+    async def delete_consumer_group(self, group_id: str) -> None:
         """Deletes a group that has no members, with its offsets. Raises KafkaError NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND.
 
-        >>> await admin.delete_group("billing")
+        >>> await admin.delete_consumer_group("billing")
         """
         response: DeleteGroupsResponse = await self._request_coordinator(group_id, DeleteGroupsRequest([group_id]))
         check(only(response.results, f"group {group_id}").error_code, subject=f"group {group_id}")
 
     @repeated
-    async def remove_members(self, group_id: str, members: Iterable[str], reason: str = "") -> dict[str, ErrorCode]:
+    async def remove_members_from_consumer_group(
+        self, group_id: str, members: Iterable[str], reason: str = ""
+    ) -> dict[str, ErrorCode]:
         """Removes members, named by group.instance.id or by member id, so that the group rebalances now and not at the end of
         their sessions. Returns a code for each: NONE, or UNKNOWN_MEMBER_ID. ``reason`` is for the broker's log. Raises
         KafkaError GROUP_ID_NOT_FOUND."""
         wanted = arguments.names(members, "members")
-        group = await self.describe_group(group_id)
+        group = await self.describe_consumer_group(group_id)
         return await admin_older.remove_members(self._cluster, group, wanted, reason or None)
 
-    async def group_offsets(self, group_id: str) -> dict[TopicPartition, int]:
+    async def list_consumer_group_offsets(self, group_id: str) -> dict[TopicPartition, int]:
         """All committed offsets of a group; of a group that does not exist none.
 
-        >>> await admin.group_offsets("billing")
+        >>> await admin.list_consumer_group_offsets("billing")
         {TopicPartition(topic='orders', partition=0): 2}
         """
-        return {tp: at.offset for tp, at in (await self.group_offsets_metadata(group_id)).items()}
+        return {tp: at.offset for tp, at in (await self.list_consumer_group_offsets_metadata(group_id)).items()}
 
-    async def group_offsets_metadata(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
-        """As `group_offsets`, with leader epoch and text.
+    async def list_consumer_group_offsets_metadata(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        """As `list_consumer_group_offsets`, with leader epoch and text.
 
-        >>> (await admin.group_offsets_metadata("billing"))[TopicPartition("orders", 0)]
+        >>> (await admin.list_consumer_group_offsets_metadata("billing"))[TopicPartition("orders", 0)]
         OffsetAndMetadata(offset=2, leader_epoch=-1, metadata='')
         """
         coordinator = Coordinator(self._cluster, arguments.text(group_id, "group_id"))
         return await committed_offsets(coordinator, None)
 
     @repeated
-    async def commit_group_offsets(self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]) -> None:
+    async def alter_consumer_group_offsets(self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]) -> None:
         """Commits offsets for a group without members; the group is created where there is none. Raises KafkaError
         UNKNOWN_MEMBER_ID where it has members, UNKNOWN_TOPIC_OR_PARTITION.
 
-        >>> await admin.commit_group_offsets("billing", {("orders", 0): 0, ("orders", 1): OffsetAndMetadata(0)})
-        >>> await admin.group_offsets("billing")
+        >>> await admin.alter_consumer_group_offsets("billing", {("orders", 0): 0, ("orders", 1): OffsetAndMetadata(0)})
+        >>> await admin.list_consumer_group_offsets("billing")
         {TopicPartition(topic='orders', partition=0): 0, TopicPartition(topic='orders', partition=1): 0}
         """
         checked = arguments.offsets_to_commit(offsets)
@@ -362,12 +364,12 @@ class Admin:
         await commit_offsets(self._cluster, await coordinator.node(), group_id, checked)
 
     @repeated
-    async def delete_group_offsets(self, group_id: str, partitions: Iterable[PartitionLike]) -> None:
+    async def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[PartitionLike]) -> None:
         """Deletes committed offsets. Raises KafkaError GROUP_SUBSCRIBED_TO_TOPIC where a member reads the topic,
         GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION.
 
-        >>> await admin.delete_group_offsets("billing", [("orders", 0)])
-        >>> await admin.group_offsets("billing")
+        >>> await admin.delete_consumer_group_offsets("billing", [("orders", 0)])
+        >>> await admin.list_consumer_group_offsets("billing")
         {}
         """
         topics: dict[str, OffsetDeleteRequestTopic] = {}
@@ -391,5 +393,5 @@ class Admin:
         >>> (await admin.lag("billing"))[("orders", 0)].lag
         1
         """
-        committed = await self.group_offsets(group_id)
+        committed = await self.list_consumer_group_offsets(group_id)
         return await lags(self._cluster, committed, errors)

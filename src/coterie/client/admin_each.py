@@ -98,21 +98,25 @@ def only(parts: Sequence[P], name: str) -> P:
 class OneByOne(Protocol):
     """The operations of `Admin` that `Each` repeats, a request for each thing; what they return and raise stands there."""
 
-    async def describe_group(self, group_id: str) -> ConsumerGroupDescription: ...
+    async def describe_consumer_group(self, group_id: str) -> ConsumerGroupDescription: ...
 
-    async def delete_group(self, group_id: str) -> None: ...
+    async def delete_consumer_group(self, group_id: str) -> None: ...
 
-    async def remove_members(self, group_id: str, members: Iterable[str], reason: str) -> dict[str, ErrorCode]: ...
+    async def remove_members_from_consumer_group(
+        self, group_id: str, members: Iterable[str], reason: str
+    ) -> dict[str, ErrorCode]: ...
 
-    async def group_offsets(self, group_id: str) -> dict[TopicPartition, int]: ...
+    async def list_consumer_group_offsets(self, group_id: str) -> dict[TopicPartition, int]: ...
 
-    async def commit_group_offsets(self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]) -> None: ...
+    async def alter_consumer_group_offsets(
+        self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]
+    ) -> None: ...
 
-    async def delete_group_offsets(self, group_id: str, partitions: Iterable[PartitionLike]) -> None: ...
+    async def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[PartitionLike]) -> None: ...
 
     async def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, int]: ...
 
-    async def offsets(
+    async def list_offsets(
         self, timestamps: ByPartition[int], *, errors: dict[TopicPartition, KafkaError]
     ) -> dict[TopicPartition, int]: ...
 
@@ -205,8 +209,8 @@ class Each:
                 raise
         return parts
 
-    def topic_configs(self, names: Iterable[str]) -> Futures[str, dict[str, ConfigEntry]]:
-        """A future for each topic with its settings by name, as `Admin.topic_configs`, in one request."""
+    def describe_configs(self, names: Iterable[str]) -> Futures[str, dict[str, ConfigEntry]]:
+        """A future for each topic with its settings by name, as `Admin.describe_configs`, in one request."""
         wanted = arguments.names(names, "names")
         request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, n, None) for n in wanted])
         return self._together(
@@ -216,8 +220,8 @@ class Each:
             config_entries,
         )
 
-    def alter_topic_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Futures[str, None]:
-        """A future for each topic, whose settings are then set, as `Admin.alter_topic_configs`, in one request."""
+    def incremental_alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> Futures[str, None]:
+        """A future for each topic, whose settings are then set, as `Admin.incremental_alter_configs`, in one request."""
         checked = {arguments.text(t, "a topic's name"): arguments.settings(c, deletes=True) for t, c in changes.items()}
         return self._together(
             checked, self._alter(checked), lambda a: {r.resource_name: r for r in a.responses}, _nothing
@@ -266,42 +270,50 @@ class Each:
 
     # -- groups -------------------------------------------------------------------------------------------------------
 
-    def describe_groups(self, group_ids: Iterable[str]) -> Futures[str, ConsumerGroupDescription]:
-        """A future for each group, as `Admin.describe_group`."""
-        return self._apart({g: self._admin.describe_group(g) for g in arguments.names(group_ids, "group_ids")})
+    def describe_consumer_groups(self, group_ids: Iterable[str]) -> Futures[str, ConsumerGroupDescription]:
+        """A future for each group, as `Admin.describe_consumer_group`."""
+        return self._apart({g: self._admin.describe_consumer_group(g) for g in arguments.names(group_ids, "group_ids")})
 
-    def delete_groups(self, group_ids: Iterable[str]) -> Futures[str, None]:
-        """A future for each group, as `Admin.delete_group`."""
-        return self._apart({g: self._admin.delete_group(g) for g in arguments.names(group_ids, "group_ids")})
+    def delete_consumer_groups(self, group_ids: Iterable[str]) -> Futures[str, None]:
+        """A future for each group, as `Admin.delete_consumer_group`."""
+        return self._apart({g: self._admin.delete_consumer_group(g) for g in arguments.names(group_ids, "group_ids")})
 
-    def group_offsets(self, group_ids: Iterable[str]) -> Futures[str, dict[TopicPartition, int]]:
-        """A future for each group with its committed offsets, as `Admin.group_offsets`.
+    def list_consumer_group_offsets(self, group_ids: Iterable[str]) -> Futures[str, dict[TopicPartition, int]]:
+        """A future for each group with its committed offsets, as `Admin.list_consumer_group_offsets`.
 
-        >>> await admin.each.group_offsets(["billing"])["billing"]
+        >>> await admin.each.list_consumer_group_offsets(["billing"])["billing"]
         {TopicPartition(topic='orders', partition=0): 2}
         """
-        return self._apart({g: self._admin.group_offsets(g) for g in arguments.names(group_ids, "group_ids")})
-
-    def alter_group_offsets(
-        self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]
-    ) -> Futures[TopicPartition, None]:
-        """A future for each partition, committed for a group without members as by `Admin.commit_group_offsets`."""
-        checked = arguments.offsets_to_commit(offsets)
-        return self._apart({tp: self._admin.commit_group_offsets(group_id, {tp: o}) for tp, o in checked.items()})
-
-    def delete_group_offsets(self, group_id: str, partitions: Iterable[PartitionLike]) -> Futures[TopicPartition, None]:
-        """A future for each partition, as `Admin.delete_group_offsets`."""
         return self._apart(
-            {tp: self._admin.delete_group_offsets(group_id, [tp]) for tp in arguments.partitions(partitions)}
+            {g: self._admin.list_consumer_group_offsets(g) for g in arguments.names(group_ids, "group_ids")}
         )
 
-    def remove_members(self, group_id: str, members: Iterable[str], reason: str = "") -> Futures[str, None]:
-        """A future for each member, named by group.instance.id or by member id, as `Admin.remove_members`, in one
-        request."""
+    def alter_consumer_group_offsets(
+        self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]
+    ) -> Futures[TopicPartition, None]:
+        """A future for each partition, committed for a group without members as by `Admin.alter_consumer_group_offsets`."""
+        checked = arguments.offsets_to_commit(offsets)
+        return self._apart(
+            {tp: self._admin.alter_consumer_group_offsets(group_id, {tp: o}) for tp, o in checked.items()}
+        )
+
+    def delete_consumer_group_offsets(
+        self, group_id: str, partitions: Iterable[PartitionLike]
+    ) -> Futures[TopicPartition, None]:
+        """A future for each partition, as `Admin.delete_consumer_group_offsets`."""
+        return self._apart(
+            {tp: self._admin.delete_consumer_group_offsets(group_id, [tp]) for tp in arguments.partitions(partitions)}
+        )
+
+    def remove_members_from_consumer_group(
+        self, group_id: str, members: Iterable[str], reason: str = ""
+    ) -> Futures[str, None]:
+        """A future for each member, named by group.instance.id or by member id, in one request; as
+        `Admin.remove_members_from_consumer_group`."""
         wanted = list(dict.fromkeys(arguments.names(members, "members")))
 
         async def work() -> dict[str, Any]:
-            codes = await self._admin.remove_members(group_id, wanted, reason)
+            codes = await self._admin.remove_members_from_consumer_group(group_id, wanted, reason)
             return {member: error_about(code, f"member {member}") if code else None for member, code in codes.items()}
 
         return self._resolved(wanted, work())
@@ -316,13 +328,13 @@ class Each:
 
         return self._apart({tp: one(tp, offset) for tp, offset in arguments.log_starts(before).items()})
 
-    def offsets(self, timestamps: ByPartition[int]) -> Futures[TopicPartition, int]:
-        """A future for each partition with the offset for its timestamp, as `Admin.offsets`, in one request to each leader."""
+    def list_offsets(self, timestamps: ByPartition[int]) -> Futures[TopicPartition, int]:
+        """A future for each partition with the offset for its timestamp, in one request a leader; as `Admin.list_offsets`."""
         wanted = arguments.timestamps(timestamps)
 
         async def work() -> dict[TopicPartition, Any]:
             errors: dict[TopicPartition, KafkaError] = {}
-            return {**await self._admin.offsets(wanted, errors=errors), **errors}
+            return {**await self._admin.list_offsets(wanted, errors=errors), **errors}
 
         return self._resolved(list(wanted), work())
 

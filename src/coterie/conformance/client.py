@@ -51,7 +51,7 @@ class BrokerUnderTest:
             await admin.create_topic(name, partitions)
 
             async def led() -> bool:
-                info = (await admin.topics([name])).get(name)
+                info = (await admin.describe_topics([name])).get(name)
                 return info is not None and [p.leader is not None for p in info.partitions] == [True] * partitions
 
             await until(led, f"{name} has leaders")
@@ -246,11 +246,11 @@ async def administration(broker: BrokerUnderTest) -> None:
         exists = await asyncio.gather(*admin.each.create_topics([NewTopic(one, 2)]).values(), return_exceptions=True)
         assert isinstance(exists[0], KafkaError)
         assert exists[0].code == ErrorCode.TOPIC_ALREADY_EXISTS
-        assert (await admin.topic_configs(two))["retention.ms"].value == "7777"
-        await admin.alter_topic_configs(two, {"retention.ms": "8888"})
+        assert (await admin.describe_configs(two))["retention.ms"].value == "7777"
+        await admin.incremental_alter_configs(two, {"retention.ms": "8888"})
 
         async def altered() -> bool:
-            return (await admin.topic_configs(two))["retention.ms"].value == "8888"
+            return (await admin.describe_configs(two))["retention.ms"].value == "8888"
 
         await until(altered, "the setting is altered")
         await admin.create_partitions(one, 3)
@@ -260,19 +260,21 @@ async def administration(broker: BrokerUnderTest) -> None:
 
         await until(grown, "the topic has grown")
         group = broker.name("simple")
-        await admin.commit_group_offsets(group, {(one, 0): 3, (one, 1): 4})
-        assert await admin.group_offsets(group) == {(one, 0): 3, (one, 1): 4}
-        await admin.delete_group_offsets(group, [(one, 0)])
-        assert await admin.group_offsets(group) == {(one, 1): 4}
-        await admin.delete_group(group)
+        await admin.alter_consumer_group_offsets(group, {(one, 0): 3, (one, 1): 4})
+        assert await admin.list_consumer_group_offsets(group) == {(one, 0): 3, (one, 1): 4}
+        await admin.delete_consumer_group_offsets(group, [(one, 0)])
+        assert await admin.list_consumer_group_offsets(group) == {(one, 1): 4}
+        await admin.delete_consumer_group(group)
         async with broker.consumer("removed", group_instance_id="i") as consumer:
             consumer.subscribe([one])
             await share([consumer], [3])
-            described = await admin.describe_group(broker.name("removed"))
+            described = await admin.describe_consumer_group(broker.name("removed"))
             assert (described.state, len(described.members)) == ("Stable", 1)
             advice = await admin.lint_group(broker.name("removed"))
             assert advice[0].safe
-            assert await admin.remove_members(broker.name("removed"), ["i"]) == {"i": ErrorCode.NONE}
+            assert await admin.remove_members_from_consumer_group(broker.name("removed"), ["i"]) == {
+                "i": ErrorCode.NONE
+            }
         await asyncio.gather(*admin.each.delete_topics([one, two]).values())
 
 

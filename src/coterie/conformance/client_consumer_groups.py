@@ -42,9 +42,9 @@ async def three_of_which_one_is_removed(broker: BrokerUnderTest) -> None:
         await consumer.commit()
     member_ids = {consumer.group_metadata().member_id for consumer in crew}
     async with broker.admin() as admin:
-        described = await admin.describe_group(group)
+        described = await admin.describe_consumer_group(group)
         assert {m.member_id for m in described.members} == member_ids, described
-        await admin.remove_members(group, ["c"])
+        await admin.remove_members_from_consumer_group(group, ["c"])
     for consumer in crew[:2]:
         await consumer.poll(50)
     await share(crew, [2, 2, 2])

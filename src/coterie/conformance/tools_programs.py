@@ -127,7 +127,7 @@ async def _make_mirrored(server: str) -> None:
         await admin.create_topic("mirrored", 2, _BEFORE)
 
         async def led() -> bool:
-            topics = await admin.topics(["mirrored"])
+            topics = await admin.describe_topics(["mirrored"])
             return "mirrored" in topics and [p.leader is not None for p in topics["mirrored"].partitions] == [
                 True,
                 True,
@@ -146,7 +146,7 @@ async def _watch_mirror(server: str) -> list[str]:
         async def readable() -> bool:
             # Kafka's metadata has a topic a moment before its partitions have leaders.
             with contextlib.suppress(KafkaError):
-                return len(await admin.offsets(dict.fromkeys(partitions, EARLIEST))) == len(partitions)
+                return len(await admin.list_offsets(dict.fromkeys(partitions, EARLIEST))) == len(partitions)
             return False
 
         async def altered() -> bool:
@@ -157,14 +157,14 @@ async def _watch_mirror(server: str) -> list[str]:
             await consumer.assign(partitions)
             lines += sorted(str(record.value) for record in await read(consumer, MIRRORED_RECORDS))
         lines.append(f"settings: {await _settings(admin, _BEFORE)}")
-        await admin.alter_topic_configs("mirrored", {"compression.type": "zstd"})
+        await admin.incremental_alter_configs("mirrored", {"compression.type": "zstd"})
         await until(altered, f"{_MIRROR_TOPIC} has the altered setting")
         lines.append(f"settings: {await _settings(admin, _AFTER)}")
     return lines
 
 
 async def _settings(admin: Admin, names: dict[str, str]) -> dict[str, str | None]:
-    configs = await admin.topic_configs(_MIRROR_TOPIC)
+    configs = await admin.describe_configs(_MIRROR_TOPIC)
     return {name: configs[name].value if name in configs else None for name in names}
 
 

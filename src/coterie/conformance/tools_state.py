@@ -23,7 +23,7 @@ async def _make_topics(server: str) -> None:
             await admin.create_topic(name, partitions, {"retention.ms": "-1"})  # its records are from 2023
 
         async def led() -> bool:
-            topics = await admin.topics(TOPICS)
+            topics = await admin.describe_topics(TOPICS)
             return all(name in topics and all(p.leader for p in topics[name].partitions) for name in TOPICS)
 
         await until(led, "the topics have leaders")
@@ -61,7 +61,7 @@ async def _marker_written(server: str) -> None:
     async with Admin({"bootstrap.servers": server}) as admin:
 
         async def written() -> bool:
-            return list((await admin.offsets({("ledger", 0): LATEST})).values()) == [2]
+            return list((await admin.list_offsets({("ledger", 0): LATEST})).values()) == [2]
 
         await until(written, "the marker of `done` is written")
 

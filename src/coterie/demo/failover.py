@@ -101,7 +101,7 @@ async def follow(address: str, watch: ClusterWatch) -> None:
     async with Admin(settings) as admin:
         while True:
             try:
-                topics, nodes = await admin.topics(), (await admin.describe_cluster()).nodes
+                topics, nodes = await admin.describe_topics(), (await admin.describe_cluster()).nodes
             except KafkaError:
                 pass
             else:
@@ -112,7 +112,7 @@ async def follow(address: str, watch: ClusterWatch) -> None:
 async def committed_offsets(address: str) -> dict[TopicPartition, int]:
     """The group's. Raises KafkaError."""
     async with Admin({"bootstrap.servers": address}) as admin:
-        return await admin.group_offsets(GROUP)
+        return await admin.list_consumer_group_offsets(GROUP)
 
 
 def successor(kill: BrokerKill, journal: list[JournalLine]) -> JournalLine | None:

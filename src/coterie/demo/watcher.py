@@ -68,7 +68,7 @@ class Watcher:
     async def _lag(self, group: str) -> int | None:
         try:
             offsets = await self._admin.lag(group)
-            ends = await self._admin.offsets(dict.fromkeys(await self._admin.partitions([self._watch.topic]), -1))
+            ends = await self._admin.list_offsets(dict.fromkeys(await self._admin.partitions([self._watch.topic]), -1))
         except KafkaError:
             return None
         if not offsets:
@@ -79,7 +79,7 @@ class Watcher:
 
     async def _describe(self) -> None:
         try:
-            group = await self._admin.describe_group("crew")
+            group = await self._admin.describe_consumer_group("crew")
         except KafkaError:
             return
         self._watch.state = group.state
@@ -88,7 +88,7 @@ class Watcher:
 
     async def _read_journal(self) -> None:
         if not self._reading:
-            if JOURNAL_TOPIC not in await self._admin.topics():
+            if JOURNAL_TOPIC not in await self._admin.describe_topics():
                 return
             await self._reader.assign([(JOURNAL_TOPIC, 0)])
             self._reading = True

@@ -125,7 +125,7 @@ def brokers(
 
 
 def in_sync(admin: BlockingAdmin, topic: str) -> list[set[int]]:
-    return [{node.id for node in info.isr} for info in admin.topics([topic])[topic].partitions]
+    return [{node.id for node in info.isr} for info in admin.describe_topics([topic])[topic].partitions]
 
 
 def isrs(session: ZooKeeperSession) -> list[set[int]]:
@@ -135,7 +135,7 @@ def isrs(session: ZooKeeperSession) -> list[set[int]]:
 
 
 def coordinator(admin: BlockingAdmin) -> int:
-    partition = admin.topics(["__consumer_offsets"])["__consumer_offsets"].partitions[
+    partition = admin.describe_topics(["__consumer_offsets"])["__consumer_offsets"].partitions[
         partition_for(GROUP, OFFSETS_PARTITIONS)
     ]
     return -1 if partition.leader is None else partition.leader.id
@@ -201,7 +201,7 @@ def test_a_group_on_three_processes(brokers: dict[int, ClusterProcess], session:
     with BlockingAdmin(servers) as admin:
         until_in_thread(lambda: in_sync(admin, TOPIC) == [{1, 2, 3}] * 3, lambda: in_sync(admin, TOPIC))
         until_in_thread(lambda: coordinator(admin) > 0, "a coordinator")
-        assert sum(admin.group_offsets(GROUP).values()) == 60
+        assert sum(admin.list_consumer_group_offsets(GROUP).values()) == 60
     for broker in brokers.values():
         broker.kill()
     assert isrs(session) == [{1, 2, 3}] * 3
@@ -215,7 +215,7 @@ def test_a_group_on_three_processes(brokers: dict[int, ClusterProcess], session:
     brokers[3].begin()
     with BlockingAdmin(servers) as admin:
         until_in_thread(lambda: in_sync(admin, TOPIC) == [{1, 2, 3}] * 3, lambda: in_sync(admin, TOPIC))
-        assert sum(admin.offsets(dict.fromkeys(((TOPIC, p) for p in range(3)), -1)).values()) == 60
+        assert sum(admin.list_offsets(dict.fromkeys(((TOPIC, p) for p in range(3)), -1)).values()) == 60
 
 
 def test_a_folder_of_another_cluster(zookeeper: LocalZooKeeper, session: ZooKeeperSession, tmp_path: Path) -> None:

@@ -52,6 +52,6 @@ def test_no_topic_is_deleted_where_that_is_disabled() -> None:
             async with Admin({"bootstrap.servers": f"{broker.host}:{broker.port}"}) as admin:
                 with pytest.raises(KafkaError, match="TOPIC_DELETION_DISABLED"):
                     await admin.delete_topic(TOPIC)
-                assert TOPIC in await admin.topics([TOPIC])
+                assert TOPIC in await admin.describe_topics([TOPIC])
 
     run(story, settings={"delete.topic.enable": "false"})

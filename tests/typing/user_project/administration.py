@@ -35,7 +35,7 @@ from coterie.client import (
 async def topics(admin: Admin) -> None:
     assert_type(await admin.create_topic("orders", 6, {"retention.ms": "86400000"}), None)
     assert_type(await admin.create_partitions("orders", 12), None)
-    described = await admin.topics(["orders"])
+    described = await admin.describe_topics(["orders"])
     assert_type(described, dict[str, TopicDescription])
     for partition in described["orders"].partitions:
         assert_type(partition, TopicPartitionInfo)
@@ -44,15 +44,15 @@ async def topics(admin: Admin) -> None:
         assert_type(partition.offline_replicas, tuple[Node, ...])
         assert_type(partition.is_under_replicated, bool)
     assert_type(described["orders"].error, ErrorCode)
-    configs = await admin.topic_configs("orders")
+    configs = await admin.describe_configs("orders")
     assert_type(configs, dict[str, ConfigEntry])
     assert_type(configs["retention.ms"].value, str | None)
     assert_type(configs["retention.ms"].source, ConfigSource)
     assert_type(configs["retention.ms"].is_default, bool)
-    assert_type(await admin.alter_topic_configs("orders", {"retention.ms": None}), None)
+    assert_type(await admin.incremental_alter_configs("orders", {"retention.ms": None}), None)
     assert_type(await admin.partitions(["orders"]), list[TopicPartition])
     assert_type(await admin.delete_records({("orders", 0): 5}), dict[TopicPartition, int])
-    assert_type(await admin.offsets({TopicPartition("orders", 0): -1}), dict[TopicPartition, int])
+    assert_type(await admin.list_offsets({TopicPartition("orders", 0): -1}), dict[TopicPartition, int])
     assert_type(await admin.delete_topic("orders"), None)
 
 
@@ -74,21 +74,21 @@ async def cluster(admin: Admin) -> str:
 
 
 async def groups(admin: Admin) -> None:
-    listed = await admin.list_groups([GroupState.STABLE, "Empty"])
+    listed = await admin.list_consumer_groups([GroupState.STABLE, "Empty"])
     assert_type(listed, list[GroupListing])
     assert_type(listed[0].state, GroupState)
     assert_type(listed[0].type, GroupType)
-    group = await admin.describe_group("billing")
+    group = await admin.describe_consumer_group("billing")
     assert_type(group, ConsumerGroupDescription)
     assert_type(group.owners, dict[TopicPartition, MemberDescription])
     for member in group.members:
         assert_type(member.subscription, MemberSubscription | None)
         assert_type(member.assignment.topic_partitions, frozenset[TopicPartition])
-    assert_type(await admin.remove_members("billing", ["worker-1"]), dict[str, ErrorCode])
+    assert_type(await admin.remove_members_from_consumer_group("billing", ["worker-1"]), dict[str, ErrorCode])
     advices = await admin.lint_group("billing")
     assert_type(advices, list[Advice])
     assert_type(advices[0].findings, tuple[LintFinding, ...])
-    assert_type(await admin.delete_group("billing"), None)
+    assert_type(await admin.delete_consumer_group("billing"), None)
 
 
 async def explained(admin: Admin) -> list[str]:
@@ -101,11 +101,12 @@ async def explained(admin: Admin) -> list[str]:
 
 
 async def offsets(admin: Admin) -> int:
-    await admin.commit_group_offsets("billing", {("orders", 0): OffsetAndMetadata(7, -1, "mine")})
-    await admin.commit_group_offsets("billing", {("orders", 0): 5})
-    assert_type(await admin.group_offsets("billing"), dict[TopicPartition, int])
-    assert_type(await admin.group_offsets_metadata("billing"), dict[TopicPartition, OffsetAndMetadata])
-    assert_type(await admin.delete_group_offsets("billing", [("orders", 0)]), None)
+    await admin.alter_consumer_group_offsets("billing", {("orders", 0): OffsetAndMetadata(7, -1, "mine")})
+    await admin.alter_consumer_group_offsets("billing", {("orders", 0): 5})
+    assert_type(await admin.list_consumer_group_offsets("billing"), dict[TopicPartition, int])
+    assert_type(await admin.list_consumer_group_offsets_metadata("billing"), dict[TopicPartition, OffsetAndMetadata])
+    assert_type(await admin.delete_consumer_group_offsets("billing", [("orders", 0)]), None)
+    assert_type(await admin.record_times({("orders", 0): 2}), dict[TopicPartition, int])
     lags = await admin.lag("billing")
     assert_type(lags, dict[TopicPartition, PartitionLag])
     return sum(partition.lag for partition in lags.values())
@@ -114,21 +115,23 @@ async def offsets(admin: Admin) -> int:
 async def many(admin: Admin) -> None:
     created = admin.each.create_topics([NewTopic("a", 2), NewTopic("b", configs={"retention.ms": "1"})])
     assert_type(created, dict[str, asyncio.Future[None]])
-    assert_type(await admin.each.describe_groups(["billing"])["billing"], ConsumerGroupDescription)
-    assert_type(await admin.each.topic_configs(["a"])["a"], dict[str, ConfigEntry])
-    ends = admin.each.offsets({("a", 0): -1})
+    assert_type(await admin.each.describe_consumer_groups(["billing"])["billing"], ConsumerGroupDescription)
+    assert_type(await admin.each.describe_configs(["a"])["a"], dict[str, ConfigEntry])
+    ends = admin.each.list_offsets({("a", 0): -1})
     assert_type(ends, dict[TopicPartition, asyncio.Future[int]])
     assert_type(admin.each.create_partitions({"a": 4}), dict[str, asyncio.Future[None]])
-    assert_type(admin.each.alter_topic_configs({"a": {"retention.ms": None}}), dict[str, asyncio.Future[None]])
+    assert_type(admin.each.incremental_alter_configs({"a": {"retention.ms": None}}), dict[str, asyncio.Future[None]])
     moved = admin.each.alter_partition_reassignments({("a", 0): [1, 2]})
     assert_type(moved, dict[TopicPartition, asyncio.Future[None]])
     assert_type(admin.each.delete_records({("a", 0): 1}), dict[TopicPartition, asyncio.Future[int]])
     assert_type(admin.each.delete_topics(["a"]), dict[str, asyncio.Future[None]])
-    assert_type(await admin.each.group_offsets(["billing"])["billing"], dict[TopicPartition, int])
-    assert_type(admin.each.alter_group_offsets("billing", {("a", 0): 1}), dict[TopicPartition, asyncio.Future[None]])
-    assert_type(admin.each.delete_group_offsets("billing", [("a", 0)]), dict[TopicPartition, asyncio.Future[None]])
-    assert_type(admin.each.remove_members("billing", ["worker-1"]), dict[str, asyncio.Future[None]])
-    assert_type(admin.each.delete_groups(["billing"]), dict[str, asyncio.Future[None]])
+    assert_type(await admin.each.list_consumer_group_offsets(["billing"])["billing"], dict[TopicPartition, int])
+    altered = admin.each.alter_consumer_group_offsets("billing", {("a", 0): 1})
+    assert_type(altered, dict[TopicPartition, asyncio.Future[None]])
+    deleted = admin.each.delete_consumer_group_offsets("billing", [("a", 0)])
+    assert_type(deleted, dict[TopicPartition, asyncio.Future[None]])
+    assert_type(admin.each.remove_members_from_consumer_group("billing", ["worker-1"]), dict[str, asyncio.Future[None]])
+    assert_type(admin.each.delete_consumer_groups(["billing"]), dict[str, asyncio.Future[None]])
     try:
         await created["a"]
     except KafkaError as error:

@@ -34,7 +34,7 @@ from coterie.client.blocking import BlockingAdmin
 def topics(admin: BlockingAdmin) -> None:
     assert_type(admin.create_topic("orders", 6, {"retention.ms": "86400000"}), None)
     assert_type(admin.create_partitions("orders", 12), None)
-    described = admin.topics(["orders"])
+    described = admin.describe_topics(["orders"])
     assert_type(described, dict[str, TopicDescription])
     for partition in described["orders"].partitions:
         assert_type(partition, TopicPartitionInfo)
@@ -43,15 +43,15 @@ def topics(admin: BlockingAdmin) -> None:
         assert_type(partition.offline_replicas, tuple[Node, ...])
         assert_type(partition.is_under_replicated, bool)
     assert_type(described["orders"].error, ErrorCode)
-    configs = admin.topic_configs("orders")
+    configs = admin.describe_configs("orders")
     assert_type(configs, dict[str, ConfigEntry])
     assert_type(configs["retention.ms"].value, str | None)
     assert_type(configs["retention.ms"].source, ConfigSource)
     assert_type(configs["retention.ms"].is_default, bool)
-    assert_type(admin.alter_topic_configs("orders", {"retention.ms": None}), None)
+    assert_type(admin.incremental_alter_configs("orders", {"retention.ms": None}), None)
     assert_type(admin.partitions(["orders"]), list[TopicPartition])
     assert_type(admin.delete_records({("orders", 0): 5}), dict[TopicPartition, int])
-    assert_type(admin.offsets({TopicPartition("orders", 0): -1}), dict[TopicPartition, int])
+    assert_type(admin.list_offsets({TopicPartition("orders", 0): -1}), dict[TopicPartition, int])
     assert_type(admin.delete_topic("orders"), None)
 
 
@@ -73,21 +73,21 @@ def cluster(admin: BlockingAdmin) -> str:
 
 
 def groups(admin: BlockingAdmin) -> None:
-    listed = admin.list_groups([GroupState.STABLE, "Empty"])
+    listed = admin.list_consumer_groups([GroupState.STABLE, "Empty"])
     assert_type(listed, list[GroupListing])
     assert_type(listed[0].state, GroupState)
     assert_type(listed[0].type, GroupType)
-    group = admin.describe_group("billing")
+    group = admin.describe_consumer_group("billing")
     assert_type(group, ConsumerGroupDescription)
     assert_type(group.owners, dict[TopicPartition, MemberDescription])
     for member in group.members:
         assert_type(member.subscription, MemberSubscription | None)
         assert_type(member.assignment.topic_partitions, frozenset[TopicPartition])
-    assert_type(admin.remove_members("billing", ["worker-1"]), dict[str, ErrorCode])
+    assert_type(admin.remove_members_from_consumer_group("billing", ["worker-1"]), dict[str, ErrorCode])
     advices = admin.lint_group("billing")
     assert_type(advices, list[Advice])
     assert_type(advices[0].findings, tuple[LintFinding, ...])
-    assert_type(admin.delete_group("billing"), None)
+    assert_type(admin.delete_consumer_group("billing"), None)
 
 
 def explained(admin: BlockingAdmin) -> list[str]:
@@ -100,11 +100,12 @@ def explained(admin: BlockingAdmin) -> list[str]:
 
 
 def offsets(admin: BlockingAdmin) -> int:
-    admin.commit_group_offsets("billing", {("orders", 0): OffsetAndMetadata(7, -1, "mine")})
-    assert_type(admin.commit_group_offsets("billing", {("orders", 0): 5}), None)
-    assert_type(admin.group_offsets("billing"), dict[TopicPartition, int])
-    assert_type(admin.group_offsets_metadata("billing"), dict[TopicPartition, OffsetAndMetadata])
-    assert_type(admin.delete_group_offsets("billing", [("orders", 0)]), None)
+    admin.alter_consumer_group_offsets("billing", {("orders", 0): OffsetAndMetadata(7, -1, "mine")})
+    assert_type(admin.alter_consumer_group_offsets("billing", {("orders", 0): 5}), None)
+    assert_type(admin.list_consumer_group_offsets("billing"), dict[TopicPartition, int])
+    assert_type(admin.list_consumer_group_offsets_metadata("billing"), dict[TopicPartition, OffsetAndMetadata])
+    assert_type(admin.delete_consumer_group_offsets("billing", [("orders", 0)]), None)
+    assert_type(admin.record_times({("orders", 0): 2}), dict[TopicPartition, int])
     lags = admin.lag("billing")
     assert_type(lags, dict[TopicPartition, PartitionLag])
     return sum(partition.lag for partition in lags.values())
@@ -113,21 +114,21 @@ def offsets(admin: BlockingAdmin) -> int:
 def many(admin: BlockingAdmin) -> None:
     created = admin.each.create_topics([NewTopic("a", 2), NewTopic("b", configs={"retention.ms": "1"})])
     assert_type(created, dict[str, Future[None]])
-    assert_type(admin.each.describe_groups(["billing"])["billing"].result(), ConsumerGroupDescription)
-    assert_type(admin.each.topic_configs(["a"])["a"].result(), dict[str, ConfigEntry])
-    ends = admin.each.offsets({("a", 0): -1})
+    assert_type(admin.each.describe_consumer_groups(["billing"])["billing"].result(), ConsumerGroupDescription)
+    assert_type(admin.each.describe_configs(["a"])["a"].result(), dict[str, ConfigEntry])
+    ends = admin.each.list_offsets({("a", 0): -1})
     assert_type(ends, dict[TopicPartition, Future[int]])
     assert_type(admin.each.create_partitions({"a": 4}), dict[str, Future[None]])
-    assert_type(admin.each.alter_topic_configs({"a": {"retention.ms": None}}), dict[str, Future[None]])
+    assert_type(admin.each.incremental_alter_configs({"a": {"retention.ms": None}}), dict[str, Future[None]])
     moved = admin.each.alter_partition_reassignments({("a", 0): [1, 2]})
     assert_type(moved, dict[TopicPartition, Future[None]])
     assert_type(admin.each.delete_records({("a", 0): 1}), dict[TopicPartition, Future[int]])
     assert_type(admin.each.delete_topics(["a"]), dict[str, Future[None]])
-    assert_type(admin.each.group_offsets(["billing"])["billing"].result(), dict[TopicPartition, int])
-    assert_type(admin.each.alter_group_offsets("billing", {("a", 0): 1}), dict[TopicPartition, Future[None]])
-    assert_type(admin.each.delete_group_offsets("billing", [("a", 0)]), dict[TopicPartition, Future[None]])
-    assert_type(admin.each.remove_members("billing", ["worker-1"]), dict[str, Future[None]])
-    assert_type(admin.each.delete_groups(["billing"]), dict[str, Future[None]])
+    assert_type(admin.each.list_consumer_group_offsets(["billing"])["billing"].result(), dict[TopicPartition, int])
+    assert_type(admin.each.alter_consumer_group_offsets("billing", {("a", 0): 1}), dict[TopicPartition, Future[None]])
+    assert_type(admin.each.delete_consumer_group_offsets("billing", [("a", 0)]), dict[TopicPartition, Future[None]])
+    assert_type(admin.each.remove_members_from_consumer_group("billing", ["worker-1"]), dict[str, Future[None]])
+    assert_type(admin.each.delete_consumer_groups(["billing"]), dict[str, Future[None]])
     if (error := created["a"].exception()) is not None:
         print(error)
 

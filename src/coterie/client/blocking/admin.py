@@ -47,10 +47,10 @@ class BlockingAdmin(BlockingClient[Admin]):
         """The cluster's id, its controller and its brokers."""
         return self._await(self._client.describe_cluster)
 
-    def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+    def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
         """All topics by name, internal ones too, or those named. A topic that the broker does not describe carries its
         error; it raises none."""
-        return self._await(self._client.topics, names)
+        return self._await(self._client.describe_topics, names)
 
     def create_topic(
         self,
@@ -84,21 +84,21 @@ class BlockingAdmin(BlockingClient[Admin]):
         partitions. Raises KafkaError INVALID_PARTITIONS where it has that many already, UNKNOWN_TOPIC_OR_PARTITION."""
         self._await(self._client.create_partitions, name, count)
 
-    def topic_configs(self, name: str) -> dict[str, ConfigEntry]:
+    def describe_configs(self, name: str) -> dict[str, ConfigEntry]:
         """Every setting of a topic by name, defaults included. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION."""
-        return self._await(self._client.topic_configs, name)
+        return self._await(self._client.describe_configs, name)
 
-    def alter_topic_configs(self, name: str, changes: Mapping[str, str | None]) -> None:
+    def incremental_alter_configs(self, name: str, changes: Mapping[str, str | None]) -> None:
         """Sets these settings of a topic, None for the broker's default; the others stay. Raises KafkaError
         INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION."""
-        self._await(self._client.alter_topic_configs, name, changes)
+        self._await(self._client.incremental_alter_configs, name, changes)
 
     def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, int]:
         """Deletes the records before these offsets (-1: all of the partition); returns the new first offsets. Raises
         KafkaError OFFSET_OUT_OF_RANGE, POLICY_VIOLATION for a topic that is only compacted, UNKNOWN_TOPIC_OR_PARTITION."""
         return self._await(self._client.delete_records, before)
 
-    def offsets(
+    def list_offsets(
         self,
         timestamps: ByPartition[int],
         *,
@@ -109,7 +109,7 @@ class BlockingAdmin(BlockingClient[Admin]):
         the log, -2 for its start. The offset is -1 where every record is older. What passes is repeated for ``timeout_ms``, by
         default default.api.timeout.ms. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION; with ``errors`` a partition without an
         offset is put there with its error, and the others are returned."""
-        return self._await(self._client.offsets, timestamps, errors=errors, timeout_ms=timeout_ms)
+        return self._await(self._client.list_offsets, timestamps, errors=errors, timeout_ms=timeout_ms)
 
     def record_times(self, offsets: ByPartition[int]) -> dict[TopicPartition, int]:
         """When the record at each offset was written, or the first one behind it, in ms since 1970: the time of the first
@@ -140,18 +140,18 @@ class BlockingAdmin(BlockingClient[Admin]):
         """The reassignments in progress, of these partitions or of all."""
         return self._await(self._client.list_partition_reassignments, partitions)
 
-    def list_groups(
+    def list_consumer_groups(
         self, states: Iterable[str] = (), *, errors: dict[Node, KafkaError] | None = None
     ) -> list[GroupListing]:
         """The groups of every broker by group id: all, or those in one of ``states`` (`GroupState`, or its text). With
         ``errors`` a broker that does not list its groups is put there with its error, and the groups of the others are
         returned."""
-        return self._await(self._client.list_groups, states, errors=errors)
+        return self._await(self._client.list_consumer_groups, states, errors=errors)
 
-    def describe_group(self, group_id: str) -> ConsumerGroupDescription:
+    def describe_consumer_group(self, group_id: str) -> ConsumerGroupDescription:
         """A group, of the classic or the consumer protocol (KIP-848), with its members, and what each has subscribed to and
         owns. Raises KafkaError GROUP_ID_NOT_FOUND where there is none (a broker before Kafka 4.0 returns one in state DEAD)."""
-        return self._await(self._client.describe_group, group_id)
+        return self._await(self._client.describe_consumer_group, group_id)
 
     def explain_group(self, group_id: str) -> GroupExplanation:
         """Whom the group waits for, for how long yet, and what happens then. Only a coterie broker serves this: of another
@@ -163,33 +163,35 @@ class BlockingAdmin(BlockingClient[Admin]):
         consumer protocol, now (KIP-429, KIP-345, KIP-848). Raises KafkaError GROUP_ID_NOT_FOUND."""
         return self._await(self._client.lint_group, group_id)
 
-    def delete_group(self, group_id: str) -> None:
+    def delete_consumer_group(self, group_id: str) -> None:
         """Deletes a group that has no members, with its offsets. Raises KafkaError NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
-        self._await(self._client.delete_group, group_id)
+        self._await(self._client.delete_consumer_group, group_id)
 
-    def remove_members(self, group_id: str, members: Iterable[str], reason: str = "") -> dict[str, ErrorCode]:
+    def remove_members_from_consumer_group(
+        self, group_id: str, members: Iterable[str], reason: str = ""
+    ) -> dict[str, ErrorCode]:
         """Removes members, named by group.instance.id or by member id, so that the group rebalances now and not at the end of
         their sessions. Returns a code for each: NONE, or UNKNOWN_MEMBER_ID. ``reason`` is for the broker's log. Raises
         KafkaError GROUP_ID_NOT_FOUND."""
-        return self._await(self._client.remove_members, group_id, members, reason)
+        return self._await(self._client.remove_members_from_consumer_group, group_id, members, reason)
 
-    def group_offsets(self, group_id: str) -> dict[TopicPartition, int]:
+    def list_consumer_group_offsets(self, group_id: str) -> dict[TopicPartition, int]:
         """All committed offsets of a group; of a group that does not exist none."""
-        return self._await(self._client.group_offsets, group_id)
+        return self._await(self._client.list_consumer_group_offsets, group_id)
 
-    def group_offsets_metadata(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
-        """As `group_offsets`, with leader epoch and text."""
-        return self._await(self._client.group_offsets_metadata, group_id)
+    def list_consumer_group_offsets_metadata(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        """As `list_consumer_group_offsets`, with leader epoch and text."""
+        return self._await(self._client.list_consumer_group_offsets_metadata, group_id)
 
-    def commit_group_offsets(self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]) -> None:
+    def alter_consumer_group_offsets(self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]) -> None:
         """Commits offsets for a group without members; the group is created where there is none. Raises KafkaError
         UNKNOWN_MEMBER_ID where it has members, UNKNOWN_TOPIC_OR_PARTITION."""
-        self._await(self._client.commit_group_offsets, group_id, offsets)
+        self._await(self._client.alter_consumer_group_offsets, group_id, offsets)
 
-    def delete_group_offsets(self, group_id: str, partitions: Iterable[PartitionLike]) -> None:
+    def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[PartitionLike]) -> None:
         """Deletes committed offsets. Raises KafkaError GROUP_SUBSCRIBED_TO_TOPIC where a member reads the topic,
         GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION."""
-        self._await(self._client.delete_group_offsets, group_id, partitions)
+        self._await(self._client.delete_consumer_group_offsets, group_id, partitions)
 
     def lag(
         self, group_id: str, *, errors: dict[TopicPartition, KafkaError] | None = None

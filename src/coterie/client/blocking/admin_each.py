@@ -33,13 +33,13 @@ class BlockingEach:
         """A future for each topic, which then has so many partitions, as `Admin.create_partitions`, in one request."""
         return self._admin._futures(self._each.create_partitions, counts)
 
-    def topic_configs(self, names: Iterable[str]) -> dict[str, Future[dict[str, ConfigEntry]]]:
-        """A future for each topic with its settings by name, as `Admin.topic_configs`, in one request."""
-        return self._admin._futures(self._each.topic_configs, names)
+    def describe_configs(self, names: Iterable[str]) -> dict[str, Future[dict[str, ConfigEntry]]]:
+        """A future for each topic with its settings by name, as `Admin.describe_configs`, in one request."""
+        return self._admin._futures(self._each.describe_configs, names)
 
-    def alter_topic_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> dict[str, Future[None]]:
-        """A future for each topic, whose settings are then set, as `Admin.alter_topic_configs`, in one request."""
-        return self._admin._futures(self._each.alter_topic_configs, changes)
+    def incremental_alter_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> dict[str, Future[None]]:
+        """A future for each topic, whose settings are then set, as `Admin.incremental_alter_configs`, in one request."""
+        return self._admin._futures(self._each.incremental_alter_configs, changes)
 
     def alter_partition_reassignments(
         self, reassignments: ByPartition[Sequence[int] | None]
@@ -47,39 +47,41 @@ class BlockingEach:
         """A future for each partition, as `Admin.alter_partition_reassignments`, in one request."""
         return self._admin._futures(self._each.alter_partition_reassignments, reassignments)
 
-    def describe_groups(self, group_ids: Iterable[str]) -> dict[str, Future[ConsumerGroupDescription]]:
-        """A future for each group, as `Admin.describe_group`."""
-        return self._admin._futures(self._each.describe_groups, group_ids)
+    def describe_consumer_groups(self, group_ids: Iterable[str]) -> dict[str, Future[ConsumerGroupDescription]]:
+        """A future for each group, as `Admin.describe_consumer_group`."""
+        return self._admin._futures(self._each.describe_consumer_groups, group_ids)
 
-    def delete_groups(self, group_ids: Iterable[str]) -> dict[str, Future[None]]:
-        """A future for each group, as `Admin.delete_group`."""
-        return self._admin._futures(self._each.delete_groups, group_ids)
+    def delete_consumer_groups(self, group_ids: Iterable[str]) -> dict[str, Future[None]]:
+        """A future for each group, as `Admin.delete_consumer_group`."""
+        return self._admin._futures(self._each.delete_consumer_groups, group_ids)
 
-    def group_offsets(self, group_ids: Iterable[str]) -> dict[str, Future[dict[TopicPartition, int]]]:
-        """A future for each group with its committed offsets, as `Admin.group_offsets`."""
-        return self._admin._futures(self._each.group_offsets, group_ids)
+    def list_consumer_group_offsets(self, group_ids: Iterable[str]) -> dict[str, Future[dict[TopicPartition, int]]]:
+        """A future for each group with its committed offsets, as `Admin.list_consumer_group_offsets`."""
+        return self._admin._futures(self._each.list_consumer_group_offsets, group_ids)
 
-    def alter_group_offsets(
+    def alter_consumer_group_offsets(
         self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]
     ) -> dict[TopicPartition, Future[None]]:
-        """A future for each partition, committed for a group without members as by `Admin.commit_group_offsets`."""
-        return self._admin._futures(self._each.alter_group_offsets, group_id, offsets)
+        """A future for each partition, committed for a group without members as by `Admin.alter_consumer_group_offsets`."""
+        return self._admin._futures(self._each.alter_consumer_group_offsets, group_id, offsets)
 
-    def delete_group_offsets(
+    def delete_consumer_group_offsets(
         self, group_id: str, partitions: Iterable[PartitionLike]
     ) -> dict[TopicPartition, Future[None]]:
-        """A future for each partition, as `Admin.delete_group_offsets`."""
-        return self._admin._futures(self._each.delete_group_offsets, group_id, partitions)
+        """A future for each partition, as `Admin.delete_consumer_group_offsets`."""
+        return self._admin._futures(self._each.delete_consumer_group_offsets, group_id, partitions)
 
-    def remove_members(self, group_id: str, members: Iterable[str], reason: str = "") -> dict[str, Future[None]]:
-        """A future for each member, named by group.instance.id or by member id, as `Admin.remove_members`, in one
-        request."""
-        return self._admin._futures(self._each.remove_members, group_id, members, reason)
+    def remove_members_from_consumer_group(
+        self, group_id: str, members: Iterable[str], reason: str = ""
+    ) -> dict[str, Future[None]]:
+        """A future for each member, named by group.instance.id or by member id, in one request; as
+        `Admin.remove_members_from_consumer_group`."""
+        return self._admin._futures(self._each.remove_members_from_consumer_group, group_id, members, reason)
 
     def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, Future[int]]:
         """A future for each partition with the new first offset of its log, as `Admin.delete_records`."""
         return self._admin._futures(self._each.delete_records, before)
 
-    def offsets(self, timestamps: ByPartition[int]) -> dict[TopicPartition, Future[int]]:
-        """A future for each partition with the offset for its timestamp, as `Admin.offsets`, in one request to each leader."""
-        return self._admin._futures(self._each.offsets, timestamps)
+    def list_offsets(self, timestamps: ByPartition[int]) -> dict[TopicPartition, Future[int]]:
+        """A future for each partition with the offset for its timestamp, in one request a leader; as `Admin.list_offsets`."""
+        return self._admin._futures(self._each.list_offsets, timestamps)

@@ -150,15 +150,15 @@ async def migrate(
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP, text)
     async with Admin(client) as admin:
         there = set(await admin.partitions({topic for topic, _ in group.offsets}))
-        before = await admin.group_offsets(group.group_id)
+        before = await admin.list_consumer_group_offsets(group.group_id)
         wanted = {
             tp: offset
             for tp, offset in group.offsets.items()
             if tp in there and (overwrite or before.get(tp, _UNKNOWN) < offset)
         }
         if wanted and not dry_run:
-            await admin.commit_group_offsets(group.group_id, wanted)
-        after = before if dry_run else await admin.group_offsets(group.group_id)
+            await admin.alter_consumer_group_offsets(group.group_id, wanted)
+        after = before if dry_run else await admin.list_consumer_group_offsets(group.group_id)
     return [
         Migrated(
             *tp,

@@ -73,7 +73,7 @@ async def _all_show_whole_isrs(cluster: MixedCluster) -> None:
     """Brokers learn of a change of an ISR after ZooKeeper, from Kafka 2.6's leaders seconds later. Raises NotInTime."""
 
     async def do_show() -> bool:
-        async for _, topics in cluster.ask_each(Admin.topics):
+        async for _, topics in cluster.ask_each(Admin.describe_topics):
             if any(partition.is_under_replicated for topic in topics.values() for partition in topic.partitions):
                 return False
         return True

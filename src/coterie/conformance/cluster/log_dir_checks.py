@@ -86,7 +86,7 @@ async def _until_shown(cluster: MixedCluster, broker: MixedBroker, topic: str, l
 
     async def is_shown() -> bool:
         nonlocal last
-        async for asked, topics in cluster.ask_each(Admin.topics):
+        async for asked, topics in cluster.ask_each(Admin.describe_topics):
             for row in topics[topic].partitions:
                 state = cluster.state((topic, row.partition))
                 assert state is not None

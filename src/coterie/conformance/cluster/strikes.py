@@ -142,7 +142,7 @@ async def committed_offsets(bootstrap: str, group: str) -> dict[TopicPartition, 
     async def are_known() -> bool:
         try:
             async with Admin({"bootstrap.servers": bootstrap}) as admin:
-                offsets = await admin.group_offsets(group)
+                offsets = await admin.list_consumer_group_offsets(group)
         except KafkaError:
             return False
         committed.update({(p.topic, p.partition): offset for p, offset in offsets.items()})

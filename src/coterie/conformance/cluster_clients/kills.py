@@ -211,9 +211,9 @@ class GroupKills:
     async def _unrest(self, group: WorkingGroup) -> str:
         """Why the group is not at rest; "" where it is. Raises KafkaError."""
         async with Admin({"bootstrap.servers": self._cluster.bootstrap}) as admin:
-            described = await admin.describe_group(group.name)
-            ends = await admin.offsets({(group.topic, number): -1 for number in range(PARTITIONS)})
-            committed = await admin.group_offsets(group.name)
+            described = await admin.describe_consumer_group(group.name)
+            ends = await admin.list_offsets({(group.topic, number): -1 for number in range(PARTITIONS)})
+            committed = await admin.list_consumer_group_offsets(group.name)
         if described.state is not GroupState.STABLE or len(described.members) != MEMBERS:
             return f"it is {described.state} with {len(described.members)} of {MEMBERS} members"
         behind = {str(p): (committed.get(p), end) for p, end in ends.items() if committed.get(p) != end}

@@ -140,7 +140,7 @@ class GroupOnTrial:
 
         async def ask() -> GroupType:
             async with Admin({"bootstrap.servers": self._address}) as admin:
-                return (await admin.describe_group(self._group)).type
+                return (await admin.describe_consumer_group(self._group)).type
 
         return asyncio.run(ask())
 
