@@ -15,7 +15,13 @@ from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingPro
 from coterie.client.errors import BootstrapError
 from coterie.client.types import SubscriptionPattern
 from coterie.client.waits import Waits
+from coterie.client.zookeeper.fetchers import FetcherManager
+from coterie.client.zookeeper.settings import consumer_settings
+from coterie.client.zookeeper.streams import PartitionTopicInfo, Stream
+from coterie.pipeline.options import source_options
+from coterie.pipeline.topics import TopicReader
 from coterie.testing import ErrorCode, LocalBroker, simulate
+from tests.awaiting import until_in_thread
 
 NOWHERE = "broker-1:1"  # a host of the simulated network, on which nobody listens there
 ADDRESS = {"bootstrap.servers": NOWHERE}
@@ -297,3 +303,38 @@ def test_a_client_that_finds_all_it_needs_is_silent(
     with caplog.at_level(logging.WARNING):
         asyncio.run(story())
     assert caplog.messages == []
+
+
+# -- the faces that have threads ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("brokers", "why"),
+    [([], "no broker is registered in ZooKeeper"), ([("127.0.0.1", 1)], "no broker answers at 127.0.0.1:1")],
+)
+def test_the_consumer_of_zookeeper_waits_for_a_leader(
+    caplog: pytest.LogCaptureFixture, brokers: list[tuple[str, int]], why: str
+) -> None:
+    stream = Stream("t", "thread-0", chunks=2, timeout_ms=-1)
+    settings = consumer_settings({"zookeeper.connect": "none:1", "group.id": "old", "refresh.leader.backoff.ms": 10})
+    manager = FetcherManager(settings, lambda: brokers, lambda error: None)
+    manager.start([PartitionTopicInfo("t", 0, stream, 0, 0)])
+    try:
+        until_in_thread(lambda: seconds_of(caplog.records), lambda: caplog.messages)
+    finally:
+        manager.stop()
+    assert "client coterie, group old, has been waiting for a leader of t-0 for 1 s: " in caplog.messages[0]
+    assert why in caplog.messages[0]
+
+
+def test_spark_s_driver_waits_for_a_response(caplog: pytest.LogCaptureFixture) -> None:
+    options = {
+        "kafka.bootstrap.servers": "127.0.0.1:1",
+        "subscribe": "t",
+        "kafka.group.id": "delays",
+        "kafka.default.api.timeout.ms": "2500",
+    }
+    reader = TopicReader(source_options(options, streaming=True))
+    with pytest.raises(KafkaError, match="no broker answers"):
+        reader.partitions()
+    assert "a Spark stream, group delays, has been waiting for a broker's response for" in caplog.text

@@ -102,12 +102,12 @@ class PollLoop:
     def in_hand(self, partition: TopicPartition, limit: int) -> Iterator[Record[Any, Any]]:
         """Further records of a partition for which no poll is needed: they are decoded, no callback is due, and the last poll
         is no older than TURN_S."""
+        monotonic, take, until_s = time.monotonic, self._fetcher.take_in_hand, self._turn_due_s
         for _ in range(limit):
-            membership = self.membership
-            callbacks_due = membership is not None and (membership.for_poll or membership.machine.lost)
-            if self.closed or self._woken or self._running or callbacks_due or time.monotonic() >= self._turn_due_s:
+            callbacks_due = self.membership is not None and self.membership.for_poll
+            if self.closed or self._woken or self._running or callbacks_due or monotonic() >= until_s:
                 return
-            record = self._fetcher.take_in_hand(partition)
+            record = take(partition)
             if record is None:
                 return
             yield record
