@@ -214,7 +214,7 @@ def the_groups_offsets_expire_while_the_member_is_away(course: Course) -> int:
     course.until(lambda: len(course.read) == AFTER)
     course.member.stop()
     if course.broker.committed("g"):
-        course.admin(lambda admin: admin.delete_group_offsets("g", [("p", 0)]))
+        course.admin(lambda admin: admin.delete_consumer_group_offsets("g", [("p", 0)]))
     course.produce("p", 0, 10)
     course.read.clear()
     course.member.start()
