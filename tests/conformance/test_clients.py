@@ -13,8 +13,10 @@ from coterie.conformance.clients.programs import (
     HERE,
     NAMES,
     PROGRAMS,
+    ProgramDifference,
     compare,
     environment,
+    is_of_several_brokers,
     is_whole,
     run_script,
     script_words,
@@ -96,3 +98,16 @@ def test_without_node_or_with_an_old_one(tmp_path: Path, monkeypatch: pytest.Mon
         (tmp_path / name).chmod(0o755)
     with pytest.raises(CannotRun, match=r"platformatic-kafka needs node 20\.19 or newer, .* v18\.20\.4"):
         environment(program)
+
+
+def test_what_differs_because_there_are_several_brokers() -> None:
+    """Which broker leads or has something, and nothing that a client reads or commits."""
+    differ = [
+        ("describe the topic", "/returned/0/partitions/1/isr_nodes/0"),
+        ("describe the topic", "/returned/0/partitions/1/leader"),
+        ("describe the cluster", "/returned/brokers"),
+        ("log dirs", "/returned"),
+    ]
+    same = [("read to the end", "/returned/0/offset"), ("describe the group", "/returned/members/0"), ("commit", "")]
+    assert all(is_of_several_brokers(ProgramDifference(step, path, "1", "2")) for step, path in differ)
+    assert not any(is_of_several_brokers(ProgramDifference(step, path, "1", "2")) for step, path in same)

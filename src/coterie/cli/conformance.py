@@ -29,7 +29,7 @@ PARTS_OF_OPTION: dict[str, tuple[str, ...]] = {
     "minutes": ("cluster-clients",),
     "clients": ("cluster-clients",),
     "is_alone": ("cluster-clients",),
-    "brokers": ("requests", "consumer-groups", "everything", "clients", "members"),
+    "brokers": ("requests", "consumer-groups", "everything", "tools", "clients", "members"),
 }
 CANNOT_RUN_EXIT = 3
 

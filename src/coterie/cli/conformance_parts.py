@@ -234,7 +234,7 @@ def _tools(options: PartOptions) -> Figures:
                 result.difference or result.skipped, color="red" if result.status == "DIFFERENT" else None, err=True
             )
 
-    report = run_tools(options.version, options.folder / "tools", write_result)
+    report = run_tools(options.version, options.folder / "tools", write_result, brokers=options.brokers)
     accepted = {r.command.name: r.accepted for r in report.results if r.accepted}
     counts = Counter(r.status for r in report.results)
     left_out = [f"{row.pattern} of {row.commands}: {row.reason}" for row in LEFT_OUT]

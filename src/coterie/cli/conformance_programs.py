@@ -40,7 +40,12 @@ def clients_part(options: PartOptions) -> Figures:
             LocalBroker(settings, brokers=options.brokers) as ours,
         ):
             theirs = format_address(host, port)
-            counts[program.name] = run_client(program, options.version, theirs, ours.bootstrap_servers, write_check)
+            first = format_address(
+                ours.host, ours.port
+            )  # a script connects to one address, and its client to the others
+            counts[program.name] = run_client(
+                program, options.version, theirs, first, write_check, brokers=options.brokers
+            )
     return {"clients": counts, "failed": sum(count["wrong"] for count in counts.values())}
 
 

@@ -3,6 +3,7 @@ lone broker of either kind."""
 
 from __future__ import annotations
 
+from coterie.conformance.differences_of_versions import THREE
 from coterie.conformance.recognisers import DifferingPart, about
 from coterie.conformance.row import KnownDifference
 
@@ -72,6 +73,13 @@ OF_CLUSTERS = (
         "results are grouped by topic and partition, as by Kafka's controllers on ZooKeeper",
         "ElectLeaders",
         r"replica_election_results.*",
-        lambda case: "NOT_CONTROLLER" not in repr(case.ours),
+        since=THREE,
+    ),
+    KnownDifference(
+        "cluster, reassignments",
+        "the same, with the texts of those controllers",
+        "AlterPartitionReassignments",
+        r"error_message|responses(?!.*error_code).*",
+        since=THREE,
     ),
 )

@@ -26,7 +26,9 @@ SETTINGS = {"offsets.topic.replication.factor": "1", "transaction.state.log.repl
 
 
 class LedByTheFirst(ClusterBrokers):
-    """``settings`` are those of each broker. Timeouts are Kafka's: a busy machine is not to end a session."""
+    """``settings`` are those of each broker. Timeouts are long: a busy machine is not to end a session, with new leaders."""
+
+    session_timeout_ms = 60_000
 
     def __init__(self, settings: Mapping[str, object], brokers: int) -> None:
         super().__init__({}, brokers, (), Faults(), ())

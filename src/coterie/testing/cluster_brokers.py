@@ -95,7 +95,7 @@ class ClusteredBroker:
         )
 
     async def _open_session(self, events: SessionEvents) -> InProcessSession:
-        self._session = await self._cluster.zookeeper.open_session(SESSION_TIMEOUT_MS, events)
+        self._session = await self._cluster.zookeeper.open_session(self._cluster.session_timeout_ms, events)
         return self._session
 
     async def stop(self) -> None:
@@ -160,6 +160,8 @@ MakeBroker = Callable[["ClusterBrokers", int, str | None], ClusteredBroker]
 
 class ClusterBrokers:
     """All in the running loop. ``settings`` are those of each broker, ``racks`` their racks in the order of their ids."""
+
+    session_timeout_ms = SESSION_TIMEOUT_MS  # short, as those of `config`
 
     def __init__(
         self,
