@@ -40,12 +40,10 @@ def clients_part(options: PartOptions) -> Figures:
             LocalBroker(settings, brokers=options.brokers) as ours,
         ):
             theirs = format_address(host, port)
-            first = format_address(
-                ours.host, ours.port
-            )  # a script connects to one address, and its client to the others
-            counts[program.name] = run_client(
-                program, options.version, theirs, first, write_check, brokers=options.brokers
-            )
+            # A script connects to one address, and its client to the others.
+            first = format_address(ours.host, ours.port)
+            brokers = options.brokers
+            counts[program.name] = run_client(program, options.version, theirs, first, write_check, brokers=brokers)
     return {"clients": counts, "failed": sum(count["wrong"] for count in counts.values())}
 
 
