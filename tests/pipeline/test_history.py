@@ -22,8 +22,9 @@ from coterie.coordinator.events import GroupRemoved, GroupStored, OffsetRemoved,
 from coterie.coordinator.state import Cause, CommittedOffset
 from coterie.coordinator.stored import to_record
 from coterie.pipeline import log_folders
-from coterie.pipeline.history import job, record_sources, server_log
+from coterie.pipeline.history import job, record_sources, server_log, sound_batches
 from coterie.pipeline.history.job import Sources, run_history
+from coterie.pipeline.history.sound_batches import Piece
 from coterie.pipeline.history.state import Moment, group_from_tables
 from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch
@@ -288,10 +289,10 @@ def test_ranges_begin_with_batches_and_cover_a_file_once(tmp_path: Path, monkeyp
         log.append_own(part, 0)
     log.close()
     monkeypatch.setattr(log_folders, "RANGE_BYTES", 3000)
-    monkeypatch.setattr(log_folders, "PIECE_BYTES", 700)
+    monkeypatch.setattr(sound_batches, "PIECE_BYTES", 700)
     ranges = record_sources.log_ranges([tmp_path], {})
     assert len(ranges) > 5
-    read = b"".join(piece for r in ranges for piece in record_sources.pieces(r, None))
+    read = b"".join(p.data for r in ranges for p in record_sources.read_range(r, None) if isinstance(p, Piece))
     assert read == next(kept.glob("*.log")).read_bytes()
     later = record_sources.log_ranges([tmp_path], {3: 400})
     assert sum(r.last - r.first for r in later) < len(read) / 3

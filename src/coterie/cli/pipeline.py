@@ -217,6 +217,26 @@ def history(
     else:
         for name, count in counts.items():
             write_line(f"{quantity(count, 'row'):>17} in {out / name}")
+    _report_unreadable(out)
+
+
+NAMED = 10
+
+
+def _report_unreadable(out: Path) -> None:
+    """Names what the tables lack of the log, and ends with 1 where there is any."""
+    from coterie.pipeline.table_files import rows_of
+
+    rows = sorted(rows_of(out / "unreadable"), key=lambda row: (row["log_partition"], row["log_offset"]))
+    for row in rows[:NAMED]:
+        first, last = row["log_offset"], row["last_offset"]
+        offsets = f"from {first} on" if last is None else f"{first} to {last}"
+        where = f" ({row['path']}, byte {row['position']})" if row["path"] else ""
+        text = f"__consumer_offsets-{row['log_partition']}{where}: offsets {offsets} cannot be read"
+        write_line(f"{text}: {row['why']}", err=True)
+    if rows:
+        text = f"{quantity(len(rows), 'batch', 'batches')} skipped: commits and group states in them are missing in the tables"
+        raise click.ClickException(f"{text}; {out / 'unreadable'} lists them all.")
 
 
 def _is_small(folders: tuple[Path, ...]) -> bool:

@@ -6,6 +6,8 @@ value of the usual shape (version 3, no metadata) is read with numpy; any other 
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import pyarrow.compute as pc
 from coterie.coordinator.state import CommittedOffset
 from coterie.coordinator.stored import GROUP_KEY_VERSION, KeyReader, committed_offset
 from coterie.coordinator.stored_consumer_groups import from_bytes
+from coterie.pipeline.history.sound_batches import UnreadableBatch
 from coterie.records.arrow_arrays import (
     arrow_array,
     batch_of_rows,
@@ -34,6 +37,7 @@ _USUAL = np.dtype([("version", ">i2"), ("offset", ">i8"), ("epoch", ">i4"), ("le
 
 
 CONSUMER_GROUP = "consumer_group"  # the kind of a consumer group's records (KIP-848)
+UNREADABLE = "unreadable"  # of a batch, or of bytes that are none
 
 
 class OffsetsDecoder:
@@ -105,6 +109,13 @@ class OffsetsDecoder:
         for row in rows:
             row["log_partition"] = log_partition
         return batch_of_rows(rows, self._group_log) if rows else None
+
+    def unreadable(self, batch: UnreadableBatch, log_partition: int) -> pa.RecordBatch:
+        """A row of `group_log`, behind which the next run goes on."""
+        value = json.dumps(asdict(batch)).encode()
+        offset = batch.first_offset if batch.last_offset is None else batch.last_offset
+        row = {"kind": UNREADABLE, "value": value, "log_partition": log_partition, "log_offset": offset}
+        return batch_of_rows([row], self._group_log)
 
 
 def _group_of(key: bytes | None) -> tuple[str, str] | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
 from coterie.pipeline.ddl import arrow_schema
+from coterie.pipeline.history.decoding import UNREADABLE
 from coterie.pipeline.history.tables import ASSIGNMENTS, GENERATIONS, MEMBERS
-from coterie.records.arrow_arrays import listed
+from coterie.pipeline.history.tables import UNREADABLE as UNREADABLE_BATCHES
+from coterie.records.arrow_arrays import batch_of_rows, listed
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue, MemberMetadata
 from coterie.wire.primitives import WireError
 
@@ -32,6 +35,24 @@ def members(group_log: DataFrame) -> DataFrame:
 def assignments(group_log: DataFrame) -> DataFrame:
     """GROUP_LOG -> ASSIGNMENTS."""
     return _rows(group_log, ASSIGNMENTS, _assignment_rows)
+
+
+def unreadable(group_log: DataFrame) -> DataFrame:
+    """GROUP_LOG -> UNREADABLE."""
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            columns = (batch.column(n).to_pylist() for n in ("value", "log_partition"))
+            rows = [unreadable_row(*each) for each in zip(*columns, strict=True)]
+            yield batch_of_rows(rows, arrow_schema(UNREADABLE_BATCHES))
+
+    return group_log.where(f"kind = '{UNREADABLE}'").mapInArrow(run, UNREADABLE_BATCHES)
+
+
+def unreadable_row(value: bytes, log_partition: int) -> dict[str, Any]:
+    """A row of UNREADABLE from the description of a batch in `group_log`."""
+    described: dict[str, Any] = json.loads(value)
+    return described | {"log_partition": log_partition, "log_offset": described.pop("first_offset")}
 
 
 def stored_value(value: bytes | None) -> GroupMetadataValue | None:

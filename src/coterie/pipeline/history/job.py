@@ -201,6 +201,7 @@ def _make_tables(spark: SparkSession, sources: Sources, out: Path, topic_names: 
     write("epochs", consumer_groups.rows_of_table(of_consumer_groups, "epochs"))
     write("reconciliations", consumer_groups.rows_of_table(of_consumer_groups, "reconciliations"))
     write("groups", state.groups(state.entries(commits, group_log)))
+    write("unreadable", group_metadata.unreadable(group_log))
     counting = c.counting(commits, group_log)
     progress = c.progress(counting).persist()
     try:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from coterie.client.settings import ClientSettings, client_settings
 from coterie.pipeline.ddl import arrow_schema
 from coterie.pipeline.history.decoding import OffsetsDecoder
+from coterie.pipeline.history.sound_batches import Piece, UnreadableBatch, read_file, unfolded
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG
 from coterie.pipeline.log_folders import FileRange, file_ranges, partition_folders
-from coterie.pipeline.log_folders import pieces as file_pieces
 from coterie.pipeline.offsets import EARLIEST, LATEST
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.topics import TopicReader
 from coterie.records.batch import read_header
-from coterie.records.columnar import Columns, unfold
+from coterie.records.columnar import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -115,17 +115,18 @@ def as_frame(spark: SparkSession, ranges: list[LogRange]) -> DataFrame:
 # -- reading, in tasks --------------------------------------------------------------------------------------------------------
 
 
-def pieces(r: LogRange, settings: ClientSettings | None) -> Iterator[bytes]:
-    """Whole batches, some megabytes at a time."""
+def read_range(r: LogRange, settings: ClientSettings | None) -> Iterator[Piece | UnreadableBatch]:
+    """Whole batches, some megabytes at a time, and what of the range cannot be read."""
     if r.path is not None:
-        yield from file_pieces(FileRange(r.path, r.first, r.last))
+        yield from read_file(FileRange(r.path, r.first, r.last))
         return
     from coterie.pipeline.fetching import fetched
 
     assert settings is not None
     assert r.host is not None
     assert r.port is not None
-    yield from fetched(OffsetRange(TOPIC, r.log_partition, r.first, r.last, r.host, r.port), settings)
+    for data in fetched(OffsetRange(TOPIC, r.log_partition, r.first, r.last, r.host, r.port), settings):
+        yield from unfolded(data)
 
 
 def commits(ranges: DataFrame, client: Mapping[str, str] | None) -> DataFrame:
@@ -138,7 +139,7 @@ def group_log(ranges: DataFrame, client: Mapping[str, str] | None) -> DataFrame:
     return ranges.mapInArrow(_task(client, _group_log_batches), GROUP_LOG)
 
 
-Decode = Callable[[OffsetsDecoder, bytes, LogRange], Any]
+Decode = Callable[[OffsetsDecoder, Piece | UnreadableBatch, LogRange], Any]
 
 
 def _task(client: Mapping[str, str] | None, decode: Decode) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -150,7 +151,7 @@ def _task(client: Mapping[str, str] | None, decode: Decode) -> Callable[[Iterato
         for batch in batches:
             for row in batch.to_pylist():
                 r = LogRange(**row)
-                for piece in pieces(r, settings):
+                for piece in read_range(r, settings):
                     made = decode(decoder, piece, r)
                     if made is not None and made.num_rows:
                         yield made
@@ -158,15 +159,19 @@ def _task(client: Mapping[str, str] | None, decode: Decode) -> Callable[[Iterato
     return run
 
 
-def _commit_batches(decoder: OffsetsDecoder, piece: bytes, r: LogRange) -> Any:
-    columns, _ = unfold(piece)
-    return None if columns is None else decoder.commits(_within(columns, r), r.log_partition)
+def _commit_batches(decoder: OffsetsDecoder, piece: Piece | UnreadableBatch, r: LogRange) -> Any:
+    if isinstance(piece, UnreadableBatch) or piece.columns is None:
+        return None
+    return decoder.commits(_within(piece.columns, r), r.log_partition)
 
 
-def _group_log_batches(decoder: OffsetsDecoder, piece: bytes, r: LogRange) -> Any:
-    columns, controls = unfold(piece)
-    wanted = [at for at in controls if r.since <= read_header(piece, at).base_offset < r.end_offset]
-    return decoder.group_log(None if columns is None else _within(columns, r), piece, wanted, r.log_partition)
+def _group_log_batches(decoder: OffsetsDecoder, piece: Piece | UnreadableBatch, r: LogRange) -> Any:
+    if isinstance(piece, UnreadableBatch):
+        is_new = piece.last_offset is None or piece.last_offset >= r.since
+        return decoder.unreadable(piece, r.log_partition) if is_new else None
+    wanted = [at for at in piece.controls if r.since <= read_header(piece.data, at).base_offset < r.end_offset]
+    columns = None if piece.columns is None else _within(piece.columns, r)
+    return decoder.group_log(columns, piece.data, wanted, r.log_partition)
 
 
 def _within(columns: Columns, r: LogRange) -> Columns:

@@ -21,7 +21,7 @@ from coterie.coordinator.stored import StoredRecord, group_key, to_record
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.history import topic_ids
-from coterie.pipeline.history.decoding import CONSUMER_GROUP
+from coterie.pipeline.history.decoding import CONSUMER_GROUP, UNREADABLE
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, GROUPS
 from coterie.pipeline.offsets import id_text
 from coterie.pipeline.table_files import rows_of
@@ -74,6 +74,8 @@ def replayed(rows: Iterable[dict[str, Any]]) -> Shard:
     shard = Shard(CoordinatorConfig())
     for row in rows:
         producer_id = -1 if row["producer_id"] is None else row["producer_id"]
+        if row["kind"] == UNREADABLE:
+            continue
         if row["kind"] == "marker":
             shard.end_transaction(producer_id, row["committed"], row["time_ms"])
         else:

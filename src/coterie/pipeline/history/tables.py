@@ -15,7 +15,7 @@ COMMITS = (
 )
 
 # The records that are not commits, as they stand: a classic group (`value` null for its tombstone), a record of a consumer
-# group (KIP-848) with its `key`, or the end of a transaction.
+# group (KIP-848) with its `key`, or the end of a transaction; and what cannot be read, with its description as JSON.
 GROUP_LOG = (
     "kind string, group string, key binary, value binary, producer_id bigint, committed boolean, time_ms bigint, "
     "log_partition int, log_offset bigint"
@@ -71,6 +71,10 @@ RECONCILIATIONS = (
     "assigned array<string>, released array<string>, revoking array<string>, time_ms bigint, log_partition int, "
     "log_offset bigint"
 )
+
+# Batches of the log that cannot be read: none of the tables has their records, which may be commits and states of any group
+# of that log partition. last_offset null: nothing readable follows.
+UNREADABLE = "log_partition int, log_offset bigint, last_offset bigint, path string, position bigint, why string"
 
 # How regularly a group commits a partition; intervals between two commits.
 CADENCE = (
@@ -139,6 +143,9 @@ TABLES: dict[str, HistoryTable] = {
         RECONCILIATIONS, "One row per step of a member of a consumer group to its target: revoked, released, assigned."
     ),
     "groups": HistoryTable(GROUPS, "The groups as their newest records leave them, by the broker's own replay."),
+    "unreadable": HistoryTable(
+        UNREADABLE, "One row per batch of the log that cannot be read, and is in no other table."
+    ),
     "cadence": HistoryTable(CADENCE, "How regularly a group commits each partition."),
     "stalls": HistoryTable(STALLS, "Times without progress in a partition's commits that are long for that partition."),
     "lag": HistoryTable(LAG, "How far behind a group was at the end of each of up to 100 stretches of time."),
@@ -150,6 +157,8 @@ COLUMNS = {
     "topic": "the topic",
     "partition": "the partition",
     "offset": "the committed offset; null where `deleted`",
+    "path": "the log file; null where a broker sent the batch",
+    "position": "the byte of the file at which it begins; null where a broker sent the batch",
     "leader_epoch": "the leader epoch that the commit named; -1 for none",
     "metadata": "the text that was committed with the offset",
     "commit_ms": "when the offset was committed",
@@ -158,7 +167,7 @@ COLUMNS = {
     "producer_id": "the transaction's producer; null outside of transactions",
     "log_partition": "the partition of `__consumer_offsets` (or of the journal) that holds the record",
     "log_offset": "the record's offset in that partition",
-    "kind": "group, consumer_group (KIP-848), or marker for the end of a transaction",
+    "kind": "group, consumer_group (KIP-848), marker for the end of a transaction, or unreadable",
     "key": "the key of a consumer group's record as it stands in the log",
     "value": "the record's value as it stands in the log; null for a tombstone",
     "committed": "whether the transaction was committed; null for a group",
@@ -225,6 +234,9 @@ COLUMNS = {
     "pending_offsets": "how many offsets of open transactions the group has",
 }
 OWN_COLUMNS = {
+    ("unreadable", "log_offset"): "the first offset that is missing",
+    ("unreadable", "last_offset"): "the last offset that is missing; null where nothing readable follows",
+    ("unreadable", "why"): "why it cannot be read",
     ("stalls", "offset"): "the committed offset during the stall",
     ("stalls", "moved"): "by how many records the commit after the stall moved on",
     ("reconciliations", "state"): "STABLE, UNREVOKED_PARTITIONS, or UNRELEASED_PARTITIONS (others have not released)",
