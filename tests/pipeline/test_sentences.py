@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from coterie.client.errors import KafkaError
-from coterie.pipeline import sentences
+from coterie.pipeline import queries, sentences
 from coterie.pipeline.option_types import OptionError
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
@@ -93,3 +93,21 @@ def test_a_mistake_in_a_query(spark: Any, coterie_broker: LocalBroker, tmp_path:
         query.awaitTermination(60)
     assert "topic none: it does not exist; create it first" in str(raised.value).splitlines()[0]
     assert "Traceback" not in str(raised.value)
+
+
+def test_a_python_of_spark_without_coterie_is_named() -> None:
+    error = RuntimeError(
+        "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: coterie. Make sure the provider name\n  at"
+    )
+    sentence = sentences.sentence_of(error)
+    assert sentence is not None
+    assert "set PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON" in sentence
+    assert sentences.sentence_of(RuntimeError("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: delta.")) is None
+
+
+def test_the_connectors_metrics_of_a_source() -> None:
+    """As org.apache.spark.sql.kafka010.KafkaMicroBatchStream.metrics writes them."""
+    source = {"latestOffset": {"t": {"0": 10, "1": 20}}, "endOffset": {"t": {"0": 10, "1": 15}}}
+    metrics = {"minOffsetsBehindLatest": "0", "avgOffsetsBehindLatest": "2.5", "maxOffsetsBehindLatest": "5"}
+    assert queries.metrics(source) == metrics
+    assert queries.metrics({"latestOffset": None, "endOffset": None}) == {}

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from coterie.console.terminal import drawing_console, visible, write_json, write_line, write_table
+from coterie.console.terminal import visible, write_json, write_line, write_table
 from coterie.interruption import INTERRUPTED, end_at_once, on_signal
 
 NO_BROKER = "no broker answers"  # how the client's error begins
@@ -219,16 +219,6 @@ def done(text: str, as_json: bool, **what: Any) -> None:
         write_json(what)
     else:
         write_line(text)
-
-
-@contextlib.contextmanager
-def busy(text: str) -> Iterator[None]:
-    """A spinner on a terminal's standard error while something takes more than a moment."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield
-        return
-    with drawing_console(err=True).status(text):
-        yield
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import signal
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
@@ -12,7 +13,8 @@ from typing import Any, NoReturn
 
 import click
 
-from coterie.cli.invocation import busy, run
+from coterie.cli.invocation import run
+from coterie.console.terminal import write_line
 from coterie.extras import require
 
 INTERRUPTED = 130
@@ -56,6 +58,12 @@ def reach(client: Mapping[str, str]) -> None:
     run(ask())
 
 
+def note(text: str) -> None:
+    """A line on a terminal. Not a spinner: the JVM and Spark's workers write to the same terminal at any time."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        write_line(text, err=True)
+
+
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     logging.disable(logging.CRITICAL)  # py4j logs a traceback of the call that is cut off
     raise KeyboardInterrupt
@@ -76,8 +84,8 @@ def run_on_spark(
     from coterie.pipeline.session import JavaMissing, make_session
 
     try:
-        with busy("starting Spark"):
-            spark = make_session(master, short=short)
+        note("starting Spark")
+        spark = make_session(master, short=short)
     except JavaMissing as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
@@ -85,8 +93,8 @@ def run_on_spark(
     # Only now: a session of Spark brings a handler of its own.
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with busy("Spark is at work"):
-            return work(spark)
+        note("Spark is at work")
+        return work(spark)
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
     except Exception as error:

@@ -34,6 +34,19 @@ def lag(source: Mapping[str, Any]) -> dict[TopicPartition, int]:
     return {tp: max(offset - taken.get(tp, offset), 0) for tp, offset in from_json(newest).items()}
 
 
+def metrics(source: Mapping[str, Any]) -> dict[str, str]:
+    """What Spark's Kafka connector has in a source's `metrics`: offsets behind the latest ones, over the partitions, as it
+    writes them (KafkaMicroBatchStream.metrics). Spark takes none from a source in Python. {} where there is no lag."""
+    behind = list(lag(source).values())
+    if not behind:
+        return {}
+    return {
+        "minOffsetsBehindLatest": str(min(behind)),
+        "avgOffsetsBehindLatest": str(sum(behind) / len(behind)),
+        "maxOffsetsBehindLatest": str(max(behind)),
+    }
+
+
 def _parsed(offset: Any) -> dict[str, Any]:
     parsed = json.loads(offset) if isinstance(offset, str) else offset
     return parsed if isinstance(parsed, dict) else {}

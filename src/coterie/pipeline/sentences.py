@@ -9,6 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"  # PySpark reads it when it reports an exception, with which the process ends
+# Spark looks sources up with the Python that PYSPARK_PYTHON names, python3 of the PATH by default.
+SOURCE_UNKNOWN = (
+    "the Python that Spark starts has no coterie: set PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON to the Python that has it, or "
+    "make the session with coterie.pipeline.session.make_session"
+)
 _KINDS = ("KafkaError: ", "OptionError: ", "DataLossError: ", "NothingToRead: ", "ConfigError: ")
 
 
@@ -36,6 +41,8 @@ def sentence_of(error: Exception) -> str | None:
     """The sentence with which a job failed, in this process or deep in Spark; None where the error is none for the user."""
     if _is_sentence(error) or isinstance(error, ValueError):
         return str(error)
+    if "[DATA_SOURCE_NOT_FOUND]" in str(error) and "coterie" in str(error):
+        return SOURCE_UNKNOWN
     for line in str(error).splitlines():
         for kind in _KINDS:
             if kind in line:
