@@ -399,7 +399,7 @@ def test_commits_of_what_there_is_and_what_there_is_not(connection: BrokerSocket
     producer = ("x", taken.producer_id, taken.producer_epoch)
     connection.request(AddOffsetsToTxnRequest(*producer, group_id="g"), highest=3)
     partitions = [TxnOffsetCommitRequestPartition(p, 1, committed_metadata="") for p in (0, 7)]
-    topics = [TxnOffsetCommitRequestTopic("t", partitions), TxnOffsetCommitRequestTopic("nowhere")]
+    topics = [TxnOffsetCommitRequestTopic("t", partitions=partitions), TxnOffsetCommitRequestTopic("nowhere")]
     in_transaction = TxnOffsetCommitRequest("x", "g", *producer[1:], topics=topics)
     assert _by_topic(connection.request(in_transaction, highest=3)) == expected
 

@@ -99,9 +99,9 @@ async def good_path(client: Client, number: int, transactional: bool) -> None:
             f"x{number}",
             TxnOffsetCommitRequest(
                 group_id=group,
-                generation_id=generation,
+                generation_id_or_member_epoch=generation,
                 member_id=member,
-                topics=[TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(partition, number)])],
+                topics=[TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(partition, number)])],
             ),
         )
     else:

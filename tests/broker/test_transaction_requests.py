@@ -52,7 +52,7 @@ def identity(socket: BrokerSocket, transactional_id: str | None, claim: tuple[in
 
 
 def offsets(transactional_id: str, producer: tuple[int, int], offset: int = 5) -> TxnOffsetCommitRequest:
-    topics = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, offset)])]
+    topics = [TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, offset)])]
     return TxnOffsetCommitRequest(transactional_id, "g", *producer, topics=topics)
 
 

@@ -204,7 +204,7 @@ def _partitions(teller: Teller, version: int) -> None:
 
 def _commit(name: str, group: str, producer: Producer, partition: int = 0, offset: int = 5) -> TxnOffsetCommitRequest:
     wanted = [TxnOffsetCommitRequestPartition(partition, offset, -1, "")]
-    return TxnOffsetCommitRequest(name, group, *producer, topics=[TxnOffsetCommitRequestTopic("t", wanted)])
+    return TxnOffsetCommitRequest(name, group, *producer, topics=[TxnOffsetCommitRequestTopic("t", partitions=wanted)])
 
 
 def _offsets(teller: Teller, version: int) -> None:

@@ -85,7 +85,7 @@ class Story:
                 return
 
     def commit(self, epoch: int, version: int = 5) -> None:
-        topics = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 5, -1, "")])]
+        topics = [TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, 5, -1, "")])]
         request = TxnOffsetCommitRequest(NAME, "g", self.producer_id, self.epoch + epoch, topics=topics)
         codes = [error_of(code).name for code in codes_of(self.teller.ask(request, version))]
         self.rows.append([f"TxnOffsetCommit in epoch {epoch} v{version}", *codes])

@@ -36,7 +36,7 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 
-VERSION = "4.3.0"
+VERSION = "4.4.0"
 RECORDED = Path(__file__).parent / "data" / f"consumer_groups_{VERSION}.log"
 TOPICS = {"orders": 3, "payments": 2}
 SETTINGS = {

@@ -37,7 +37,7 @@ COMMANDS: list[Command] = [
     LeaveGroupRequest("g"),
     OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 1)])]),
     TxnOffsetCommitRequest(
-        group_id="g", topics=[TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 1)])]
+        group_id="g", topics=[TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, 1)])]
     ),
     OffsetDeleteRequest("g"),
     DeleteGroup("g"),

@@ -157,7 +157,7 @@ class CommitStory(Story):
     def transactional_commit(self) -> Command:
         (generation, member_id), offset = self.sender(), self.rng.randrange(1_000)
         partitions = [tc.TxnOffsetCommitRequestPartition(p, offset) for p in range(self.rng.randint(1, 3))]
-        topics = [tc.TxnOffsetCommitRequestTopic(self.rng.choice(TOPICS), partitions)]
+        topics = [tc.TxnOffsetCommitRequestTopic(self.rng.choice(TOPICS), partitions=partitions)]
         producer_id = self.rng.choice([7, 8, 9])
         return tc.TxnOffsetCommitRequest("tid", "g", producer_id, 0, generation, member_id, None, topics)
 

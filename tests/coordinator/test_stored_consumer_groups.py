@@ -1,4 +1,4 @@
-"""Records of consumer groups as Apache Kafka 4.3.0 wrote them (`tests.coordinator.kafka_records` made the segment): each is
+"""Records of consumer groups as Apache Kafka 4.4.0 wrote them (`tests.coordinator.kafka_records` made the segment): each is
 read, written again byte for byte, named in a dump, and replayed. Names: GroupCoordinatorRecordHelpersTest.
 """
 
@@ -73,7 +73,7 @@ def of_consumer_groups() -> Iterator[tuple[BatchRecord, ConsumerGroupRecord]]:
 
 
 def test_the_sample_has_every_kind_that_kafka_writes() -> None:
-    """With a value and as a tombstone; of kind 4 the tombstone alone, which is all that Kafka 4.3 writes of it."""
+    """With a value and as a tombstone; of kind 4 the tombstone alone, which is all that Kafka 4.4 writes of it."""
     kinds = Counter((kind_of(r), r.value is not None) for r in recorded())
     assert {(kind, True) for kind in (1, 3, 5, 6, 7, 8, 16)} <= set(kinds)
     assert {(kind, False) for kind in (3, 4, 5, 6, 7, 8, 16)} <= set(kinds)

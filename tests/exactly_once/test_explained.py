@@ -24,7 +24,7 @@ def _produce(partition: int, sequence: int, epoch: int = 0) -> Exchange:
 
 
 def _offsets(partition: int, offset: int) -> Exchange:
-    topic = TxnOffsetCommitRequestTopic("input", [TxnOffsetCommitRequestPartition(partition, offset)])
+    topic = TxnOffsetCommitRequestTopic("input", partitions=[TxnOffsetCommitRequestPartition(partition, offset)])
     return Exchange(TXN_OFFSET_COMMIT, TxnOffsetCommitRequest(NAME, "copiers", 1, 0, topics=[topic]))
 
 

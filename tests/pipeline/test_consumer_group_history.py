@@ -1,4 +1,4 @@
-"""The history of consumer groups (KIP-848): from records that Apache Kafka 4.3.0 wrote, and beside the broker's own replay."""
+"""The history of consumer groups (KIP-848): from records that Apache Kafka 4.4.0 wrote, and beside the broker's own replay."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def test_errors_after_which_the_transaction_is_to_be_aborted(name: str, situatio
     situation(producer)
     request = fail(producer, code)
     if isinstance(request, TxnOffsetCommitRequest):
-        named = request.group_id, request.generation_id, request.member_id, request.group_instance_id
+        named = request.group_id, request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
         assert named == (MEMBER.group_id, MEMBER.generation, MEMBER.member_id, MEMBER.group_instance_id)
         assert (request.producer_id, request.producer_epoch) == (7, 0)
     assert producer.ended() == code
@@ -224,7 +224,7 @@ def test_errors_that_pass(name: str, situation: Situation, code: ErrorCode) -> N
     assert effect.node_id == (9 if is_looked_up else 2 if isinstance(request, TxnOffsetCommitRequest) else 1)
     assert request in (None, effect.request)
     if isinstance(request, TxnOffsetCommitRequest):
-        assert (request.generation_id, request.member_id, request.group_instance_id) == MEMBER[1:]
+        assert (request.generation_id_or_member_epoch, request.member_id, request.group_instance_id) == MEMBER[1:]
     if isinstance(request, AddPartitionsToTxnRequest):
         assert not machine.has(T0)
     machine.answered(response(effect.request), producer.now_ms, 0)

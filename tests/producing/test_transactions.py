@@ -63,7 +63,8 @@ def response(request: Message, code: ErrorCode = OK, *, bumps_epoch: bool = Fals
         case TxnOffsetCommitRequest():
             partitions = [
                 TxnOffsetCommitResponseTopic(
-                    t.name, [TxnOffsetCommitResponsePartition(p.partition_index, code) for p in t.partitions]
+                    t.name,
+                    partitions=[TxnOffsetCommitResponsePartition(p.partition_index, code) for p in t.partitions],
                 )
                 for t in request.topics
             ]
@@ -145,7 +146,9 @@ def test_a_transaction_from_its_beginning_to_its_end() -> None:
     effect = producer.sent()
     assert effect.node_id == 2, "the group's coordinator"
     assert isinstance(effect.request, TxnOffsetCommitRequest)
-    assert (effect.request.generation_id, effect.request.member_id, effect.request.group_instance_id) == (3, "me", "i")
+    request = effect.request
+    member = request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
+    assert member == (3, "me", "i")
     machine.answered(response(effect.request), 0, 0)
     assert producer.ended() == OK
     machine.end(True, 0)
@@ -382,7 +385,7 @@ def test_a_transaction_of_version_2_adds_nothing_and_ends_with_a_new_epoch() -> 
     assert machine.has(T0)
     machine.send_offsets({T0: 1}, MEMBER, 0)
     sent = producer.sent()
-    assert (sent.node_id, type(sent.request), sent.highest) == (2, TxnOffsetCommitRequest, None)
+    assert (sent.node_id, type(sent.request), sent.highest) == (2, TxnOffsetCommitRequest, 5)
     machine.answered(response(sent.request), 0, 0)
     assert producer.ended() == OK
     machine.end(True, 0)

@@ -92,7 +92,7 @@ OF_2_6 = (
     _of_2_6("instances", "2.6 overlooks an instance id that the group does not know",
             "Heartbeat|SyncGroup|LeaveGroup|(Txn)?OffsetCommit", ".*", recognisers_of_2_6.instance_overlooked),
     _of_2_6("transactional member", "2.6 checks the member of a transactional commit otherwise", "TxnOffsetCommit",
-            r".*\.error_code", about("generation_id|member_id")),
+            r".*\.error_code", about("generation_id_or_member_epoch|member_id")),
     _of_2_6("verifies nothing", "2.6 does not verify that a partition or group was added to the transaction (KIP-890, part 1)",
             "Produce|TxnOffsetCommit", ".*", recognisers_of_2_6.not_verified),
     _of_2_6("leader epochs", "2.6 raises the leader epoch of __consumer_offsets in the course of a run",

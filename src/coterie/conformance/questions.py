@@ -290,7 +290,7 @@ def txn_commit(view: GroupView, actor: GroupActor) -> GroupQuestion:
         view.random.choice([0, 3, 65]),
     )
     offsets = [TxnOffsetCommitRequestPartition(partition, offset, 1, "x" * length)]
-    topics = [TxnOffsetCommitRequestTopic(TOPIC, offsets)]
+    topics = [TxnOffsetCommitRequestTopic(TOPIC, partitions=offsets)]
 
     async def before(side: GroupStorySide) -> None:
         await side.transactions.begin(await side.connection(SHARED), actor.name, view.group)

@@ -40,11 +40,10 @@ Recognise = Callable[[DifferingPart], bool]
 NOT_SERVED = {
     **dict.fromkeys((4, 5, 6, 7), "between ZooKeeper's controller and its brokers"),
     **dict.fromkeys(
-        (52, 53, 54, 55, 56, 58, 59, 62, 63, 67, 70, 73, 80, 81, 82), "inside KRaft: its quorum and controllers"
+        (52, 53, 54, 55, 56, 58, 59, 62, 63, 67, 70, 73, 80, 81, 82, 94), "inside KRaft: its quorum and controllers"
     ),
-    **dict.fromkeys((17, 36), "logging in: planned, with the listeners that would need it"),
     **dict.fromkeys((76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92), "share groups (KIP-932)"),
-    **dict.fromkeys((88, 89), "streams groups (KIP-1071)"),
+    **dict.fromkeys((88, 89, 93), "streams groups (KIP-1071)"),
 }
 # Versions of a served api that Kafka serves and coterie does not, by api key.
 NOT_IN_THIS_VERSION = {

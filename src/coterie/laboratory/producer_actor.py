@@ -147,7 +147,7 @@ class ProducerActor:
     def _commit(self, transactional_id: str, producer: tuple[int, int]) -> TxnOffsetCommitRequest:
         partition = TxnOffsetCommitRequestPartition(self.world.between(0, 2), self._offsets.take())
         return TxnOffsetCommitRequest(
-            transactional_id, GROUP, *producer, topics=[TxnOffsetCommitRequestTopic("t", [partition])]
+            transactional_id, GROUP, *producer, topics=[TxnOffsetCommitRequestTopic("t", partitions=[partition])]
         )
 
     def _resume(self, result: object) -> None:
@@ -245,7 +245,7 @@ class ProducerActor:
 
     def _version(self, request: Message, highest: int | None) -> int:
         newest = request.versions.last if highest is None else highest
-        is_old = isinstance(request, TxnOffsetCommitRequest) and highest is not None
+        is_old = isinstance(request, TxnOffsetCommitRequest) and newest == OFFSET_COMMIT_VERSIONS[-1]
         return self.world.random.choice(OFFSET_COMMIT_VERSIONS) if is_old else newest
 
     def _arrive(self, request: Message, version: int, answered: Callable[[Message], None]) -> None:

@@ -178,10 +178,10 @@ def txn_commit(actor: RequestActor, actors: Actors, words: list[str], options: O
         group_id=_group(options),
         producer_id=producer_id,
         producer_epoch=int(options.get("producer-epoch", producer_epoch)),
-        generation_id=int(options.get("generation", actor.generation)),
+        generation_id_or_member_epoch=int(options.get("generation", actor.generation)),
         member_id=_member(actor, options),
         group_instance_id=options.get("instance", actor.instance),
-        topics=[TxnOffsetCommitRequestTopic(t, p) for t, p in topics.items()],
+        topics=[TxnOffsetCommitRequestTopic(t, partitions=p) for t, p in topics.items()],
     )
 
 

@@ -236,7 +236,8 @@ def _response_to(request: Message, code: ErrorCode, producer: tuple[int, int]) -
         case TxnOffsetCommitRequest():
             topics = [
                 TxnOffsetCommitResponseTopic(
-                    topic.name, [TxnOffsetCommitResponsePartition(p.partition_index, code) for p in topic.partitions]
+                    topic.name,
+                    partitions=[TxnOffsetCommitResponsePartition(p.partition_index, code) for p in topic.partitions],
                 )
                 for topic in request.topics
             ]
@@ -259,7 +260,7 @@ def _request_text(request: Message) -> str:
             offsets = [
                 f"{t.name}-{p.partition_index}:{p.committed_offset}" for t in request.topics for p in t.partitions
             ]
-            member = f"{request.group_id} member={request.member_id} generation={request.generation_id}"
+            member = f"{request.group_id} member={request.member_id} generation={request.generation_id_or_member_epoch}"
             return f"TxnOffsetCommit {who} {member} {' '.join(offsets)}"
         case EndTxnRequest():
             return f"EndTxn {who} {'commit' if request.committed else 'abort'}"

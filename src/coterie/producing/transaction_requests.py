@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from coterie.wire import topic_names
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -19,6 +20,7 @@ TopicPartition = tuple[str, int]
 # The newest versions that do not imply a transaction of version 2 (KIP-890).
 PRODUCE_OF_VERSION_1 = 11
 _OF_VERSION_1: dict[type[Message], int] = {AddPartitionsToTxnRequest: 3, TxnOffsetCommitRequest: 4, EndTxnRequest: 4}
+_BY_NAME: dict[type[Message], int] = {TxnOffsetCommitRequest: topic_names.TXN_OFFSET_COMMIT}
 # By (topic, partition) the offset, or the offset with leader epoch (-1: unknown) and metadata.
 TransactionOffsets = Mapping[Any, int | tuple[int, int, str]]
 
@@ -56,7 +58,7 @@ def offsets_request(
         member.group_id,
         producer_id,
         producer_epoch=epoch,
-        generation_id=member.generation,
+        generation_id_or_member_epoch=member.generation,
         member_id=member.member_id,
         group_instance_id=member.group_instance_id,
         topics=list(topics.values()),
@@ -65,7 +67,7 @@ def offsets_request(
 
 def newest_version(request: Message, bumps_epoch: bool) -> int | None:
     """The newest version that a request may be sent in, None for any; ``bumps_epoch`` of its transaction."""
-    return None if bumps_epoch else _OF_VERSION_1.get(type(request))
+    return (_BY_NAME if bumps_epoch else _OF_VERSION_1).get(type(request))
 
 
 def error_in(response: Message) -> ErrorCode:

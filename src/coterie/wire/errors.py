@@ -135,8 +135,10 @@ class ErrorCode(IntEnum):
     UNSUPPORTED_ENDPOINT_TYPE = 115, False, "the broker does not know that endpoint type"
     UNKNOWN_SUBSCRIPTION_ID = 117, False, "the telemetry subscription changed; ask for it again"
     TELEMETRY_TOO_LARGE = 118, False, "the telemetry is larger than telemetry.max.bytes"
-    INVALID_REGULAR_EXPRESSION = 128, False, "the regular expression is not one of RE2"
     TRANSACTION_ABORTABLE = 120, False, "the transaction must be aborted; the producer may go on"
+    INVALID_REGULAR_EXPRESSION = 128, False, "the regular expression is not one of RE2"
+    REBOOTSTRAP_REQUIRED = 129, False, "the client means to reach another cluster or broker; it must bootstrap again"
+    GROUP_DELETION_FAILED = 134, False, "the group could not be deleted; the message of its result says why"
 
 
 # After these, also where no response came, a client looks the coordinator up again.

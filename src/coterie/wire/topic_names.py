@@ -4,6 +4,7 @@ from __future__ import annotations
 
 FETCH = PRODUCE = 12
 OFFSET_COMMIT = OFFSET_FETCH = 9
+TXN_OFFSET_COMMIT = 5
 # The last version of each API, by key, in which neither request nor response has a topic's id; None: every version has.
 LAST_WITHOUT_IDS: dict[int, int | None] = {
     0: PRODUCE,
@@ -13,6 +14,7 @@ LAST_WITHOUT_IDS: dict[int, int | None] = {
     9: OFFSET_FETCH,
     19: 6,  # CreateTopics
     20: 5,  # DeleteTopics
+    28: TXN_OFFSET_COMMIT,
     68: None,  # ConsumerGroupHeartbeat
     69: None,  # ConsumerGroupDescribe
     75: None,  # DescribeTopicPartitions

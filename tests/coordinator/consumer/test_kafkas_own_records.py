@@ -1,4 +1,4 @@
-"""The story whose records Apache Kafka 4.3.0 wrote (`tests.coordinator.kafka_records`), carried out by a shard: the same events
+"""The story whose records Apache Kafka 4.4.0 wrote (`tests.coordinator.kafka_records`), carried out by a shard: the same events
 in the same order, with the same hashes of metadata, but for times, ids that a broker makes, and the order of members and
 partitions in a target.
 """

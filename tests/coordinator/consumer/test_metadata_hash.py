@@ -7,7 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from coterie.coordinator.consumer.events import CurrentRemoved, GroupEpochStored, SubscriptionRemoved, TargetRemoved
+from coterie.coordinator.consumer.events import (
+    CurrentRemoved,
+    GroupEpochStored,
+    SubscriptionRemoved,
+    TargetEpochStored,
+    TargetRemoved,
+)
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.consumer.topics import NO_TOPICS_HASH, TopicImage, TopicsImage
 from coterie.coordinator.consumer.xxh3 import xxh3_64
@@ -131,9 +137,10 @@ def test_a_group_without_topics_has_no_hash() -> None:
     here.send("g", "m", 2, topic_partitions=[])
     assert (group.group_epoch, group.metadata_hash) == (4, again.metadata_hash(["foo"]))
     here.send("g", "m", -1)
-    assert here.stored[-4:] == [
+    assert here.stored[-5:] == [
         ("g", CurrentRemoved("m")),
         ("g", TargetRemoved("m")),
         ("g", SubscriptionRemoved("m")),
         ("g", GroupEpochStored(5, NO_TOPICS_HASH)),
+        ("g", TargetEpochStored(5, 0)),
     ]

@@ -49,14 +49,23 @@ COORDINATORS_TOPICS = {GROUP_KEY: OFFSETS_TOPIC, TRANSACTION_KEY: TRANSACTIONS_T
 SHARE_FROM = 6  # of FindCoordinator; no share groups here
 BROKER_ENDPOINT, CONTROLLER_ENDPOINT = 1, 2
 CLIENT_SOFTWARE_FROM = 3  # version of ApiVersions (KIP-511)
+INTENDED_BROKER_FROM = 5  # of ApiVersions (KIP-1242)
+ANY_NODE = -1  # of a client that bootstraps
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle_api_versions(broker: ClusterServices, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
-    """INVALID_REQUEST for a software name that KIP-511 does not allow. What is advertised depends on the cluster."""
+    """INVALID_REQUEST for a software name that KIP-511 does not allow, and for a cluster without a broker or the reverse;
+    REBOOTSTRAP_REQUIRED for a client that means to reach another (KIP-1242). What is advertised depends on the cluster."""
     names = (request.client_software_name, request.client_software_version)
     if call.api_version >= CLIENT_SOFTWARE_FROM and not all(_SOFTWARE_NAME.fullmatch(name) for name in names):
         return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+    if call.api_version >= INTENDED_BROKER_FROM:
+        cluster_id, node_id = request.cluster_id, request.node_id
+        if (cluster_id is None) != (node_id == ANY_NODE):
+            return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+        if cluster_id is not None and (cluster_id, node_id) != (broker.cluster_id, broker.node_id):
+            return ApiVersionsResponse(ErrorCode.REBOOTSTRAP_REQUIRED)
     if call.software.name:
         broker.software_named(call)
     return ApiVersionsResponse(

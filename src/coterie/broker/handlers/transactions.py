@@ -15,6 +15,7 @@ from coterie.broker.services import Handler, TransactionServices
 from coterie.broker.topic import OFFSETS_TOPIC
 from coterie.coordinator.transactions.state import BUMPS_FROM
 from coterie.coordinator.transactions.steps import ADD_PARTITIONS_V2_FROM, END_TXN_V2_FROM, FENCED_FROM, Claim
+from coterie.wire import topic_names
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -59,20 +60,21 @@ def handle_init_producer_id(
 def handle_txn_offset_commit(
     broker: TransactionServices, request: TxnOffsetCommitRequest, call: Call
 ) -> Message | Pending:
-    """Partitions that do not exist are refused here; the core stores the other offsets."""
+    """UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION for what does not exist; the core stores the other offsets."""
     refused: list[TxnOffsetCommitResponseTopic] = []
     known: list[TxnOffsetCommitRequestTopic] = []
     for topic in request.topics:
-        existing = broker.topics.by_name.get(topic.name)
+        name = broker.topics.name_of(topic.name, topic.topic_id, call.api_version > topic_names.TXN_OFFSET_COMMIT)
+        existing = broker.topics.by_name.get(name or "")
         count = len(existing.partitions) if existing is not None else 0
         existing_partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
         errors = [TxnOffsetCommitResponsePartition(index, code) for index in missing]
         if errors or existing is None:  # an unknown topic is answered without partitions too
-            refused.append(TxnOffsetCommitResponseTopic(topic.name, errors))
+            refused.append(TxnOffsetCommitResponseTopic(name or "", topic.topic_id, errors))
         if existing_partitions:
-            known.append(TxnOffsetCommitRequestTopic(topic.name, existing_partitions))
+            known.append(TxnOffsetCommitRequestTopic(name or "", topic.topic_id, existing_partitions))
     request.topics = known
     if not known:
         return TxnOffsetCommitResponse(topics=refused)

@@ -65,6 +65,10 @@ def _seen(group: str) -> tuple[Step, Step]:
     return ("DescribeGroups", {"groups": [group]}), ("ConsumerGroupDescribe", {"group_ids": [group]})
 
 
+def _id_of(topic: str) -> Value:
+    return {"@": "topic id", "of": topic}
+
+
 def _epoch(answer: str) -> dict[str, Value]:
     """The producer's id and epoch in that answer to an InitProducerId of the move: "" the first, ".1" the second."""
     return {
@@ -83,7 +87,7 @@ def _in_epoch(answer: str, *, committed: bool) -> list[Step]:
     """A whole transaction, of records and of offsets, in the epoch of that answer."""
     epoch = _epoch(answer)
     both = {f"transactions.{name}": value for name, value in (TXN | epoch).items()}
-    offsets = {"group_id": "$o{n}", "generation_id": -1, "member_id": ""}
+    offsets = {"group_id": "$o{n}", "generation_id_or_member_epoch": -1, "member_id": ""}
     return [
         ("AddPartitionsToTxn", TXN | epoch | both | {"topics.name": "$n{n}", "transactions.topics.name": "$n{n}"}),
         _written(answer, 0, transactional=True),
@@ -196,6 +200,22 @@ CLIENT_MOVES: dict[str, tuple[float, list[Step]]] = {
             _beat(_LAST, -1, _C),
             _joined(_C, ""),
             *_seen(_C),
+        ],
+    ),
+    "transaction of a consumer": (
+        2,
+        [
+            _as_member("TxnOffsetCommit", _C, "$m", 2, **TXN),
+            _beat("$m", 0, _C, topic_partitions=[]),
+            _beat("$m", 2, _C),
+            INITIALIZED,
+            ("AddOffsetsToTxn", TXN | {"group_id": _C}),
+            *(_as_member("TxnOffsetCommit", _C, member, epoch, **TXN) for member in ("$m", "$l") for epoch in (2, 3, 1)),
+            _beat("$m", 2, _C, subscribed_topic_names=["$t", "$u"]),
+            *(_as_member("TxnOffsetCommit", _C, "$m", epoch, **TXN) for epoch in (3, 2, 1)),
+            _as_member("TxnOffsetCommit", _C, "$m", 2, **TXN | {"topics.name": "$u", "topics.topic_id": _id_of("$u")}),
+            ("EndTxn", TXN),
+            ("OffsetFetch", {"groups.group_id": _C, "group_id": _C, "require_stable": True}),
         ],
     ),
     "next epoch": (

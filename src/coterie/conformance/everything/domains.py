@@ -111,6 +111,7 @@ _LIMIT = _always(1_000_000, none=0, negative=-1, small=10, huge=2**31 - 1)
 _TIMEOUT = _always(10_000, none=0, negative=-1)
 _COMMITTED = {"past the end": 1000, "huge": 2**63 - 1, "negative": -1, "minus two": -2}
 _BROKERS = _always(1, unknown=9, negative=-1)
+THIS_CLUSTER: Value = {"@": "id", "of": "cluster@the cluster"}
 _CONFIG_WRONG: dict[str, Value] = {"unknown": "no.such.setting", "empty": "", "broker's": "log.retention.ms"}
 _VALUES: dict[str, Value] = {
     "null": None,
@@ -236,6 +237,8 @@ DOMAINS: dict[str, Domain] = {
     "types_filter": _always("classic", upper="CLASSIC", consumer="consumer", unknown="nosuch"),
     "endpoint_type": _always(1, controllers=2, unknown=3, zero=0),
     "cluster_id": _always(None, other="other"),
+    "ApiVersions.cluster_id": _always(None, this=THIS_CLUSTER, other="other", empty=""),
+    "ApiVersions.node_id": _always(-1, this=1, other=2, negative=-2),
     "client_software_name": _always("coterie", empty="", bad="a b!", long=LONG_TEXT),
     "client_software_version": _always("1.0", empty="", bad="a b!", long=LONG_TEXT),
     "resource_pattern_type": _always(3, unknown=0, any=1, match=2, prefixed=4),

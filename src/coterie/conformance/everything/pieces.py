@@ -126,6 +126,7 @@ PIECES: dict[str, list[tuple[str, str, int, dict[str, Value]]]] = {
         ),
     ],
     "folders": [("folders", "DescribeLogDirs", 4, {"topics": None})],
+    "cluster": [("the cluster", "DescribeCluster", 0, {})],
     "credential": [
         (
             "credential",
@@ -191,7 +192,7 @@ FIXTURES: dict[str, tuple[str, ...]] = {
     "ListGroups": MEMBER,
     "OffsetFetch": ("topic", "offsets"),
     "FindCoordinator": (),
-    "ApiVersions": (),
+    "ApiVersions": ("cluster",),
     "DescribeCluster": (),
     "InitProducerId": ("producer",),
     "JoinGroup": (),

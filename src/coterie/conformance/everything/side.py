@@ -46,6 +46,7 @@ LEARNED = {
     ("ConsumerGroupHeartbeat", "member_id"): "member",
     ("Fetch", "session_id"): "session",
     ("DescribeLogDirs", "log_dir"): "folder",
+    ("DescribeCluster", "cluster_id"): "cluster",
 }
 # Lists of everything that a broker has: what is neither this story's nor asked for is left out.
 WHOLE_BROKER = frozenset(

@@ -257,7 +257,7 @@ TOPIC_MOVES: dict[str, tuple[float, list[Step]]] = {
             created(),
             INITIALIZED,
             produced(transactional=True, epoch=0, sequence=0),
-            ("TxnOffsetCommit", TXN | {"group_id": "$o{n}", "generation_id": -1, "member_id": ""}),
+            ("TxnOffsetCommit", TXN | {"group_id": "$o{n}", "generation_id_or_member_epoch": -1, "member_id": ""}),
             ("DescribeTransactions", {"transactional_ids": ["$x{n}"]}),
             LAST_STABLE,
             _ended(committed=True),

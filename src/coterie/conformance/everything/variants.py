@@ -5,6 +5,7 @@ A variant is what differs from the first right request, by path; it is left out 
 
 from __future__ import annotations
 
+from coterie.conformance.everything.domains import THIS_CLUSTER
 from coterie.conformance.everything.question import Value
 
 Variant = dict[str, Value]
@@ -42,6 +43,7 @@ def _described() -> dict[str, Variant]:
 
 
 VARIANTS: dict[str, dict[str, Variant]] = {
+    "ApiVersions": {"of the intended broker": {"cluster_id": THIS_CLUSTER, "node_id": 1}},
     "InitProducerId": {"idempotent": {"transactional_id": None}},
     "FindCoordinator": {"of a transaction": {"key_type": 1}},
     "OffsetCommit": {"alone": {"generation_id_or_member_epoch": -1, "member_id": ""}},
@@ -51,7 +53,7 @@ VARIANTS: dict[str, dict[str, Variant]] = {
     "Fetch": {"read committed": {"isolation_level": 1}, "new session": {"session_epoch": 0}},
     "ListOffsets": {"read committed": {"isolation_level": 1}},
     "JoinGroup": {"static": {"group_instance_id": "$i", "member_id": ""}, "first": {"member_id": ""}},
-    "TxnOffsetCommit": {"alone": {"generation_id": -1, "member_id": ""}},
+    "TxnOffsetCommit": {"alone": {"generation_id_or_member_epoch": -1, "member_id": ""}},
     "CreateTopics": {
         "only checked": {"validate_only": True},
         "assigned": {

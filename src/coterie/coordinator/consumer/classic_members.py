@@ -20,6 +20,7 @@ from coterie.coordinator.consumer.state import (
     ConsumerGroup,
     ConsumerMember,
     ConsumerMemberState,
+    MigrationPolicy,
 )
 from coterie.coordinator.consumer.steps import MemberRequest, carry_out, reconciled, replace_static, update_member
 from coterie.coordinator.consumer.target import target_of
@@ -42,7 +43,9 @@ def decide_classic_join(
     """JoinGroup to a group with members. Raises Refusal."""
     check_join(request, config)
     member_id = request.member_id or ctx.fresh_id
-    refuse_full(group, member_id, config.group_consumer_max_size)
+    if config.consumer_group_migration_policy is MigrationPolicy.DISABLED:
+        raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    refuse_full(group, member_id, request.group_instance_id, config.group_consumer_max_size)
     _check_protocols(group, request)
     if ctx.api_version >= MEMBER_ID_REQUIRED_FROM and request.group_instance_id is None and not request.member_id:
         code = ErrorCode.MEMBER_ID_REQUIRED

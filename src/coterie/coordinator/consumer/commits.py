@@ -9,6 +9,7 @@ from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerMember, To
 from coterie.wire.errors import ErrorCode, Refusal
 
 MEMBER_EPOCH_FROM = 9  # the version of OffsetCommit whose generation may be a member epoch
+TXN_MEMBER_EPOCH_FROM = 6  # the version of TxnOffsetCommit that knows the errors of groups and of member epochs (KIP-1319)
 PartitionCheck = Callable[[TopicIdPartition], None]  # raises Refusal
 
 
@@ -37,13 +38,14 @@ def check_commit(
         raise Refusal(ErrorCode.UNSUPPORTED_VERSION, text)
     if epoch == member.current.member_epoch:
         return any_partition
+    stale = _stale(member, transactional and api_version < TXN_MEMBER_EPOCH_FROM)
     if epoch > member.current.member_epoch:
-        raise Refusal(_stale(member, transactional))
+        raise Refusal(stale)
 
     def since_assignment(partition: TopicIdPartition) -> None:
         assigned_epoch = member.current.assignment_epoch(partition)
         if assigned_epoch is None or epoch < assigned_epoch:
-            raise Refusal(_stale(member, transactional))
+            raise Refusal(stale)
 
     return since_assignment
 
@@ -57,7 +59,7 @@ def check_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> None
         raise Refusal(_stale(member))
 
 
-def _stale(member: ConsumerMember, transactional: bool = False) -> ErrorCode:
-    """A member of the classic protocol knows generations only, and so does the producer of a transaction."""
-    of_classic = transactional or member.subscription.classic is not None
-    return ErrorCode.ILLEGAL_GENERATION if of_classic else ErrorCode.STALE_MEMBER_EPOCH
+def _stale(member: ConsumerMember, of_generations: bool = False) -> ErrorCode:
+    """A member of the classic protocol knows generations only, and so does ``of_generations`` an older request."""
+    of_generations = of_generations or member.subscription.classic is not None
+    return ErrorCode.ILLEGAL_GENERATION if of_generations else ErrorCode.STALE_MEMBER_EPOCH

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerMember, TopicId, TopicIdPartition
 from coterie.coordinator.consumer.stored import partitions_by_topic
-from coterie.coordinator.consumer.target import NO_PARTITIONS, preferred_assignor
+from coterie.coordinator.consumer.target import NO_PARTITIONS, assignor_wishes, preferred_assignor
 from coterie.coordinator.consumer.topics import TopicsImage
 from coterie.coordinator.state import GroupOffsets
 from coterie.wire.errors import ErrorCode
@@ -24,7 +24,7 @@ def describe_consumer_group(
         missing = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
         return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, missing, group_id)
     names = {image.topic_id: image.name for image in topics.topics.values()}
-    wishes = (m.subscription.server_assignor for m in group.members.values())
+    wishes = assignor_wishes(group.members.values())
     return DescribedGroup(
         ErrorCode.NONE,
         None,
@@ -32,7 +32,7 @@ def describe_consumer_group(
         group_state=group.phase.value,
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
-        assignor_name=preferred_assignor(group.members, list(dict.fromkeys([*assignors, *filter(None, wishes)]))),
+        assignor_name=preferred_assignor(wishes, list(dict.fromkeys([*assignors, *filter(None, wishes)]))),
         members=[_member(group, member, names) for member in group.members.values()],
     )
 

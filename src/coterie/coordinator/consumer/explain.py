@@ -16,7 +16,7 @@ from coterie.coordinator.consumer.state import (
     ConsumerMemberState,
     TopicIdPartition,
 )
-from coterie.coordinator.consumer.target import NO_PARTITIONS, preferred_assignor, time_to_target_ms
+from coterie.coordinator.consumer.target import NO_PARTITIONS, assignor_wishes, preferred_assignor, time_to_target_ms
 from coterie.coordinator.consumer.topics import TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.quantity import listed, quantity
@@ -38,7 +38,7 @@ def explain_consumer_group(
         "generation": group.group_epoch,
         "assignment_epoch": group.assignment_epoch,
         "protocol_type": "consumer",
-        "protocol": preferred_assignor(group.members, assignors) if assignors else None,
+        "protocol": preferred_assignor(assignor_wishes(group.members.values()), assignors) if assignors else None,
         "leader": None,
         "waiting_for": waiting_for,
         "next_timeout": _next_timeout(group, now_ms),

@@ -54,7 +54,7 @@ def decide_consumer_heartbeat(
         raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group.group_id} not found.")
     if request.member_epoch in (LEAVE_GROUP_EPOCH, LEAVE_GROUP_STATIC_EPOCH):
         return decide_consumer_leave(group, request, ctx, config)
-    refuse_full(group, request.member_id, config.group_consumer_max_size)
+    refuse_full(group, request.member_id, request.instance_id, config.group_consumer_max_size)
     owned = None if request.topic_partitions is None else _pairs(request.topic_partitions)
     outcome = Outcome()
     before, replaced = _asking(group, request, request.member_id or ctx.fresh_id, owned, outcome)

@@ -60,7 +60,7 @@ class ConsumerJournalLines:
                 self._because(line, cause)
                 held = _held(self._current.pop((group.group_id, member_id), None))
                 self._moved(line, self._owners_in(group).released(member_id, sorted(held)))
-            case c.TargetEpochStored():
+            case c.TargetEpochStored() if group.members:  # without members nothing was computed
                 line.event = "target_computed"
                 targets = self._targets.setdefault(group.group_id, PartitionOwners())
                 targets.present(map(_identity, group.members.values()))

@@ -23,6 +23,7 @@ from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupRespo
 
 LEAVE_BATCH_FROM = 3
 EXPIRY_RETRY_MS = 500  # as Kafka's timer does
+NEVER_COMPUTED_MS = 0
 
 
 def decide_consumer_leave(
@@ -125,7 +126,8 @@ def fence(
     members: Collection[ConsumerMember], group: ConsumerGroup, kind: str, ctx: Context, config: CoordinatorConfig
 ) -> Outcome:
     """Removes the members, and the regular expressions that nobody else has, and raises the group epoch; a group that
-    has only members of the classic protocol left becomes a classic one. ``kind`` is that of the cause."""
+    has only members of the classic protocol left becomes a classic one, and of one without members the target assignment is
+    of the new epoch too (Kafka 4.4). ``kind`` is that of the cause."""
     gone = {m.member_id for m in members}
     if may_downgrade((m for member_id, m in group.members.items() if member_id not in gone), config):
         left = [m for member_id, m in group.members.items() if member_id not in gone]
@@ -139,5 +141,8 @@ def fence(
     ]
     names = subscribed_with(group, gone, None, group.regexes)
     cause = cause_of(kind, next(iter(members)))
-    outcome.events.append(e.GroupEpochStored(group.group_epoch + 1, ctx.topics.metadata_hash(names), cause))
+    epoch = group.group_epoch + 1
+    outcome.events.append(e.GroupEpochStored(epoch, ctx.topics.metadata_hash(names), cause))
+    if len(gone) == len(group.members):
+        outcome.events.append(e.TargetEpochStored(epoch, NEVER_COMPUTED_MS))
     return outcome

@@ -48,9 +48,9 @@ def _require(holds: object, text: str) -> None:
         raise Refusal(ErrorCode.INVALID_REQUEST, text)
 
 
-def refuse_full(group: ConsumerGroup, member_id: str, max_size: int) -> None:
-    """Raises Refusal GROUP_MAX_SIZE_REACHED for a member that would be one too many."""
-    if len(group.members) >= max_size and member_id not in group.members:
+def refuse_full(group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int) -> None:
+    """Raises Refusal GROUP_MAX_SIZE_REACHED for a member that would be one too many; a static one that returns is not."""
+    if len(group.members) >= max_size and member_id not in group.members and instance_id not in group.static_members:
         text = f"The consumer group has reached its maximum capacity of {max_size} members."
         raise Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
 

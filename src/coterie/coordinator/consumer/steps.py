@@ -21,7 +21,9 @@ from coterie.coordinator.consumer.state import (
 from coterie.coordinator.consumer.target import (
     NO_PARTITIONS,
     Target,
+    assignor_wishes,
     compute_target,
+    preferred_assignor,
     subscribed_names,
     subscribed_with,
     target_of,
@@ -128,15 +130,15 @@ def update_member(
     config: CoordinatorConfig,
     outcome: Outcome,
 ) -> tuple[bool, int]:
-    """Whether the subscription changed, and the group epoch: one more where the topics of the group, or their partitions,
-    are not what it stands for."""
+    """Whether the subscription changed, and the group epoch: one more where the topics of the group, their partitions, or the
+    assignor that most members ask for are not what it stands for."""
     if after is not before and after.subscription != before.subscription:
         outcome.events.append(e.SubscriptionStored(after.member_id, after.subscription))
     names_changed = after.subscription.topic_names != before.subscription.topic_names
     regex = change_regex(group, before.subscription, after.subscription, ctx, config)
     outcome.events += regex.events
     outcome.resolve = regex.resolve
-    bump = names_changed or regex.change is RegexChange.UPDATED_AND_RESOLVED
+    bump = names_changed or regex.change is RegexChange.UPDATED_AND_RESOLVED or _assignor_changes(group, before, after, config)
     epoch = group.group_epoch
     if bump or group.topics_version != ctx.topics.version:
         gone = {before.member_id} if replaced is None else {before.member_id, replaced}
@@ -152,6 +154,20 @@ def update_member(
             outcome.events.append(e.PartitionMetadataRemoved())
     changed = names_changed or regex.change is not RegexChange.NONE
     return changed, epoch
+
+
+def _assignor_changes(
+    group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, config: CoordinatorConfig
+) -> bool:
+    """Whether a heartbeat changes the group's preferred assignor (Kafka 4.4)."""
+    old, new = before.subscription.server_assignor, after.subscription.server_assignor
+    if old == new or after.subscription.classic is not None:
+        return False
+    names, wishes = list(config.consumer_group_assignors), assignor_wishes(group.members.values())
+    preferred = preferred_assignor(wishes, names)
+    wishes[old] -= 1
+    wishes[new] += 1
+    return preferred_assignor(wishes, names) != preferred
 
 
 def _epoch_cause(group: ConsumerGroup, before: ConsumerMember, bump: bool, after: ConsumerMember) -> Cause:

@@ -61,10 +61,14 @@ def subscribed_with(
     return names if after is None else names | subscribed_names(after, regexes)
 
 
-def preferred_assignor(members: Mapping[str, ConsumerMember], names: list[str]) -> str:
+def assignor_wishes(members: Iterable[ConsumerMember]) -> Counter[str | None]:
+    """How many members ask for each assignor; None: for none."""
+    return Counter(m.subscription.server_assignor for m in members)
+
+
+def preferred_assignor(wishes: Counter[str | None], names: list[str]) -> str:
     """The assignor that most members ask for; of equals the first in the order of the broker's setting, which is also that
     of members that ask for none."""
-    wishes = Counter(m.subscription.server_assignor for m in members.values() if m.subscription.server_assignor)
     known = [name for name in names if wishes[name]]
     return max(known, key=lambda name: wishes[name]) if known else names[0]
 
@@ -87,7 +91,7 @@ def compute_target(
 ) -> tuple[dict[str, Target], list[e.ConsumerEvent]]:
     """The target of every member, and the events that store what differs from the present one. ``members`` are those of the
     group as they are after this heartbeat; a static member that takes another's instance id inherits its target."""
-    assignor = assignors[preferred_assignor(members, list(assignors))]
+    assignor = assignors[preferred_assignor(assignor_wishes(members.values()), list(assignors))]
     by_id = {topic.topic_id: topic for topic in topics.topics.values()}
     assigned = assignor([_assigned(group, m, topics) for m in members.values()], by_id)
     target = {member_id: frozenset(assigned.get(member_id, NO_PARTITIONS)) for member_id in members}

@@ -1,17 +1,17 @@
-"""TxnOffsetCommit: offsets that wait for their transaction's marker (KIP-98, KIP-447; tests/spec/transactions.txt)."""
+"""TxnOffsetCommit: offsets that wait for their transaction's marker (KIP-98, KIP-447, KIP-1319;
+tests/spec/transactions.txt)."""
 
 from __future__ import annotations
 
 from coterie.coordinator import events as e
-from coterie.coordinator.consumer.commits import PartitionCheck, any_partition, check_commit
-from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.coordinator.offsets.commit import (
-    NO_TOPIC_ID,
-    TOO_LONG,
-    commit_store_error,
-    topic_id_of,
-    validate_commit,
+from coterie.coordinator.consumer.commits import (
+    TXN_MEMBER_EPOCH_FROM,
+    PartitionCheck,
+    any_partition,
+    check_commit,
 )
+from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.coordinator.offsets.commit import TOO_LONG, commit_store_error, topic_id_of, validate_commit
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import CommittedOffset, Group
 from coterie.wire.errors import ErrorCode, Refusal
@@ -28,7 +28,7 @@ def txn_commit_refused(request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnO
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
-                t.name, [TxnOffsetCommitResponsePartition(p.partition_index, code) for p in t.partitions]
+                t.name, t.topic_id, [TxnOffsetCommitResponsePartition(p.partition_index, code) for p in t.partitions]
             )
             for t in request.topics
         ]
@@ -50,14 +50,15 @@ def decide_txn_commit(
     group: Group | ConsumerGroup, exists: bool, request: TxnOffsetCommitRequest, ctx: Context, config: CoordinatorConfig
 ) -> Outcome:
     """Keeps the offsets as pending. Raises Refusal when the sender may not commit."""
-    generation, member_id, instance = request.generation_id, request.member_id, request.group_instance_id
+    generation, member_id, instance = request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
     check: PartitionCheck = any_partition
     if isinstance(group, ConsumerGroup):
         check = check_commit(group, member_id, instance, generation, ctx.api_version, transactional=True)
     elif exists:
         validate_commit(group, generation, member_id, instance, transactional=True)
     elif generation >= 0:
-        raise Refusal(ErrorCode.ILLEGAL_GENERATION)
+        knows = ctx.api_version >= TXN_MEMBER_EPOCH_FROM
+        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND if knows else ErrorCode.ILLEGAL_GENERATION)
     outcome, topics = Outcome(producer=(request.producer_id, request.producer_epoch)), []
     for topic in request.topics:
         results = []
@@ -66,13 +67,13 @@ def decide_txn_commit(
             if len(metadata.encode()) > config.offset_metadata_max_bytes:
                 code = TOO_LONG
             else:
-                check((topic_id_of(topic.name, NO_TOPIC_ID, ctx), p.partition_index))
+                check((topic_id_of(topic.name, topic.topic_id, ctx), p.partition_index))
                 committed = CommittedOffset(p.committed_offset, p.committed_leader_epoch, metadata, ctx.now_ms)
                 outcome.events.append(
                     e.TransactionalOffsetStored(topic.name, p.partition_index, committed, request.producer_id)
                 )
             results.append(TxnOffsetCommitResponsePartition(p.partition_index, code))
-        topics.append(TxnOffsetCommitResponseTopic(topic.name, results))
+        topics.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, results))
     outcome.replies.append(Reply(ctx.token, TxnOffsetCommitResponse(topics=topics)))
 
     def failed(code: ErrorCode) -> Outcome:

@@ -219,7 +219,7 @@ class LedgerProducer(LedgerClient):
         sent.offset = self._offset
         rows = [TxnOffsetCommitRequestPartition(self.source, self._offset)]
         request = TxnOffsetCommitRequest(
-            self.transactional_id, GROUP, *self._producer, topics=[TxnOffsetCommitRequestTopic("in", rows)]
+            self.transactional_id, GROUP, *self._producer, topics=[TxnOffsetCommitRequestTopic("in", partitions=rows)]
         )
         version = 5 if self.bumps_epoch else 3
         handle: Handle = lambda broker, answer: broker.commit_offsets(request, version, answer)  # noqa: E731

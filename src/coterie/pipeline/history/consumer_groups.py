@@ -121,7 +121,7 @@ class GroupHistory:
                 self._target[event.member_id] = event.partitions
             case e.TargetRemoved():
                 self._target.pop(event.member_id, None)
-            case e.TargetEpochStored():
+            case e.TargetEpochStored() if self._subscriptions:  # without members nothing was computed
                 self._target_computed(event, position)
             case e.CurrentStored():
                 self._reconciled(event.member_id, event.current, position)

@@ -1,5 +1,6 @@
 """ApiVersions (key 18): what a broker speaks. v3 is flexible and names the client (KIP-511); its response header is
-always version 0, so that a client can read it before it knows anything. v4: finalized features may start at 0.
+always version 0, so that a client can read it before it knows anything. v4: finalized features may start at 0. v5: the
+client names the cluster and the broker that it means to reach (KIP-1242).
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from coterie.wire.declaration import (
 )
 
 
-@message(api_key=18, versions="0-4", flexible="3+")
+@message(api_key=18, versions="0-5", flexible="3+")
 class ApiVersionsRequest(Message):
     client_software_name: str = field(string, "3+")
     client_software_version: str = field(string, "3+")
+    cluster_id: str | None = field(string, "5+", nullable="5+", default=None)
+    node_id: int = field(int32, "5+", default=-1)
 
 
 @struct
@@ -46,7 +49,7 @@ class FinalizedFeatureKey(Struct):
     min_version_level: int = field(int16)
 
 
-@message(api_key=18, versions="0-4", flexible="3+")
+@message(api_key=18, versions="0-5", flexible="3+")
 class ApiVersionsResponse(Message):
     error_code: int = field(int16)
     api_keys: list[ApiVersion] = field(array(ApiVersion))
