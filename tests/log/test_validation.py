@@ -249,3 +249,17 @@ def test_a_repeat_is_answered_with_the_time_of_the_first() -> None:
     assert log.append(sent, NOW).log_append_time_ms == -1
     again = log.append(sent, NOW + 1)
     assert (again.duplicate, again.base_offset, again.log_append_time_ms) == (True, 0, NOW - 7)
+
+
+@pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
+def test_max_decompressed_message_bytes_limits_the_records_of_compressed_batches(codec: int) -> None:
+    """A record without its length, as Kafka 4.4 counts it; batches that are not compressed have max.message.bytes."""
+    sent = batch(NOW, NOW, codec=codec)
+    assert new_log(max_decompressed_message_bytes=312).append(sent, NOW)
+    log = new_log(max_decompressed_message_bytes=311)
+    if codec == NONE:
+        assert log.append(sent, NOW)
+    else:
+        refusal = refused(log, sent)
+        assert refusal.code == ErrorCode.INVALID_RECORD
+        assert str(refusal) == "record 0 has 312 bytes without compression; max.decompressed.message.bytes is 311"

@@ -40,7 +40,7 @@ FEATURES = {
     feature.name: feature
     for feature in (
         Feature(GROUP_VERSION, 0, 1, 1),
-        Feature("metadata.version", 7, 30, 30, fixed=True),  # from 3.3-IV3 to 4.3-IV0
+        Feature("metadata.version", 7, 33, 33, fixed=True),  # from 3.3-IV3 to 4.4-IV2
         Feature(TRANSACTION_VERSION, 0, 2, 2),
     )
 }

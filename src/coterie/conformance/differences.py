@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.conformance import accepted, recognisers, recognisers_of_groups
 from coterie.conformance.differences_by_failure import FAILURES
-from coterie.conformance.differences_of_versions import BEFORE_4, FOUR, OF_2_6, OF_4, THREE
+from coterie.conformance.differences_of_versions import BEFORE_4, BEFORE_4_4, FOUR, OF_2_6, OF_4, THREE
 from coterie.conformance.recognisers import DifferingPart
 from coterie.conformance.row import KnownDifference, Version
 
@@ -39,7 +39,7 @@ ROWS: tuple[KnownDifference, ...] = (
     ),
     KnownDifference(
         "settings of every version",
-        "coterie's broker has the settings of Kafka 3.9 and of 4.3",
+        "coterie's broker has the settings of Kafka 3.9 and of 4.4",
         "DescribeConfigs",
         r"results\[\]\.configs\[\]",
         recognisers.other_setting_of_a_broker,
@@ -288,6 +288,7 @@ ROWS: tuple[KnownDifference, ...] = (
     ),
     *OF_2_6,
     *BEFORE_4,
+    *BEFORE_4_4,
     *OF_4,
 )
 

@@ -8,6 +8,7 @@ from coterie.conformance.row import KnownDifference, Version
 
 THREE: Version = (3,)
 FOUR: Version = (4,)
+FOUR_FOUR: Version = (4, 4)
 _CONFIGS = "(Incremental)?AlterConfigs|CreateTopics|DescribeConfigs"
 
 
@@ -32,6 +33,13 @@ _LISTS = names_setting(
     "cleanup.policy", "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
 )
 
+_SINCE_4_4 = names_setting(
+    "errors.deadletterqueue.group.enable", "errors.deadletterqueue.copy.record.enable", "errors.deadletterqueue.topic.name",
+    "errors.deadletterqueue.auto.create.topics.enable", "errors.deadletterqueue.topic.name.prefix", "group.streams.assignors",
+    "group.streams.rack.aware.assignment.tags", "log.remote.copy.lag.bytes", "log.remote.copy.lag.ms",
+    "max.decompressed.message.bytes", "remote.copy.lag.bytes", "remote.copy.lag.ms", "streams.assignor.name",
+    "streams.rack.aware.assignment.tags",
+)  # fmt: skip
 # Whose type, default or whether they can be altered is another in Kafka 4.3 than in 3.9, which coterie follows.
 _NEW_IN_4 = setting_of_a_broker(
     "early.start.listeners", "group.coordinator.rebalance.protocols", "group.coordinator.threads", "group.share.max.size",
@@ -198,6 +206,12 @@ BEFORE_4 = (
         before=FOUR),
     KnownDifference("settings of groups", "before 4 groups had no settings, unless asked for", ".*Configs",
         r"(results|responses)\[\].*", lambda c: "resource_type': 32" in repr(c.question.body), since=THREE, before=FOUR),
+)  # fmt: skip
+BEFORE_4_4 = (
+    KnownDifference("settings after 4.3", "the setting came with 4.4", _CONFIGS, ".*", _SINCE_4_4, before=FOUR_FOUR),
+    KnownDifference("emptied target", "before 4.4 the target of a group that its last member left kept its epoch",
+        "ConsumerGroupDescribe", r"groups\[\]\.assignment_epoch",
+        lambda c: "'group_state': 'Empty'" in repr(c.theirs), since=FOUR, before=FOUR_FOUR),
 )  # fmt: skip
 OF_4 = (
     _of_4("settings of a broker", "Kafka 4 has another type or default than 3.9, which coterie follows", "DescribeConfigs",

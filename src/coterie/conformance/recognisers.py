@@ -172,7 +172,7 @@ def names_setting(*names: str) -> Recognise:
 def setting_of_unserved_groups(case: DifferingPart) -> bool:
     """The question names a setting of share or streams groups, of a group."""
     body = repr(case.question.body)
-    return "'resource_type': 32" in body and re.search(r"'(share|streams)\.[a-z.]+'", body) is not None
+    return "'resource_type': 32" in body and re.search(r"'(share|streams|errors\.deadletterqueue)\.[a-z.]+'", body) is not None
 
 
 def codes_of(case: DifferingPart) -> set[str]:
@@ -302,7 +302,16 @@ NOT_VERIFIED = frozenset(
         "TRANSACTION_ABORTABLE",
     }
 )
-_AFTER_VERIFICATION = frozenset({"NONE", "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "OFFSET_METADATA_TOO_LARGE"})
+_AFTER_VERIFICATION = frozenset(
+    {
+        "NONE",
+        "GROUP_ID_NOT_FOUND",
+        "ILLEGAL_GENERATION",
+        "OFFSET_METADATA_TOO_LARGE",
+        "STALE_MEMBER_EPOCH",
+        "UNKNOWN_MEMBER_ID",
+    }
+)
 
 
 def verified_once(case: DifferingPart) -> bool:

@@ -12,8 +12,8 @@ import shlex
 from dataclasses import dataclass, replace
 from enum import Flag, auto
 
-VERSIONS = ("3.9.1", "4.3.0")
-NEW = ("4.3.0",)
+VERSIONS = ("3.9.1", "4.3.0", "4.4.0")
+NEW = ("4.3.0", "4.4.0")
 OLD = ("3.9.1",)
 
 

@@ -17,6 +17,7 @@ class LogConfig:
     retention_bytes: int = -1
     retention_ms: int = 604_800_000
     max_message_bytes: int = 1_048_588
+    max_decompressed_message_bytes: int = 2**31 - 9
     index_interval_bytes: int = 4096
     flush_messages: int = NO_LIMIT
     flush_ms: int = NO_LIMIT

@@ -25,13 +25,13 @@ from coterie.records.batch import (
     read_header,
     stamp_times,
 )
-from coterie.records.compression import NONE, ZSTD, CompressionError, UncompressedTooLarge, decompress
+from coterie.records.compression import NONE, ZSTD, CompressionError, UncompressedTooLarge, decompress, decompressed
 from coterie.records.decoding import decode_records
 from coterie.records.encoding import rebuild_batch, recompressed
 from coterie.records.legacy import is_legacy, to_batch
-from coterie.records.walking import Walked, walk
+from coterie.records.walking import MAX_STORED_BYTES, Walked, walk
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.primitives import java_long
+from coterie.wire.primitives import java_long, read_varint
 
 ERRORS_IN_MESSAGE = 3
 SMALLEST_RECORD_BYTES = 7  # a byte for each field, the key and the value null
@@ -133,6 +133,8 @@ def prepared(data: bytes, header: BatchHeader, config: LogConfig, now_ms: int) -
     """The batch as the log keeps it, but for its offset, with its header. Raises Refusal, `RecordsRefused` where it is
     for single records."""
     walked = _walk(data, header)
+    if header.codec != NONE and config.max_decompressed_message_bytes < MAX_STORED_BYTES:
+        _refuse_larger_records(data, header, config.max_decompressed_message_bytes)
     _check_records(data, header, walked, config, now_ms)
     newest = walked.newest
     if header.attributes & TIMESTAMP_TYPE_BIT:
@@ -164,6 +166,17 @@ def _walk(data: bytes, header: BatchHeader) -> Walked:
         raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, str(too_large)) from too_large
     except CompressionError as damaged:
         raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(damaged)) from damaged
+
+
+def _refuse_larger_records(data: bytes, header: BatchHeader, limit_bytes: int) -> None:
+    """Raises Refusal for a record of more bytes, without its length, as Kafka from 4.4 on."""
+    body, at = decompressed(header.codec, data[HEADER_BYTES:], MAX_STORED_BYTES), 0
+    for index in range(header.record_count):
+        size, at = read_varint(body, at)
+        if size > limit_bytes:
+            text = f"record {index} has {size} bytes without compression; max.decompressed.message.bytes is {limit_bytes}"
+            raise Refusal(ErrorCode.INVALID_RECORD, text)
+        at += size
 
 
 def _rewritten(

@@ -188,6 +188,7 @@ class BrokerSettings:
             retention_bytes=topic.retention_bytes,
             retention_ms=topic.retention_ms,
             max_message_bytes=topic.max_message_bytes,
+            max_decompressed_message_bytes=topic.max_decompressed_message_bytes,
             index_interval_bytes=topic.index_interval_bytes,
             flush_messages=topic.flush_messages,
             flush_ms=topic.flush_ms,

@@ -1,4 +1,4 @@
-"""Broker settings of Kafka 3.9 and 4.3 that do nothing in coterie, from the table in kafka_only.txt.
+"""Broker settings of Kafka 3.9 and 4.4 that do nothing in coterie, from the table in kafka_only.txt.
 
 Facts: `kafka.server.KafkaConfig`'s own list of both versions; where they differ, 3.9's default and values.
 """

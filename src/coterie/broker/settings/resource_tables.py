@@ -1,5 +1,5 @@
 """Settings of the resources that are neither topic nor broker: subscriptions to client metrics (KIP-714) and groups of
-the newer protocols (KIP-848, KIP-932, KIP-1071). Facts: Kafka 4.3's ClientMetricsConfigs and GroupConfig.
+the newer protocols (KIP-848, KIP-932, KIP-1071). Facts: Kafka 4.4's ClientMetricsConfigs and GroupConfig.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def _of_broker(value_type: ValueType[T], name: str) -> T:
     return declared(_GroupRow("", value_type, default, None, text, no_effect, broker=name))
 
 
-def _group(value_type: ValueType[T], default: T, rule: Rule | None = None) -> T:
-    return declared(_GroupRow("", value_type, default, rule, no_effect=_NEWER_PROTOCOLS))
+def _group(value_type: ValueType[T], default: T, rule: Rule | None = None, *, broker: str = "") -> T:
+    return declared(_GroupRow("", value_type, default, rule, no_effect=_NEWER_PROTOCOLS, broker=broker))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,10 @@ class GroupConfig:
     share_auto_offset_reset: str = _group(STRING, "latest", _OFFSET_RESET)
     share_isolation_level: str = _group(STRING, "read_uncommitted", one_of("read_committed", "read_uncommitted"))
     share_renew_acknowledge_enable: bool = _group(BOOLEAN, True)
+    errors_deadletterqueue_copy_record_enable: bool = _group(BOOLEAN, False)
+    errors_deadletterqueue_topic_name: str = _group(STRING, "")
+    streams_assignor_name: str = _group(STRING, "sticky", broker="group.streams.assignors")
+    streams_rack_aware_assignment_tags: tuple[str, ...] = _of_broker(LIST, "group.streams.rack.aware.assignment.tags")
 
 
 _GROUP_TABLE: dict[str, _GroupRow[object]] = settings_of(GroupConfig, _GroupRow)

@@ -1,4 +1,4 @@
-"""Every topic setting of Kafka 3.9 (and so of 4.3, which dropped three): type, default, values, and what it does here.
+"""Every topic setting of Kafka 3.9 and of 4.4 (which dropped three): type, default, values, and what it does here.
 
 Facts: org.apache.kafka.storage.internals.log.LogConfig and what brokers of both versions answer to DescribeConfigs.
 """
@@ -35,6 +35,8 @@ DAY_MS = 24 * HOUR_MS
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 ONE_REPLICA = "a partition has one replica, so nothing is replicated or elected"
 NO_TIERED_STORAGE = "coterie has no tiered storage"
+NO_SHARE_GROUPS = "share groups are not served"
+MAX_ARRAY_BYTES = 2**31 - 9  # the largest array of Java
 _REPLICA = r"[0-9]+:[0-9]+"
 
 
@@ -110,6 +112,12 @@ class TopicConfig:
         at_least(0),
         broker=("log.cleaner.delete.retention.ms",),
     )
+    errors_deadletterqueue_group_enable: bool = _topic(
+        BOOLEAN,
+        False,
+        "Whether share groups may write the records that they give up to this topic.",
+        no_effect=NO_SHARE_GROUPS,
+    )
     file_delete_delay_ms: int = _topic(
         LONG,
         MINUTE_MS,
@@ -170,6 +178,13 @@ class TopicConfig:
         "The longest time for which a record may stay uncompacted.",
         at_least(1),
         broker=("log.cleaner.max.compaction.lag.ms",),
+    )
+    max_decompressed_message_bytes: int = _topic(
+        INT,
+        MAX_ARRAY_BYTES,
+        "The largest record that a compressed batch may hold, as it is without its compression.",
+        at_least(1, MAX_ARRAY_BYTES),
+        broker=("max.decompressed.message.bytes",),
     )
     max_message_bytes: int = _topic(
         INT,
@@ -244,6 +259,22 @@ class TopicConfig:
     )
     preallocate: bool = _topic(
         BOOLEAN, False, "Whether a new segment's file gets its full size at once.", broker=("log.preallocate",)
+    )
+    remote_copy_lag_bytes: int = _topic(
+        LONG,
+        -1,
+        "How many newer bytes a segment has before it is copied to remote storage.",
+        at_least(-1),
+        broker=("log.remote.copy.lag.bytes",),
+        no_effect=NO_TIERED_STORAGE,
+    )
+    remote_copy_lag_ms: int = _topic(
+        LONG,
+        0,
+        "How old a segment is before it is copied to remote storage.",
+        at_least(-1),
+        broker=("log.remote.copy.lag.ms",),
+        no_effect=NO_TIERED_STORAGE,
     )
     remote_log_copy_disable: bool = _topic(
         BOOLEAN, False, "Stops the copying of segments to remote storage.", no_effect=NO_TIERED_STORAGE

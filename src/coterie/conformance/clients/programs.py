@@ -50,7 +50,7 @@ class Program:
     node: tuple[int, int] = (0, 0)
 
 
-_BOTH = ("3.9.1", "4.3.0")
+_BOTH = ("3.9.1", "4.3.0", "4.4.0")
 PROGRAMS: tuple[Program, ...] = (
     Program("kafka-python 2.3", ("kafka-python==2.3.0",), "kafka_python"),
     Program("kafka-python 3.0", ("kafka-python==3.0.12",), "kafka_python"),
@@ -132,11 +132,11 @@ ACCEPTED: tuple[tuple[str, str, str], ...] = (
     ("3.9.1", ": described/returned/5/", "DescribeGroups version 6: Kafka 4.0 reports a group that there is not"),
     ("3.9.1", "roundrobin: described/returned/4/", "Kafka 4 has settings of groups, and operations on them"),
     ("3.9.1", "list groups/returned/", "before Kafka 4 an empty group went with its last offset"),
-    *(("4.3.0", f"/{name}/", "a topic setting of Kafka 3, which Kafka 4 no longer has") for name in SETTINGS_GONE_IN_4),
-    ("4.3.0", "/message.timestamp.after.max.ms/", "an hour by default in Kafka 4"),
-    ("4.3.0", "/min.insync.replicas/", "Kafka 4 sets it for the cluster, since it has eligible leader replicas"),
-    ("4.3.0", "as 0.10.2.0/", "Kafka 4 no longer serves the requests of Kafka 0.10"),
-    ("4.3.0", "share group/", "this broker has no share groups"),
+    *(("4.", f"/{name}/", "a topic setting of Kafka 3, which Kafka 4 no longer has") for name in SETTINGS_GONE_IN_4),
+    ("4.", "/message.timestamp.after.max.ms/", "an hour by default in Kafka 4"),
+    ("4.", "/min.insync.replicas/", "Kafka 4 sets it for the cluster, since it has eligible leader replicas"),
+    ("4.", "as 0.10.2.0/", "Kafka 4 no longer serves the requests of Kafka 0.10"),
+    ("4.", "share group/", "this broker has no share groups"),
 )
 
 
@@ -211,7 +211,7 @@ def compare(version: str, theirs: list[dict[str, Any]], ours: list[dict[str, Any
 
 
 def _reason(version: str, path: str) -> str:
-    rows = ((why, piece) for where, piece, why in ACCEPTED if where in ("", version))
+    rows = ((why, piece) for where, piece, why in ACCEPTED if version.startswith(where))
     return next((why for why, piece in rows if piece in f"{path}/"), "")
 
 

@@ -106,6 +106,10 @@ TOPIC_MOVES: dict[str, tuple[float, list[Step]]] = {
         1,
         [created(max_message_bytes="150"), produced(), produced(*_LARGE), produced(*_LARGE, codec=1), _read()],
     ),
+    "small records, unfolded": (
+        0.5,
+        [created(max_decompressed_message_bytes="100"), *(produced(*_LARGE, codec=n) for n in (1, 2, 0, 4)), produced(), _read()],
+    ),
     "small batches, unfolded": (
         0.5,
         [created(max_message_bytes="150", compression_type="uncompressed"), produced(*_LARGE, codec=1), produced(), _read()],

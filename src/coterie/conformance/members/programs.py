@@ -23,7 +23,7 @@ from coterie.conformance.kafka import CannotRun, jars
 from coterie.conformance.tools_programs import output_of
 
 HERE = Path(__file__).parent
-KAFKA = "4.3.0"
+KAFKA = "4.4.0"
 END_S = 30.0
 
 
@@ -62,7 +62,7 @@ def _built(command: list[str], folder: Path) -> None:
 
 
 MEMBER_PROGRAMS = (
-    MemberProgram("Java 4.3.0", prepare_java),
+    MemberProgram(f"Java {KAFKA}", prepare_java),
     MemberProgram("confluent-kafka", prepare_confluent),
     MemberProgram("franz-go", prepare_go),
 )
