@@ -101,7 +101,9 @@ async def good_path(client: Client, number: int, transactional: bool) -> None:
                 group_id=group,
                 generation_id_or_member_epoch=generation,
                 member_id=member,
-                topics=[TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(partition, number)])],
+                topics=[
+                    TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(partition, number)])
+                ],
             ),
         )
     else:

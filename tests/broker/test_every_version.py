@@ -102,7 +102,7 @@ REQUESTS: dict[int, Callable[[Made], Message]] = {
         "in-transaction",
         m["producer"],
         0,
-        topics=[TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, 1)])],
+        topics=[TxnOffsetCommitRequestTopic("t", m["topic_id"], [TxnOffsetCommitRequestPartition(0, 1)])],
     ),
     32: lambda m: DescribeConfigsRequest(
         [DescribeConfigsResource(TOPIC, "t", None), DescribeConfigsResource(BROKER, "1", None)], True, True

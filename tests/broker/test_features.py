@@ -12,6 +12,7 @@ from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from coterie.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from coterie.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from tests.broker.test_server import broker, run
 
@@ -21,8 +22,8 @@ BAD_LEVEL = ErrorCode.INVALID_UPDATE_VERSION
 @pytest.mark.parametrize(
     ("version", "supported"),
     [
-        (3, {"metadata.version": (7, 30)}),  # a minimum of 0 breaks clients that know no newer version
-        (4, {"metadata.version": (7, 30), "group.version": (0, 1), "transaction.version": (0, 2)}),
+        (3, {"metadata.version": (7, 33)}),  # a minimum of 0 breaks clients that know no newer version
+        (4, {"metadata.version": (7, 33), "group.version": (0, 1), "transaction.version": (0, 2)}),
     ],
 )
 def test_api_versions_names_the_features(version: int, supported: dict[str, tuple[int, int]]) -> None:
@@ -33,7 +34,7 @@ def test_api_versions_names_the_features(version: int, supported: dict[str, tupl
             finalized = [(f.name, f.min_version_level, f.max_version_level) for f in answer.finalized_features]
             assert finalized == [
                 ("group.version", 1, 1),
-                ("metadata.version", 30, 30),
+                ("metadata.version", 33, 33),
                 ("transaction.version", 2, 2),
             ]
             assert answer.finalized_features_epoch == 0
@@ -53,9 +54,37 @@ def test_client_software_has_a_plain_name(name: str) -> None:
     run(story)
 
 
+@pytest.mark.parametrize(
+    ("cluster", "node_id", "error"),
+    [
+        (None, -1, ErrorCode.NONE),  # of a client that bootstraps
+        ("this", 1, ErrorCode.NONE),
+        ("this", 2, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("another", 1, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("", 1, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("this", -1, ErrorCode.INVALID_REQUEST),
+        (None, 1, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_client_may_name_the_broker_that_it_means(cluster: str | None, node_id: int, error: ErrorCode) -> None:
+    """KIP-1242, as Kafka 4.4.0 responds; before version 5 nobody names one."""
+
+    async def story() -> None:
+        async with broker() as connect:
+            client = await connect()
+            own = (await client.ask(DescribeClusterRequest(), DescribeClusterResponse, 0)).cluster_id
+            cluster_id = own if cluster == "this" else cluster
+            for version in (4, 5):
+                request = ApiVersionsRequest("x", "1", cluster_id, node_id)
+                answer = await client.ask(request, ApiVersionsResponse, version)
+                assert answer.error_code == (error if version == 5 else ErrorCode.NONE)
+
+    run(story)
+
+
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 UPDATES = [
-    ("metadata.version", 30, UPGRADE, ErrorCode.NONE),
+    ("metadata.version", 33, UPGRADE, ErrorCode.NONE),
     ("group.version", 1, UPGRADE, ErrorCode.NONE),
     ("group.version", 0, UPGRADE, BAD_LEVEL),
     ("group.version", 0, SAFE_DOWNGRADE, ErrorCode.NONE),
@@ -70,7 +99,7 @@ UPDATES = [
     ("metadata.version", 29, SAFE_DOWNGRADE, BAD_LEVEL),
     ("metadata.version", 29, UNSAFE_DOWNGRADE, BAD_LEVEL),
     ("metadata.version", 31, UPGRADE, BAD_LEVEL),
-    ("metadata.version", 30, 9, BAD_LEVEL),
+    ("metadata.version", 33, 9, BAD_LEVEL),
     ("nobody.version", 1, UPGRADE, BAD_LEVEL),
 ]
 

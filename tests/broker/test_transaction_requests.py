@@ -75,6 +75,21 @@ def test_two_producers_that_name_the_same_id_both_write(socket: BrokerSocket) ->
     assert base_offsets == [0, 1]
 
 
+def test_offsets_of_a_transaction_name_topics_by_their_ids(coterie_broker: LocalBroker, socket: BrokerSocket) -> None:
+    """TxnOffsetCommit 6 (KIP-1319), as Apache Kafka 4.4.0: an unknown id and an unknown partition are refused, the rest is
+    kept, and each topic is answered by its id."""
+    producer = identity(socket, "x")
+    topic_id, unknown = coterie_broker.broker.topics.by_name["t"].topic_id, b"?" * 16
+    partitions = [TxnOffsetCommitRequestPartition(index, 7) for index in (0, 9)]
+    topics = [TxnOffsetCommitRequestTopic("", one, partitions) for one in (topic_id, unknown)]
+    answer = socket.request(TxnOffsetCommitRequest("x", "g", *producer, topics=topics))
+    codes = {t.topic_id: {p.partition_index: error_of(p.error_code) for p in t.partitions} for t in answer.topics}
+    none, missing = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes == {topic_id: {0: none, 9: missing}, unknown: dict.fromkeys((0, 9), ErrorCode.UNKNOWN_TOPIC_ID)}
+    assert not socket.request(EndTxnRequest("x", *producer, True)).error_code
+    assert stable(socket) == (7, ErrorCode.NONE)
+
+
 @pytest.mark.parametrize("claim", [(5, -1), (-1, 0), (-1, 7)])
 @pytest.mark.parametrize("transactional_id", [None, "x"])
 def test_an_id_without_an_epoch_is_no_claim(

@@ -473,7 +473,7 @@ def test_offsets_of_open_transactions(broker: LocalBroker, monkeypatch: pytest.M
             known = broker._ask(InitProducerIdRequest("x", 60_000), broker.host, broker.port)
             identity = ("x", known.producer_id, known.producer_epoch)
             broker._ask(AddOffsetsToTxnRequest(*identity, "g"), broker.host, broker.port)
-            topics = [TxnOffsetCommitRequestTopic("t", partitions=[offset])]
+            topics = [TxnOffsetCommitRequestTopic("t", broker.broker.topics.by_name["t"].topic_id, [offset])]
             broker._ask(TxnOffsetCommitRequest("x", "g", *identity[1:], topics=topics), broker.host, broker.port)
             with pytest.raises(KafkaError, match="UNSTABLE_OFFSET_COMMIT"):
                 await one.committed([T0])

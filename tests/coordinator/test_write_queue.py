@@ -110,7 +110,9 @@ def commit(group: str, partition: int, offset: int, member: str = "", generation
 
 def transactional(group: str, partition: int, offset: int) -> Command:
     topics = [
-        TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(partition, offset, committed_metadata="")])
+        TxnOffsetCommitRequestTopic(
+            "t", partitions=[TxnOffsetCommitRequestPartition(partition, offset, committed_metadata="")]
+        )
     ]
     return TxnOffsetCommitRequest("tid", group, 7, 0, topics=topics)
 

@@ -46,7 +46,9 @@ def _numbers(versions: str) -> set[int]:
 def _schemas(kafka: str) -> list[dict[str, Any]]:
     """Of the requests and responses in that Kafka's clients."""
     with zipfile.ZipFile(jars(kafka) / f"kafka-clients-{kafka}.jar") as jar:
-        names = sorted(name for name in jar.namelist() if re.fullmatch(r"common/message/\w+(Request|Response)\.json", name))
+        names = sorted(
+            name for name in jar.namelist() if re.fullmatch(r"common/message/\w+(Request|Response)\.json", name)
+        )
         texts = [jar.read(name).decode() for name in names]
     return [json.loads(re.sub(r"(?m)^\s*//.*$|(?<=[,{}\]]) *//.*$", "", text)) for text in texts]
 

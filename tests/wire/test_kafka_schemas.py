@@ -107,7 +107,9 @@ def test_what_the_newest_kafka_serves_and_we_do_not_has_a_reason() -> None:
     missing = []
     for entry in (entry for entry in recorded() if entry["kafka"] == NEWEST and "broker" in entry["listeners"]):
         key, last = entry["key"], Versions.parse(entry["versions"]).last
-        if key not in served and key not in NOT_SERVED or served.get(key, last) < last and key not in NOT_IN_THIS_VERSION:
+        if (key not in served and key not in NOT_SERVED) or (
+            served.get(key, last) < last and key not in NOT_IN_THIS_VERSION
+        ):
             missing.append((entry["name"], last))
     assert not missing
 

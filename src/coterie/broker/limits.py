@@ -134,6 +134,12 @@ LIMITS = (
     Limit("bytes of a committed offset's metadata", "offset.metadata.max.bytes", beyond="OFFSET_METADATA_TOO_LARGE"),
     Limit("bytes of a batch", "message.max.bytes", beyond="MESSAGE_TOO_LARGE"),
     Limit(
+        "bytes of a record in a compressed batch",
+        "max.decompressed.message.bytes",
+        beyond="INVALID_RECORD",
+        kafka="the same from 4.4 on",
+    ),
+    Limit(
         "bytes to which a compressed batch unfolds",
         fixed=f"{MAX_STORED_BYTES:,}",
         beyond="MESSAGE_TOO_LARGE",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import click
 
 from coterie.cli.conformance_cluster_clients import CLIENT_NAMES
 from coterie.cli.conformance_options import PartOptions
+from coterie.cli.conformance_order import in_order, rows, runs
 from coterie.cli.conformance_parts import KAFKA_PARTS, NIGHTLY_QUESTIONS, OTHER_PARTS
 from coterie.cli.invocation import json_option, was_given
 from coterie.cli.ranges import IntegerRange, NumberRange
@@ -18,7 +21,7 @@ from coterie.conformance.kafka import EVERY_VERSION, CannotRun
 from coterie.console.terminal import write_json, write_line, write_lines
 from coterie.quantity import quantity
 
-PARTS = (*KAFKA_PARTS, *OTHER_PARTS)
+PARTS = tuple(in_order((*KAFKA_PARTS, *OTHER_PARTS)))
 PARTS_OF_OPTION: dict[str, tuple[str, ...]] = {
     "steps": ("requests",),
     "questions": ("everything",),
@@ -34,11 +37,26 @@ PARTS_OF_OPTION: dict[str, tuple[str, ...]] = {
 CANNOT_RUN_EXIT = 3
 
 
+def _versions_of() -> dict[str, tuple[str, ...]]:
+    return {name: part.versions for name, part in KAFKA_PARTS.items()}
+
+
+def _list_parts(context: click.Context, _param: click.Parameter, is_wanted: bool) -> None:
+    """What --list prints: the parts in their order."""
+    if is_wanted:
+        table = [("PART", "KAFKA", "MINUTES", "BROKEN BY A CHANGE OF"), *rows(_versions_of())]
+        widths = [max(len(row[column]) for row in table) for column in range(3)]
+        for row in table:
+            write_line("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]))
+        context.exit(0)
+
+
 @click.command(
     epilog="""\b
 Examples:
   coterie conformance
-  coterie conformance --kafka 4.3.0 --steps 2000
+  coterie conformance --list
+  coterie conformance --kafka 4.4.0 --steps 2000
   coterie conformance --part requests --seed 4711 --steps 1
   coterie conformance --part assignors --part client --kafka 4.3.0
   coterie conformance --part everything --kafka 3.9.1 --questions 5000
@@ -110,6 +128,14 @@ Needs java (a JDK) and mvn on the PATH; the jars come from Maven Central, once. 
     show_default=True,
     help=f"Of ours, beside one of Kafka's, in the parts {', '.join(PARTS_OF_OPTION['brokers'])}.",
 )
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list_parts,
+    help="Print the parts in their order, with the minutes that they take, and end.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="The first story's seed.")
 @json_option
 def conformance(
@@ -123,15 +149,14 @@ def conformance(
     _check_runs_something(wanted, versions)
     _check_options_have_an_effect(wanted)
     with tempfile.TemporaryDirectory(prefix="coterie-conformance-") as folder:
-        for version in versions or EVERY_VERSION:
-            names = [name for name in KAFKA_PARTS if name in wanted and version in KAFKA_PARTS[name].versions]
-            if names:
-                options = PartOptions(Path(folder) / version, version, as_json=as_json, **asked_for)
-                exit_code = _one_version(names, options, results) or exit_code
-        for name in OTHER_PARTS:
-            if name in wanted:
-                options = PartOptions(Path(folder), "", as_json=as_json, **asked_for)
+        by_version = {version: VersionFigures() for version in versions or EVERY_VERSION}
+        for name, version in runs(wanted, _versions_of()):
+            options = PartOptions(Path(folder) / version, version, as_json=as_json, **asked_for)
+            if not version:
                 exit_code = OTHER_PARTS[name](options, results) or exit_code
+            elif version in by_version and not by_version[version].skipped:
+                exit_code = _run_part(name, options, by_version[version]) or exit_code
+    results[:0] = [row for version, figures in by_version.items() if (row := figures.result(version))]
     if as_json:
         write_json(results, indent=2)
     raise SystemExit(exit_code)
@@ -155,21 +180,34 @@ def _check_options_have_an_effect(wanted: Sequence[str]) -> None:
         raise click.UsageError("--replay goes with --part everything alone.")
 
 
-def _one_version(names: list[str], options: PartOptions, results: list[dict[str, Any]]) -> int:
-    """Runs these parts against one version of Kafka; the exit code that they call for."""
-    one: dict[str, Any] = {"kafka": options.version, "failed": 0}
-    lines = [f"Apache Kafka {options.version}:"]
+@dataclass(slots=True)
+class VersionFigures:
+    """Of the parts that ran beside one version of Kafka; ``skipped``: why it could not be run."""
+
+    figures: dict[str, Any] = field(default_factory=dict)
+    failed: int = 0
+    skipped: str = ""
+
+    def result(self, version: str) -> dict[str, Any]:
+        """As --json prints it; empty where no part ran."""
+        if self.skipped:
+            return {"kafka": version, "skipped": self.skipped}
+        return {"kafka": version, "failed": self.failed, **self.figures} if self.figures else {}
+
+
+def _run_part(name: str, options: PartOptions, so_far: VersionFigures) -> int:
+    """Runs the part against one version of Kafka; the exit code that it calls for."""
+    began_s = time.monotonic()
     try:
-        for name in names:
-            result = KAFKA_PARTS[name].run(options)
-            one["failed"] += result.pop("failed")
-            one |= result
-            lines += KAFKA_PARTS[name].sentences(result)
+        result = KAFKA_PARTS[name].run(options)
     except CannotRun as reason:
         write_line(f"SKIPPED Apache Kafka {options.version}: {reason}", color="red", bold=True, err=True)
-        results.append({"kafka": options.version, "skipped": str(reason)})
+        so_far.skipped = str(reason)
         return CANNOT_RUN_EXIT
-    results.append(one)
+    failed = result.pop("failed")
+    so_far.failed += failed
+    so_far.figures |= result
     if not options.as_json:
-        write_lines(lines)
-    return 1 if one["failed"] else 0
+        write_lines([f"Apache Kafka {options.version}:", *KAFKA_PARTS[name].sentences(result)])
+    write_line(f"{name} took {(time.monotonic() - began_s) / 60:.1f} minutes", err=True)
+    return 1 if failed else 0

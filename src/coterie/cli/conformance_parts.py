@@ -25,6 +25,7 @@ from coterie.cli.conformance_programs import (
 from coterie.cli.invocation import progress_bar
 from coterie.cli.older_protocols import rocketmq_part, zookeeper_part
 from coterie.conformance.assignors import JAVA_LIMIT_S
+from coterie.conformance.commands import is_older
 from coterie.conformance.kafka import EVERY_VERSION, VERSIONS, CannotRun
 from coterie.console.terminal import write_line, write_lines
 from coterie.quantity import quantity
@@ -307,6 +308,7 @@ def _write_difference(result: StoryResult) -> None:
 
 # 2.6 has neither generations of claims nor our client's APIs.
 NEWER = tuple(v for v in VERSIONS if not v.startswith("2."))
+FROM_4_3 = tuple(v for v in VERSIONS if not is_older(v, "4.3"))
 
 
 # A new part is one line here. The functions import what they run: most needs an extra, or a JVM.
@@ -331,13 +333,13 @@ def _certify_sentences(figures: Figures) -> list[str]:
 KAFKA_PARTS: dict[str, KafkaPart] = {
     "format": KafkaPart(_format, _format_sentences),
     "assignors": KafkaPart(_assignors, _assignors_sentences, NEWER),
-    "consumer-groups": KafkaPart(_consumer_groups, _consumer_groups_sentences, ("4.3.0",)),
+    "consumer-groups": KafkaPart(_consumer_groups, _consumer_groups_sentences, FROM_4_3),
     "client": KafkaPart(_client, _client_sentences, NEWER),
     "requests": KafkaPart(_requests, _requests_sentences),
     "tools": KafkaPart(_tools, _tools_sentences, NEWER),
     "cli": KafkaPart(commands_part, commands_sentences, EVERY_VERSION),
     "clients": KafkaPart(clients_part, clients_sentences, NEWER),
-    "members": KafkaPart(members_part, members_sentences, ("4.3.0",)),
+    "members": KafkaPart(members_part, members_sentences, FROM_4_3),
     "histories": KafkaPart(histories_part, histories_sentences, NEWER),
     "applications": KafkaPart(applications_part, applications_sentences, NEWER),
     "cluster": KafkaPart(cluster_part, cluster_sentences, (CLUSTER_VERSION,)),

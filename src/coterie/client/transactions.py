@@ -320,6 +320,8 @@ class TransactionManager:
 
 def _check_member(request: TxnOffsetCommitRequest, version: int) -> None:
     """A broker that does not check the member would let one commit that is no longer in the group. Raises KafkaError."""
-    if version < MEMBER_FROM and (request.member_id or request.generation_id_or_member_epoch >= 0 or request.group_instance_id):
+    if version < MEMBER_FROM and (
+        request.member_id or request.generation_id_or_member_epoch >= 0 or request.group_instance_id
+    ):
         text = "offsets of a group's member need TxnOffsetCommit version 3, which Apache Kafka has from 2.5 on"
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)

@@ -20,8 +20,8 @@ from pathlib import Path
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError
 
-# 2.6: the last with the article's code, on ZooKeeper; 3.9: the last of the Scala coordinator; the newest: the Java one.
-# (4.4.0 is announced, but one of its jars, kafka-tools-api, is not in Maven Central.)
+# 2.6: the last with the article's code, on ZooKeeper; 3.9: the last of the Scala coordinator; 4.3: the Java one before a target
+# of an emptied group had its epoch; the newest.
 VERSIONS = ("2.6.3", "3.9.1", "4.3.0", "4.4.0")
 # The first versions of old protocols: 0.11 has the first record batches and transactions, 1.1 the first DeleteGroups.
 OLDER_VERSIONS = ("0.11.0.3", "1.1.1")

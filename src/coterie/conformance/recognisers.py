@@ -172,7 +172,10 @@ def names_setting(*names: str) -> Recognise:
 def setting_of_unserved_groups(case: DifferingPart) -> bool:
     """The question names a setting of share or streams groups, of a group."""
     body = repr(case.question.body)
-    return "'resource_type': 32" in body and re.search(r"'(share|streams|errors\.deadletterqueue)\.[a-z.]+'", body) is not None
+    return (
+        "'resource_type': 32" in body
+        and re.search(r"'(share|streams|errors\.deadletterqueue)\.[a-z.]+'", body) is not None
+    )
 
 
 def codes_of(case: DifferingPart) -> set[str]:

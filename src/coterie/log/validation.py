@@ -174,7 +174,9 @@ def _refuse_larger_records(data: bytes, header: BatchHeader, limit_bytes: int) -
     for index in range(header.record_count):
         size, at = read_varint(body, at)
         if size > limit_bytes:
-            text = f"record {index} has {size} bytes without compression; max.decompressed.message.bytes is {limit_bytes}"
+            text = (
+                f"record {index} has {size} bytes without compression; max.decompressed.message.bytes is {limit_bytes}"
+            )
             raise Refusal(ErrorCode.INVALID_RECORD, text)
         at += size
 

@@ -15,6 +15,8 @@ _OF_BROKERS = "Nothing: brokers alone meet it."
 REMEDIES: dict[E, str] = {
     E.UNKNOWN_SERVER_ERROR: "Look into the broker's log.",
     E.NONE: "Nothing.",
+    E.REBOOTSTRAP_REQUIRED: "Connect to the bootstrap.servers again and look the cluster up; clients do so themselves.",
+    E.GROUP_DELETION_FAILED: "Look into the message of the result and the log of the group's coordinator.",
     E.OFFSET_OUT_OF_RANGE: "Seek; a consumer does so by auto.offset.reset.",
     E.UNKNOWN_TOPIC_OR_PARTITION: "Check the name, or wait until the topic is created; clients look it up again.",
     E.INVALID_FETCH_SIZE: _CORRECT,

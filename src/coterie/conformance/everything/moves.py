@@ -112,7 +112,12 @@ MOVES: dict[str, tuple[float, list[Step]]] = {
             ("AddOffsetsToTxn", {"transactional_id": "$x{n}", "group_id": "$g{n}"}),
             (
                 "TxnOffsetCommit",
-                {"transactional_id": "$x{n}", "group_id": "$g{n}", "generation_id_or_member_epoch": -1, "member_id": ""},
+                {
+                    "transactional_id": "$x{n}",
+                    "group_id": "$g{n}",
+                    "generation_id_or_member_epoch": -1,
+                    "member_id": "",
+                },
             ),
             ("DescribeTransactions", {"transactional_ids": ["$x{n}"]}),
             ("EndTxn", {"transactional_id": "$x{n}"}),
@@ -120,7 +125,12 @@ MOVES: dict[str, tuple[float, list[Step]]] = {
             ("Fetch", {"isolation_level": 1}),
             (
                 "TxnOffsetCommit",
-                {"transactional_id": "$x{n}", "group_id": "$g{n}", "generation_id_or_member_epoch": -1, "member_id": ""},
+                {
+                    "transactional_id": "$x{n}",
+                    "group_id": "$g{n}",
+                    "generation_id_or_member_epoch": -1,
+                    "member_id": "",
+                },
             ),
             ("InitProducerId", {"transactional_id": "$x{n}", "producer_id": PRODUCER, "producer_epoch": 0}),
             ("EndTxn", {"transactional_id": "$x{n}"}),

@@ -9,7 +9,9 @@ from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerMember, To
 from coterie.wire.errors import ErrorCode, Refusal
 
 MEMBER_EPOCH_FROM = 9  # the version of OffsetCommit whose generation may be a member epoch
-TXN_MEMBER_EPOCH_FROM = 6  # the version of TxnOffsetCommit that knows the errors of groups and of member epochs (KIP-1319)
+TXN_MEMBER_EPOCH_FROM = (
+    6  # the version of TxnOffsetCommit that knows the errors of groups and of member epochs (KIP-1319)
+)
 PartitionCheck = Callable[[TopicIdPartition], None]  # raises Refusal
 
 

@@ -138,7 +138,11 @@ def update_member(
     regex = change_regex(group, before.subscription, after.subscription, ctx, config)
     outcome.events += regex.events
     outcome.resolve = regex.resolve
-    bump = names_changed or regex.change is RegexChange.UPDATED_AND_RESOLVED or _assignor_changes(group, before, after, config)
+    bump = (
+        names_changed
+        or regex.change is RegexChange.UPDATED_AND_RESOLVED
+        or _assignor_changes(group, before, after, config)
+    )
     epoch = group.group_epoch
     if bump or group.topics_version != ctx.topics.version:
         gone = {before.member_id} if replaced is None else {before.member_id, replaced}

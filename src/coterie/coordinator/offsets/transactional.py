@@ -50,7 +50,11 @@ def decide_txn_commit(
     group: Group | ConsumerGroup, exists: bool, request: TxnOffsetCommitRequest, ctx: Context, config: CoordinatorConfig
 ) -> Outcome:
     """Keeps the offsets as pending. Raises Refusal when the sender may not commit."""
-    generation, member_id, instance = request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
+    generation, member_id, instance = (
+        request.generation_id_or_member_epoch,
+        request.member_id,
+        request.group_instance_id,
+    )
     check: PartitionCheck = any_partition
     if isinstance(group, ConsumerGroup):
         check = check_commit(group, member_id, instance, generation, ctx.api_version, transactional=True)

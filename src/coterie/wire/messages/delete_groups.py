@@ -1,4 +1,4 @@
-"""DeleteGroups (key 42): removes Empty groups with their offsets. v2 flexible, v3 with an error's text for each group (KIP-1331)."""
+"""DeleteGroups (key 42): removes Empty groups with their offsets. v2 flexible, v3 with a text for each error (KIP-1331)."""
 
 from __future__ import annotations
 
