@@ -8,11 +8,12 @@ import pytest
 from click.testing import CliRunner
 
 from coterie.cli import conformance as command
+from coterie.cli.conformance_options import PartOptions
 from coterie.cli.conformance_order import MOST_MINUTES, NIGHT_MINUTES, ORDER, in_order, rows, runs
 from coterie.cli.conformance_parts import KAFKA_PARTS, OTHER_PARTS, KafkaPart
 from coterie.conformance.kafka import VERSIONS
 
-PAGE = Path(__file__).parents[2] / "docs" / "contributing" / "conformance.md"
+PAGE = Path(__file__).parents[2] / "docs/contributing/conformance.md"
 VERSIONS_OF = {name: part.versions for name, part in KAFKA_PARTS.items()}
 
 
@@ -47,7 +48,7 @@ def test_parts_run_one_after_another_beside_the_newest_kafka_first(monkeypatch: 
     ran: list[tuple[str, str]] = []
 
     def part(name: str, versions: tuple[str, ...]) -> KafkaPart:
-        def run(options: command.PartOptions) -> dict[str, int]:
+        def run(options: PartOptions) -> dict[str, int]:
             ran.append((name, options.version))
             return {name: 1, "failed": 0}
 
