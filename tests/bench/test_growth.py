@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from coterie.bench import growth as growth_module
 from coterie.bench.growing_load import AXES, WARM_UP_MEMBERS, Axis
 from coterie.bench.growth import BROKERS, COTERIE, WITHOUT_DELAY, MeasuredBroker, curve, growth
-from coterie.bench.kfake import NAME as KFAKE
 from coterie.bench.measurement import ProcessorMeter, broker
 from coterie.cli import main
+from coterie.conformance.kfake import NAME as KFAKE
 from coterie.console.growth_page import AXIS_TEXTS, MEASURES, CostPoint, CurveEnd
 
 LINUX = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processor times are read from /proc")

@@ -31,7 +31,8 @@ from coterie.conformance.certify.recording import (
 from coterie.conformance.certify.replay import DIFFERS, HOLDS, NOT_SERVED, Certificate, certify
 from coterie.conformance.certify.rules import RULES
 from coterie.conformance.everything.judge import common_versions
-from coterie.conformance.everything.question import API_BY_NAME, texts_in
+from coterie.conformance.everything.question import API_BY_NAME, message_of, texts_in
+from coterie.conformance.everything.side import StorySide
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 
@@ -164,3 +165,13 @@ def test_the_command_line_answers_mistakes_with_a_sentence() -> None:
 def test_the_command_line_writes_json(rules: Recording, tmp_path: Path) -> None:
     certificate = _certified(rules)
     assert json.loads(json.dumps(certificate.as_json()))["different"] == 0
+
+
+@pytest.mark.parametrize("version", recorded_versions())
+def test_every_recorded_request_can_be_made(version: str) -> None:
+    """Its fields are those of the declared messages: a field that was renamed is renamed in the recordings."""
+    side = StorySide("none", ("127.0.0.1", 1), "p-", 0)
+    questions = [question for story in load(version).stories for question in story.story.questions]
+    assert len(questions) > 2_000
+    for question in questions:
+        assert message_of(question, side.resolve) is not None

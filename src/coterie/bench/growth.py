@@ -16,12 +16,13 @@ from pathlib import Path
 
 from coterie.bench.beside import BROKER_CORE, DRIVER_CORE, KAFKA, KAFKA_SETTINGS, bind, coterie
 from coterie.bench.growing_load import AXES
-from coterie.bench.kfake import NAME as KFAKE
-from coterie.bench.kfake import kfake, kfake_program
+from coterie.bench.kfake import kfake
 from coterie.bench.measurement import ProcessorMeter, resident_mb
 from coterie.client.errors import KafkaError
 from coterie.conformance.differential import wait_for_coordinator
 from coterie.conformance.kafka import CannotRun, KafkaBroker
+from coterie.conformance.kfake import NAME as KFAKE
+from coterie.conformance.kfake import kfake_program
 from coterie.console.growth_page import CostPoint, CurveEnd
 
 COTERIE, APACHE = "coterie", f"Kafka {KAFKA}"

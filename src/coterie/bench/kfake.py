@@ -1,4 +1,4 @@
-"""kfake, the broker in memory of franz-go's own tests (Go), as a peer of the curves of `growth`."""
+"""kfake (`conformance.kfake`) as a peer of the curves of `growth`."""
 
 from __future__ import annotations
 
@@ -9,19 +9,10 @@ from pathlib import Path
 
 from coterie.addresses import parse_address
 from coterie.bench.beside import BROKER_CORE, bound
-from coterie.conformance.go_programs import FRANZ_GO, go_program
 
-VERSION = "v0.0.0-20260918054303-01f206a7e32c"  # it has no releases
-NAME = "kfake 2026-09-18"
 END_S = 30.0
 
 Address = tuple[str, int]
-
-
-def kfake_program() -> Path:
-    """Raises CannotRun."""
-    modules = f"github.com/twmb/franz-go@{FRANZ_GO}", f"github.com/twmb/franz-go/pkg/kfake@{VERSION}"
-    return go_program(Path(__file__).with_suffix(".go"), *modules)
 
 
 @contextmanager

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from coterie.bench.beside import KAFKA
 from coterie.bench.growth import APACHE, growth
-from coterie.bench.kfake import NAME as KFAKE
-from coterie.bench.kfake import kfake_program
 from coterie.bench.measure import machine
 from coterie.bench.measurement import SECONDS
 from coterie.broker.disk import raise_open_file_limit
 from coterie.conformance.kafka import CannotRun, jars
+from coterie.conformance.kfake import NAME as KFAKE
+from coterie.conformance.kfake import kfake_program
 from coterie.console.growth_page import CostPoint, markdown, pictures
 from coterie.console.terminal import write_line
 from coterie.edition import COMPILED, edition
