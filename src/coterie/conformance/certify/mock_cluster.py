@@ -8,6 +8,7 @@ from confluent_kafka import Producer
 
 
 def main() -> None:
+    """Until standard input is closed."""
     producer = Producer({"test.mock.num.brokers": 1})
     (broker,) = producer.list_topics(timeout=30).brokers.values()
     print(f"{broker.host}:{broker.port}", flush=True)
