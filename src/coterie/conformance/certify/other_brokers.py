@@ -74,7 +74,7 @@ def row(name: str, certificate: Certificate) -> str:
 
 
 def main() -> None:
-    """Those that the command line names, or all."""
+    """The brokers that the command line names, or all."""
     for name in sys.argv[1:] or BROKERS:
         certificate = certified(name)
         text = as_markdown(certificate).split("\n", 1)
