@@ -106,7 +106,7 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
 @pytest.mark.parametrize("version", range(6))
 def test_api_versions_says_what_is_served(version: int) -> None:
     async def story() -> None:
-        async with broker(coterie_telemetry_enable="true") as connect:
+        async with broker() as connect:
             answer = await (await connect()).ask(ApiVersionsRequest("x", "1"), ApiVersionsResponse, version)
             assert answer.error_code == 0
             assert {a.api_key: (a.min_version, a.max_version) for a in answer.api_keys} == {
@@ -118,7 +118,7 @@ def test_api_versions_says_what_is_served(version: int) -> None:
 
 def test_a_too_new_api_versions_is_answered_in_version_0() -> None:
     async def story() -> None:
-        async with broker(coterie_telemetry_enable="true") as connect:
+        async with broker() as connect:
             client = await connect()
             client.writer.write(struct.pack(">ihhih", 14, 18, 99, 7, 3) + b"raw" + b"\x00")
             frame = await client.frame()
