@@ -223,6 +223,11 @@ OF_4 = (
           names_setting("segment.bytes", "log.segment.bytes")),
     _of_4("lists", "Kafka 4.2 counts what a list names twice once (KIP-1161)", "DescribeConfigs|CreateTopics", r".*\.value",
           lambda c: "," in str(c.part.ours) and c.part.theirs == ",".join(dict.fromkeys(str(c.part.ours).split(",")))),
+    KnownDifference("4.4 lists of a broker", "Kafka 4.4 refuses a list of a running broker that names a value twice, or two empty"
+        " ones; of a topic it counts the value once, as coterie does in both", "(Incremental)?AlterConfigs",
+        r"responses\[\]\.error_(code|message)",
+        lambda c: names_setting("log.cleanup.policy")(c) and recognisers.codes_of(c) == {"NONE", "INVALID_REQUEST"},
+        since=FOUR_FOUR),
     _of_4("replicas", "Kafka 4 keeps min.insync.replicas as a setting of the whole cluster (KIP-966)",
           "CreateTopics|DescribeConfigs", r".*(config_source|source|synonyms.*)",
           lambda c: "min.insync.replicas" in c.part.path or "min.insync.replicas" in repr(c.part.theirs)),
