@@ -129,3 +129,14 @@ def test_a_program_is_skipped_where_this_machine_lacks_what_it_needs(
 
 def test_a_program_without_an_end_is_one_line_of_the_report(tmp_path: Path) -> None:
     assert output_of(["sleep", "60"], tmp_path, 0.1) == (NO_END, "no end within 0.1 s")
+
+
+def test_a_tool_that_moved_has_its_class_of_each_version() -> None:
+    classes = {version: TOOLS["kafka-configs"].main_class(version) for version in VERSIONS}
+    assert classes == {
+        "3.9.1": "kafka.admin.ConfigCommand",
+        "4.3.0": "kafka.admin.ConfigCommand",
+        "4.4.0": "org.apache.kafka.tools.ConfigCommand",
+    }
+    assert TOOLS["kafka-acls"].main_class("3.9.1") == "kafka.admin.AclCommand"
+    assert TOOLS["kafka-acls"].main_class("4.3.0") == "org.apache.kafka.tools.AclCommand"

@@ -223,8 +223,8 @@ OF_4 = (
           names_setting("segment.bytes", "log.segment.bytes")),
     _of_4("lists", "Kafka 4.2 counts what a list names twice once (KIP-1161)", "DescribeConfigs|CreateTopics", r".*\.value",
           lambda c: "," in str(c.part.ours) and c.part.theirs == ",".join(dict.fromkeys(str(c.part.ours).split(",")))),
-    KnownDifference("4.4 lists of a broker", "Kafka 4.4 refuses a list of a running broker that names a value twice, or two empty"
-        " ones; of a topic it counts the value once, as coterie does in both", "(Incremental)?AlterConfigs",
+    KnownDifference("4.4 lists of a broker", "Kafka 4.4 refuses a list of a running broker that names a value twice, or two"
+        " empty ones; of a topic it counts the value once, as coterie does in both", "(Incremental)?AlterConfigs",
         r"responses\[\]\.error_(code|message)",
         lambda c: names_setting("log.cleanup.policy")(c) and recognisers.codes_of(c) == {"NONE", "INVALID_REQUEST"},
         since=FOUR_FOUR),

@@ -12,6 +12,8 @@ import shlex
 from dataclasses import dataclass, replace
 from enum import Flag, auto
 
+from coterie.conformance.commands import is_older
+
 VERSIONS = ("3.9.1", "4.3.0", "4.4.0")
 NEW = ("4.3.0", "4.4.0")
 OLD = ("3.9.1",)
@@ -19,16 +21,17 @@ OLD = ("3.9.1",)
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool's main class, by version where it moved, and the option that names the server: before the arguments, or
-    after them where the tool takes it only with its subcommand."""
+    """A tool's main class, what it was before the version in which it moved, and the option that names the server: before the
+    arguments, or after them where the tool takes it only with its subcommand."""
 
     main: str
-    main_39: str = ""
+    main_before: str = ""
+    moved_in: str = "4"
     server_option: str = "--bootstrap-server"
     server_last: bool = False
 
     def main_class(self, version: str) -> str:
-        return self.main_39 if self.main_39 and version == "3.9.1" else self.main
+        return self.main_before if self.main_before and is_older(version, self.moved_in) else self.main
 
 
 class Compare(Flag):
@@ -97,7 +100,7 @@ TOOLS = {
     "kafka-broker-api-versions": Tool(f"{_TOOLS}.BrokerApiVersionsCommand", "kafka.admin.BrokerApiVersionsCommand"),
     "kafka-client-metrics": Tool(f"{_TOOLS}.ClientMetricsCommand"),
     "kafka-cluster": Tool(f"{_TOOLS}.ClusterTool", server_last=True),
-    "kafka-configs": Tool("kafka.admin.ConfigCommand"),
+    "kafka-configs": Tool(f"{_TOOLS}.ConfigCommand", "kafka.admin.ConfigCommand", "4.4"),
     "kafka-console-consumer": Tool(f"{_TOOLS}.consumer.ConsoleConsumer"),
     "kafka-console-producer": Tool(f"{_TOOLS}.ConsoleProducer", "kafka.tools.ConsoleProducer"),
     "kafka-console-share-consumer": Tool(f"{_TOOLS}.consumer.ConsoleShareConsumer"),
