@@ -8,8 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from coterie.addresses import parse_address
 from coterie.client import TopicPartition
 from coterie.client.blocking import BlockingAdmin
+from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.cluster import Cluster
 from coterie.client.settings import client_settings
 from coterie.testing import LocalBroker
@@ -20,6 +22,7 @@ from coterie.wire.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.awaiting import until_in_thread
 
 TOPIC = "orders"
@@ -132,3 +135,16 @@ def test_retention_deletes_at_followers_too() -> None:
             cluster.produce(TOPIC, bytes(400 * 1024), key=b"%d" % number)
         until_in_thread(lambda: min(_starts(cluster)) > 0, lambda: f"starts {_starts(cluster)}")
         cluster.produce(TOPIC, b"still there")
+
+
+@pytest.mark.parametrize("replica_id", [-1, 0])
+def test_the_first_version_of_list_offsets_has_a_list_for_each(cluster: LocalBroker, replica_id: int) -> None:
+    """Followers of Kafka have a later one; a request with a broker's id went to the replicas, which gave one offset."""
+    wanted = ListOffsetsTopic(TOPIC, [ListOffsetsPartition(0, timestamp=-1)])
+    rows = []
+    for address in cluster.bootstrap_servers.split(","):
+        connection = BrokerSocket(*parse_address(address))
+        response = connection.request(ListOffsetsRequest(replica_id, topics=[wanted]), highest=0)
+        connection.close()
+        rows += response.topics[0].partitions
+    assert [row.old_style_offsets for row in rows if row.error_code == ErrorCode.NONE] == [[10]]

@@ -274,8 +274,9 @@ def _refused(index: int, refusal: Refusal, log: PartitionLog | None) -> Partitio
 
 def handle_list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Call) -> Message | Pending:
     """Each partition for itself: UNSUPPORTED_VERSION for a timestamp that the version has not, INVALID_REQUEST for a
-    partition that comes twice. A follower's request goes to the replicas."""
-    if broker.member is not None and request.replica_id >= 0:
+    partition that comes twice. A follower's request goes to the replicas; in version 0 it has a list of offsets, as a
+    consumer's."""
+    if broker.member is not None and request.replica_id >= 0 and call.api_version > 0:
         return broker.member.follower_fetches.ends_of_logs(request)
     return broker.turns.run(_list_offsets(broker, request, call))
 
