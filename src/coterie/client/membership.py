@@ -31,6 +31,7 @@ from coterie.wire.errors import ErrorCode
 logger = logging.getLogger(__name__)
 
 METADATA_CHECK_S = 1.0
+REBALANCE_S = 10.0  # in which a rebalance is over, unless a member is missing
 END_S = 0.5  # in which cancelled tasks must end
 
 
@@ -46,6 +47,7 @@ class Membership(ABC):
         self.counts = {"joins": 0, "syncs": 0, "heartbeats": 0, "rebalances": 0, "failed_rebalances": 0}
         self._cluster, self._group_id, self._tell_poll = cluster, group_id, tell_poll
         self._is_overdue = False
+        self._unstable_since_ms: int | None = None
         self._coordinator: int | None = None
         self._pattern: re.Pattern[str] | None = None
         self._wake = asyncio.Event()
@@ -279,6 +281,19 @@ class Membership(ABC):
                 await self._match_topics()
             await self._look_at_topics()
             await self._look_at_own_topics()
+            self._look_at_rebalance()
+
+    def _look_at_rebalance(self) -> None:
+        """Of a member that is polled: whether it has been without a stable assignment for long."""
+        what, now = f"a stable assignment in group {self._group_id}", now_ms()
+        if self.is_stable() or self._is_overdue or not self.machine.coordinator_known:
+            self._unstable_since_ms = None
+            self._cluster.waits.succeeded(what)
+            return
+        self._unstable_since_ms = self._unstable_since_ms or now
+        if now - self._unstable_since_ms > REBALANCE_S * 1000:
+            why = "this member's next poll" if self.for_poll else "members that have not joined again"
+            self._cluster.waits.failed(what, f"the rebalance waits for {why}", self._unstable_since_ms)
 
     async def _look_at_own_topics(self) -> None:
         """Of a member that has nothing to read: a lookup warns of topics that do not exist."""
