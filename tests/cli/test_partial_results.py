@@ -132,7 +132,7 @@ PARTIAL = [
     Partial("groups list", offsets_of_group_refused, "other", "GROUP_AUTHORIZATION_FAILED: group crew"),
     Partial("groups list", topic_not_described, "other", "TOPIC_AUTHORIZATION_FAILED: bad-0"),
     Partial("groups history crew", journal_with_another_line, "stable", "__coterie_journal-0 has a line at offset"),
-    Partial("groups dump {folder}", log_with_a_damaged_segment, "offset crew good-0", "parts cannot be read", False),
+    Partial("groups dump {folder}", log_with_a_damaged_segment, "offset crew good-0", "part cannot be read", False),
     Partial("groups dump {folder}", log_with_an_unreadable_segment, "offset crew good-0", "part cannot be read", False),
     Partial("topics list", topic_not_described, "good", "TOPIC_AUTHORIZATION_FAILED: topic bad"),
     Partial("topics describe good", offsets_refused, "1", "TOPIC_AUTHORIZATION_FAILED: good-0"),

@@ -10,12 +10,14 @@ from typing import Any
 import click
 import pytest
 
+from coterie.cli.offsets_dump import dump_offsets, offset_segments
 from coterie.cli.pipeline import _report_unreadable
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.state import CommittedOffset
 from coterie.coordinator.stored import to_record
 from coterie.pipeline.ddl import arrow_schema
 from coterie.pipeline.history.decoding import UNREADABLE, OffsetsDecoder
+from coterie.pipeline.history.ends import folder_ends
 from coterie.pipeline.history.group_metadata import unreadable_row
 from coterie.pipeline.history.job import Sources, run_history
 from coterie.pipeline.history.record_sources import _commit_batches, _group_log_batches, log_ranges, read_range
@@ -134,6 +136,25 @@ def test_the_command_names_what_the_tables_lack(tmp_path: Path, capsys: pytest.C
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == f"__consumer_offsets-3 ({path}, byte 512): offsets 17 to 20 cannot be read: damaged"
     assert "offsets from 30 on cannot be read" in lines[1]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_groups_dump_prints_what_is_behind_a_damaged_batch(tmp_path: Path, damage: str) -> None:
+    stored = batches()
+    stored[2] = DAMAGES[damage](stored[2])
+    unread: list[str] = []
+    lines = list(dump_offsets(offset_segments(folder(tmp_path, b"".join(stored))), unread))
+    assert [line.split(":")[0] for line in lines if not line.startswith("!")] == ["0", "1", "3", "4", "5"]
+    [bad] = [line for line in lines if line.startswith("!")]
+    assert bad.startswith("! 2 to 2: ")
+    assert len(unread) == 1
+
+
+def test_the_end_of_a_topic_is_behind_a_damaged_batch(tmp_path: Path) -> None:
+    stored = batches()
+    stored[2] = DAMAGES["a wrong length"](stored[2])
+    folder(tmp_path, b"".join(stored))
+    assert list(folder_ends(tmp_path, [("__consumer_offsets", 3)], [9999])) == [("__consumer_offsets", 3, 9999, COUNT)]
 
 
 @pytest.mark.spark

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from coterie.coordinator.stored import record_text
+from coterie.pipeline.history.sound_batches import UnreadableBatch, walk
+from coterie.pipeline.log_folders import FileRange
 from coterie.quantity import quantity
 from coterie.records.batch import MAGIC, BatchError, BatchHeader, batches
 from coterie.records.compression import CompressionError
@@ -49,16 +51,21 @@ def dump_offsets(segments: Sequence[Path], unread: list[str]) -> Iterator[str]:
 def _lines(segment: Path) -> Iterator[str]:
     end = 0
     try:
-        data = segment.read_bytes()
-        for position, header in batches(data):
-            yield from _batch(data, position, header)
-            end = position + header.size
-    except BatchError as error:
-        yield f"! {error}"
+        size = segment.stat().st_size
+        for each in walk(FileRange(str(segment), 0, size)):
+            if isinstance(each, UnreadableBatch):
+                last = "" if each.last_offset is None else f" to {each.last_offset}"
+                yield f"! {each.first_offset}{last}: {each.why}, at byte {each.position}"
+                end = size if each.last_offset is None else end
+                continue
+            position, data = each
+            for at, header in batches(data):
+                yield from _batch(data, at, header)
+            end = max(end, position + len(data))
     except OSError as error:
         yield f"! {error.strerror or error}"
     else:
-        if end < len(data):
+        if end < size:
             yield f"! no whole record batch at byte {end}"
 
 

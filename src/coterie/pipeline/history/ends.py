@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coterie.client.errors import KafkaError
+from coterie.pipeline.history.sound_batches import UnreadableBatch, walk
+from coterie.pipeline.log_folders import FileRange
 from coterie.pipeline.offsets import LATEST
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.topics import TopicReader
-from coterie.records.batch import HEADER_BYTES, read_header
+from coterie.records.batch import HEADER_BYTES, MAGIC, batches, read_header
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,11 +70,17 @@ def _reached(folder: Path) -> Iterator[tuple[int, int]]:
             at = 0
             while at + HEADER_BYTES <= len(whole):
                 header = read_header(whole[at : at + HEADER_BYTES])
-                if header.length < 0 or at + header.size > len(whole):
+                if header.magic != MAGIC or header.size < HEADER_BYTES or at + header.size > len(whole):
                     break
                 newest_ms = max(newest_ms, header.max_timestamp)
                 yield newest_ms, header.last_offset + 1
                 at += header.size
+            size = len(whole)
+        for each in walk(FileRange(str(file), at, size)):  # behind a damage, if there is one
+            if not isinstance(each, UnreadableBatch):
+                for _, header in batches(each[1]):
+                    newest_ms = max(newest_ms, header.max_timestamp)
+                    yield newest_ms, header.last_offset + 1
 
 
 def as_frame(spark: SparkSession, rows: Iterable[Row]) -> DataFrame:

@@ -11,12 +11,14 @@ import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from coterie.log.survey import Damage, survey
 from coterie.pipeline.log_folders import PIECE_BYTES, FileRange
 from coterie.records.batch import HEADER_BYTES, MAGIC, BatchError, batches, check_crc, read_header
-from coterie.records.columnar import Columns, unfold
+
+if TYPE_CHECKING:
+    from coterie.records.columnar import Columns
 
 ENDLESS = 2**62
 
@@ -45,6 +47,15 @@ class Piece:
 def read_file(r: FileRange) -> Iterator[Piece | UnreadableBatch]:
     """The batches of a range, some megabytes at a time. What is cut short at the end of a file, as a crash leaves it, and room
     that was set aside are left out."""
+    for each in walk(r):
+        if isinstance(each, UnreadableBatch):
+            yield each
+        else:
+            yield from unfolded(each[1], r.path, each[0])
+
+
+def walk(r: FileRange) -> Iterator[tuple[int, bytes] | UnreadableBatch]:
+    """The same as they are stored: whole batches, and where in the file they begin."""
     if r.last <= r.first:
         return
     with open(r.path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
@@ -52,12 +63,11 @@ def read_file(r: FileRange) -> Iterator[Piece | UnreadableBatch]:
         at, next_offset = r.first, _base_offset(r)
         while at < last:
             end, next_offset = _sound_end(whole, at, last, next_offset)
-            if end > at:
-                yield from unfolded(whole[at:end], r.path, at)
-                at = end
-            else:
+            if end == at:
                 yield from _behind_damage(whole, r.path, at, last, next_offset)
                 return
+            yield at, whole[at:end]
+            at = end
 
 
 def _base_offset(r: FileRange) -> int:
@@ -91,7 +101,9 @@ class _Rest:
         return bytes(self._whole[start : min(start + length, self._last)])
 
 
-def _behind_damage(whole: Any, path: str, first: int, last: int, next_offset: int) -> Iterator[Piece | UnreadableBatch]:
+def _behind_damage(
+    whole: Any, path: str, first: int, last: int, next_offset: int
+) -> Iterator[tuple[int, bytes] | UnreadableBatch]:
     rest = survey(cast(Any, _Rest(whole, first, last)), last - first, next_offset, ENDLESS, has_gaps=True)
     sound = {position: header for position, header in rest.batches if position not in rest.restamped}
     damaged = [damage for damage in rest.damages if not damage.torn]
@@ -107,11 +119,13 @@ def _behind_damage(whole: Any, path: str, first: int, last: int, next_offset: in
         yield UnreadableBatch(path, first + damage.position, from_offset, behind[0] if behind else None, why)
     for position in positions:
         start = first + position
-        yield from unfolded(bytes(whole[start : start + sound[position].size]), path, start)
+        yield start, bytes(whole[start : start + sound[position].size])
 
 
 def unfolded(data: bytes, path: str | None = None, position: int | None = None) -> Iterator[Piece | UnreadableBatch]:
     """Batches from ``position`` of a file, or as a broker sent them. Each one that cannot be unfolded is left out."""
+    from coterie.records.columnar import unfold  # numpy and Arrow, which `groups dump` does without
+
     try:
         yield Piece(data, *unfold(data))
         return
