@@ -125,7 +125,7 @@ RULES = KnownSeeds(
         a_lost_membership_commits_without_one: 51,
         offsets_are_committed_outside_the_transaction: 0,
         members_read_what_is_not_committed: 3,
-        positions_are_those_before_an_open_transaction: 41,
+        positions_are_those_before_an_open_transaction: 124,
         a_producer_is_not_fenced: 3,
         nothing_is_read_again_after_an_abort: 0,
         aborted_transactions_are_not_listed: 0,
