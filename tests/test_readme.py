@@ -62,7 +62,7 @@ def test_the_test(tmp_path: Path) -> None:
 def test_every_command_it_names_exists() -> None:
     from coterie.cli import VERBS
 
-    named = set(re.findall(r"\./run coterie ([a-z]+)|`coterie ([a-z|]+)", README))
+    named = set(re.findall(r"^\$ coterie ([a-z]+)|`coterie ([a-z|]+)", README, re.M))
     verbs = {verb for pair in named for words in pair for verb in words.split("|") if verb}
     assert verbs
     assert verbs <= set(VERBS), verbs

@@ -31,7 +31,8 @@ from pathlib import Path
 ADDRESS = "127.0.0.1:9092"
 HTTP_ADDRESS = "127.0.0.1:8080"
 ZOOKEEPER_ADDRESS = "127.0.0.1:2181"
-OWN_BROKER = "./run coterie broker --data"
+OWN_BROKER = re.compile(r"(?:\./run )?coterie broker --data")
+_COTERIE = re.compile(r"\./run coterie\b|(?<![\w./'-])coterie(?= [a-z-])")  # as a user types it, or in a checkout
 COMMAND_TIMEOUT_S = 600.0  # a Spark job, on a machine that is busy with other things
 REPEAT_TIMEOUT_S = 60.0
 REPEAT_EVERY_S = 0.3
@@ -79,7 +80,7 @@ def blocks_of(page: Path) -> Iterator[Block]:
 
 def starts_its_broker(page: Path) -> bool:
     """Whether a block that runs starts the page's broker."""
-    return any("background" in b.marks and b.lines[0].startswith(f"$ {OWN_BROKER}") for b in blocks_of(page))
+    return any("background" in b.marks and OWN_BROKER.match(b.lines[0].removeprefix("$ ")) for b in blocks_of(page))
 
 
 def commands_of(block: Block) -> Iterator[tuple[str, list[str]]]:
@@ -170,8 +171,8 @@ class PageRunner:
 
     def _here(self, text: str) -> str:
         text = text.replace(".venv/bin/python", "python")
-        text = text.replace("./run coterie broker", f"python -m coterie broker --listen {self.addresses[ADDRESS]}")
-        text = text.replace("./run coterie", "python -m coterie")
+        text = _COTERIE.sub("python -m coterie", text)
+        text = text.replace("-m coterie broker", f"-m coterie broker --listen {self.addresses[ADDRESS]}")
         for shown, real in self.addresses.items():
             text = text.replace(shown, real)
         return text
