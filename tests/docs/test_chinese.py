@@ -12,6 +12,7 @@ DOCS = Path(__file__).parent.parent.parent / "docs"
 PAIRS = {
     "README": DOCS.parent / "README.md",
     "tutorial": DOCS / "tutorial" / "index.md",
+    **{f"how-to/{page.stem}": page for page in sorted((DOCS / "how-to").glob("*.md"))},
     **{f"concepts/{page.stem}": page for page in sorted((DOCS / "concepts").glob("*.md"))},
 }
 _BLOCK = re.compile(r"^```[{}\w]*\n.*?^```$", re.DOTALL | re.MULTILINE)
