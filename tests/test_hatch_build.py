@@ -29,3 +29,22 @@ def test_a_new_build_leaves_the_file_that_processes_have_mapped(
         assert mapped.read() == b"old"
     assert built.read_bytes() == b"new"
     assert list(built.parent.iterdir()) == [built]
+
+
+@pytest.mark.parametrize("url", ["", "https://h.example/o/coterie", "https://h.example/o/coterie/"])
+def test_the_addresses_in_the_metadata_are_those_of_the_release(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    interface = ModuleType("hatchling.metadata.plugin.interface")
+    interface.MetadataHookInterface = SimpleNamespace  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, interface.__name__, interface)
+    monkeypatch.setenv("COTERIE_URL", url)
+    metadata: dict[str, object] = {}
+    runpy.run_path(str(HOOK.with_name("project_urls.py")))["ProjectUrls"]().update(metadata)
+    pages = {
+        "Source": "",
+        "Documentation": "/tree/main/docs",
+        "Changelog": "/blob/main/CHANGELOG.md",
+        "Issues": "/issues",
+    }
+    assert metadata == {
+        "urls": {name: f"https://h.example/o/coterie{page}" for name, page in pages.items()} if url else {}
+    }
