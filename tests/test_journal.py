@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.journal import FIELDS, JournalLine, cause_json
+from coterie.console import history_page
+from coterie.console.page import markup_text
+from coterie.journal import CAUSE_WORDS, FIELDS, JournalLine, cause_json
+from coterie.pipeline.history import server_log
 
 OF_COORDINATORS = ("coordinator", "coordinator_from", "coordinator_epoch", "loaded_groups", "load_ms")
 texts, counts = st.text(max_size=20), st.integers(-1, 2**63)
@@ -68,3 +74,43 @@ def test_causes_written_before_are_those_of_the_line(
 
 def test_every_field_has_a_meaning() -> None:
     assert [f.name for f in fields(JournalLine)] == list(FIELDS)
+
+
+def _kinds_in_the_code() -> set[str]:
+    """The first argument of each call by which a cause is made, and the causes that a broker's log is read for."""
+    root = Path(__file__).parent.parent / "src" / "coterie"
+    made = re.compile(r"\b(?:Cause|_cause|cause_of|cause_json|fence)\(\s*(?:[^()\"]*, )?\"([a-z_]+)\"")
+    kinds = {
+        kind
+        for room in ("coordinator", "broker")
+        for p in (root / room).rglob("*.py")
+        for kind in made.findall(p.read_text())
+    }
+    return kinds | {kind for _, kind in server_log._CAUSES}
+
+
+def test_each_cause_has_its_words_and_no_words_are_without_a_cause() -> None:
+    kinds = _kinds_in_the_code()
+    assert len(kinds) > 12
+    assert kinds <= CAUSE_WORDS.keys(), kinds - CAUSE_WORDS.keys()
+    verbs = {JournalLine(0, "g", 1, "stable", "", "", causes=[{"kind": kind}]).why() for kind in CAUSE_WORDS}
+    titles = {words.title for words in CAUSE_WORDS.values()}
+    assert not (verbs | titles) & CAUSE_WORDS.keys(), "a kind is shown as it is named in the code"
+    assert len(titles) == len(CAUSE_WORDS)
+    assert all(words.verb and words.title for words in CAUSE_WORDS.values())
+
+
+def test_a_page_counts_every_cause_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = dict.fromkeys(("time_ms", "generation", "members", "join_ms", "sync_ms", "moved", "unowned_ms"), 1)
+    rows = [{**numbers, "cause": kind, "why": "", "source": "journal"} for kind in CAUSE_WORDS]
+    monkeypatch.setattr(history_page, "rows_of", lambda folder, group: rows if folder.name == "rebalances" else [])
+    [causes] = [s.body for s in history_page.sections(Path("x"), "g") if s.heading == "Causes of rebalances"]
+    assert [words.title for words in CAUSE_WORDS.values() if markup_text(words.title) not in causes] == []
+
+
+def test_a_table_stands_once_in_the_code() -> None:
+    """Each was written twice."""
+    root = Path(__file__).parent.parent / "src" / "coterie"
+    for name in ("DEPARTURES", "ASSIGNOR_OF_PROTOCOL"):
+        files = [p for p in root.rglob("*.py") if re.search(rf"^_?{name} = ", p.read_text(), re.M)]
+        assert len(files) == 1, files

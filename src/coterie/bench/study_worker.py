@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
+from coterie.laboratory.study.assignors import ASSIGNOR_OF_PROTOCOL
+
 TOPIC = "t"
 LOOK_S = 0.005
 SESSION_MS, INTERVAL_MS = 6_000, 2_000
-ASSIGNOR_OF_PROTOCOL = {"eager": "range", "cooperative": "cooperative-sticky"}
 
 
 async def watch(owned: Callable[[], Iterable[Any]]) -> None:

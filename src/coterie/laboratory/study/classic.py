@@ -13,6 +13,7 @@ from coterie.laboratory.broker_actor import Answer, BrokerCommand
 from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor
 from coterie.laboratory.group_member_actor import GROUP
 from coterie.laboratory.reading_member import TOPIC, AnyReader, ReadingConsumer, ReadingMember, Workload
+from coterie.laboratory.study.assignors import ASSIGNOR_OF_PROTOCOL
 from coterie.laboratory.study.group import Load, StudyGroup
 from coterie.laboratory.traffic import Service, Traffic
 from coterie.laboratory.watching_broker import WatchingBroker
@@ -23,7 +24,6 @@ from coterie.wire.declaration import Message
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
-ASSIGNOR_OF_PROTOCOL = {"eager": "range", "cooperative": "cooperative-sticky"}
 REQUESTS_PER_S = 20_000  # what one coordinator serves (README, "Speed"); it only matters where thousands come together
 CHECKED_UP_TO = 100  # members; beyond, checking the whole group at every step takes longer than the step
 RESTART_MS = 1_000  # until a process that ended by an error is started again
