@@ -97,7 +97,9 @@ def test_settings_of_groups_that_are_not_served_are_refused(name: str) -> None:
 
 def test_a_setting_that_an_earlier_coterie_took_bars_no_other(tmp_path: Path) -> None:
     """It can be removed, and stays without effect until then."""
-    KeptConfigs(DiskFileSystem(tmp_path)).replace(ResourceType.GROUP, "g", {"share.isolation.level": "read_committed"})
+    KeptConfigs(DiskFileSystem(tmp_path)).replace(
+        {(ResourceType.GROUP, "g"): {"share.isolation.level": "read_committed"}}
+    )
 
     async def run() -> None:
         broker = Broker(BrokerSettings({}), tmp_path)

@@ -100,7 +100,7 @@ def test_upkeep_leaves_a_half_loaded_partition_alone(monkeypatch: pytest.MonkeyP
         assert hosted.shard.groups["g"].offsets["t", 0].offset < 19
         end_offset = hosted.log.log.end_offset
         running.groups.expire_offsets()
-        running.groups.topic_deleted(Topic("u", bytes(16), {}))
+        running.groups.topics_deleted([Topic("u", bytes(16), {})])
         assert hosted.log.log.end_offset == end_offset
         assert list(pieces)
         assert {tp: c.offset for tp, c in hosted.shard.groups["g"].offsets.items()} == {("t", 0): 19}

@@ -61,13 +61,13 @@ def test_what_an_entity_may_have(entity: Entity, changes: dict[str, float | None
     quotas = ClientQuotas(MemoryFileSystem())
     if code:
         with pytest.raises(Refusal) as refused:
-            quotas.alter(entity, changes)
+            quotas.check(entity, changes)
         assert refused.value.code == code
         assert not list(quotas.describe([], strict=False))
     else:
-        quotas.alter(entity, changes, validate_only=True)
+        quotas.check(entity, changes)
         assert not list(quotas.describe([], strict=False))
-        quotas.alter(entity, changes)
+        quotas.alter({entity: changes})
         kept = {key: value for key, value in changes.items() if value is not None}
         assert dict(quotas.describe([], strict=False)) == ({entity: kept} if kept else {})
 
@@ -90,8 +90,8 @@ FILTERS: list[tuple[list[tuple[str, int, str | None]], bool, set[Entity]]] = [
 def test_filters(components: list[tuple[str, int, str | None]], strict: bool, expected: set[Entity]) -> None:
     quotas = ClientQuotas(MemoryFileSystem())
     for entity in (ALICE, ALICES_C1, C1, ANY_USER):
-        quotas.alter(entity, {PRODUCED: 1.0})
-    quotas.alter(ADDRESS, {CREATED: 1.0})
+        quotas.alter({entity: {PRODUCED: 1.0}})
+    quotas.alter({ADDRESS: {CREATED: 1.0}})
     assert {e for e, _ in quotas.describe([Component(*c) for c in components], strict=strict)} == expected
 
 
@@ -111,7 +111,7 @@ def test_the_values_of_an_entity_are_described_in_kafkas_order(expected: tuple[s
     for order in itertools.permutations(expected):
         quotas = ClientQuotas(MemoryFileSystem())
         for key in order:
-            quotas.alter(ALICE, {key: 5.0})
+            quotas.alter({ALICE: {key: 5.0}})
         ((_, values),) = quotas.describe([], strict=False)
         assert tuple(values) == expected
 
@@ -183,9 +183,9 @@ def test_requests_set_describe_and_remove(version: int) -> None:
 
 def test_quotas_outlive_the_broker(tmp_path: Path) -> None:
     quotas = ClientQuotas(DiskFileSystem(tmp_path))
-    quotas.alter(ALICE, {PRODUCED: 5.0})
-    quotas.alter(ANY_USER, {CONSUMED: 7.0})
-    quotas.alter(ALICE, {PRODUCED: None})
+    quotas.alter({ALICE: {PRODUCED: 5.0}})
+    quotas.alter({ANY_USER: {CONSUMED: 7.0}})
+    quotas.alter({ALICE: {PRODUCED: None}})
     again = ClientQuotas(DiskFileSystem(tmp_path))
     assert dict(again.describe([], strict=False)) == {ANY_USER: {CONSUMED: 7.0}}
 
@@ -227,7 +227,7 @@ def test_alterations_and_every_filter_beside_a_plain_dictionary(
     for entity, chosen in alterations:
         keys = (CREATED, CREATED) if entity[0][0] == "ip" else (PRODUCED, CONSUMED)
         changes = {keys[n]: value for n, value in chosen.items()}
-        ClientQuotas(fs).alter(entity, changes)  # each finds what the one before it kept
+        ClientQuotas(fs).alter({entity: changes})  # each finds what the one before it kept
         after = {key: v for key, v in {**model.pop(entity, {}), **changes}.items() if v is not None}
         model |= {entity: after} if after else {}
 

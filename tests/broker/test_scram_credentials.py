@@ -9,6 +9,7 @@ import pytest
 
 from coterie.broker.disk import DiskFileSystem
 from coterie.broker.scram_credentials import Credential, Mechanism, ScramCredentials
+from coterie.broker.turns import finish
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.alter_user_scram_credentials import (
@@ -51,8 +52,8 @@ CHANGES = [
 @pytest.mark.parametrize(("changes", "expected"), CHANGES)
 def test_changes_are_applied_or_refused(changes: list[Credential], expected: dict[str, ErrorCode]) -> None:
     credentials = ScramCredentials(MemoryFileSystem())
-    credentials.alter([upsert("old")])
-    results = credentials.alter(changes)
+    finish(credentials.altering([upsert("old")]))
+    results = finish(credentials.altering(changes))
     assert {user: refusal.code if refusal else ErrorCode.NONE for user, refusal in results.items()} == expected
     applied = {c.user: c for c in changes if not expected[c.user]}
     users = {"old", *(u for u, c in applied.items() if c.salted_password)}
@@ -62,9 +63,9 @@ def test_changes_are_applied_or_refused(changes: list[Credential], expected: dic
 
 def test_credentials_outlive_the_broker_and_hold_no_password(tmp_path: Path) -> None:
     credentials = ScramCredentials(DiskFileSystem(tmp_path))
-    credentials.alter([upsert("a", SHA_256, 5000)])
-    credentials.alter([upsert("a", SHA_512, 6000)])
-    credentials.alter([Credential("a", SHA_256)])
+    finish(credentials.altering([upsert("a", SHA_256, 5000)]))
+    finish(credentials.altering([upsert("a", SHA_512, 6000)]))
+    finish(credentials.altering([Credential("a", SHA_256)]))
     assert ScramCredentials(DiskFileSystem(tmp_path)).iterations("a") == {SHA_512: 6000}
     kept = json.loads((tmp_path / "scram_credentials.json").read_bytes())["content"]["a"]["SCRAM_SHA_512"]
     assert set(kept) == {"iterations", "salt", "stored_key", "server_key"}
@@ -79,7 +80,7 @@ def test_keys_are_those_of_rfc_7677() -> None:
     fs = MemoryFileSystem()
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     salted = hashlib.pbkdf2_hmac("sha256", b"pencil", salt, 4096)
-    ScramCredentials(fs).alter([Credential("user", SHA_256, 4096, salt, salted)])
+    finish(ScramCredentials(fs).altering([Credential("user", SHA_256, 4096, salt, salted)]))
     kept = json.loads(fs.read_file("scram_credentials.json"))["content"]["user"]["SCRAM_SHA_256"]
     nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
     first = f"n=user,r=rOprNGfwEbeRWgbNEkqO,r={nonce},s={base64.b64encode(salt).decode()},i=4096"

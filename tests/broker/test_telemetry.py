@@ -32,11 +32,10 @@ class Pushing:
     """One client of a `Telemetry`, with a clock."""
 
     def __init__(self, *configs: dict[str, str]) -> None:
-        self.configs = list(configs)
         ids = itertools.count(16)
-        self.telemetry = Telemetry(
-            MAX_BYTES, lambda: map(client_metrics_config, self.configs), lambda: next(ids).to_bytes(16, "big")
-        )
+        self.telemetry = Telemetry(MAX_BYTES, lambda: next(ids).to_bytes(16, "big"))
+        for name, config in enumerate(configs):
+            self.telemetry.configure(str(name), client_metrics_config(config))
         self.now_ms = 1_000
         self.id, self.subscription = NO_INSTANCE, Subscription(0, (), 0)
 
@@ -130,7 +129,7 @@ def test_a_changed_subscription_takes_effect_at_once() -> None:
     client = Pushing(A)
     client.get()
     old = client.subscription
-    client.configs.append({"metrics": "d"})
+    client.telemetry.configure("d", client_metrics_config({"metrics": "d"}))
     assert client.push() == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
     assert client.get() == ErrorCode.NONE
     assert client.subscription.subscription_id != old.subscription_id

@@ -12,6 +12,7 @@ from coterie.broker.features import FeatureUpdate
 from coterie.broker.kept_configs import ResourceType
 from coterie.broker.scram_credentials import Credential
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.turns import finish
 from coterie.laboratory.disk import FaultyFileSystem
 from coterie.log.reading import read_committed
 from coterie.log.retention import delete_records
@@ -92,11 +93,11 @@ async def _fill(broker: Broker, client: Client) -> None:
     assert [await commit(client, group, 10 + n) for n, group in enumerate(("g1", "g2", "g3"))] == [0, 0, 0]
     for name in ("one", "two"):
         await client.ask(InitProducerIdRequest(name, 60_000), InitProducerIdResponse, 4)
-    broker.quotas.alter((("user", USER),), {"producer_byte_rate": 5.0})
-    broker.scram_credentials.alter([Credential(USER, 1, 4096, b"salt", b"salted")])
+    broker.quotas.alter({(("user", USER),): {"producer_byte_rate": 5.0}})
+    finish(broker.scram_credentials.altering([Credential(USER, 1, 4096, b"salt", b"salted")]))
     broker.features.update([FeatureUpdate("group.version", 0, DOWN)], validate_only=False)
-    broker.kept_configs.replace(ResourceType.CLIENT_METRICS, "m", {"interval.ms": "1000"})
-    broker.kept_configs.replace(ResourceType.BROKER, "", {"log.retention.ms": "12345"})
+    broker.kept_configs.replace({(ResourceType.CLIENT_METRICS, "m"): {"interval.ms": "1000"}})
+    broker.kept_configs.replace({(ResourceType.BROKER, ""): {"log.retention.ms": "12345"}})
     _keep(broker)
 
 

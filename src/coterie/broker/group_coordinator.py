@@ -94,16 +94,18 @@ class GroupCoordinator:
     def _new_shard(self) -> Shard:
         return Shard(self.config, None if self._topics.in_cluster else self._verify, self._own_configs)
 
-    def configure(self, of_groups: Mapping[str, Mapping[str, str]]) -> None:
-        """Puts altered settings in force: the broker's, and those of single groups by group id."""
+    def settings_changed(self) -> None:
+        """Puts the broker's altered settings in force; `configure` follows for each group with settings of its own."""
         broker = self._settings.current
         self.config.group_consumer_assignment_interval_ms = broker.group_consumer_assignment_interval_ms
-        self._own_configs.clear()
-        for group_id, own in of_groups.items():
-            self._own_configs[group_id] = config_of_group(self.config, broker, own)
         for hosted in [hosted for hosted in self._hosted if hosted.losses]:
             if not hosted.is_in_doubt(broker.coterie_offsets_losses_accepted):
                 self._shard_loaded(hosted)
+
+    def configure(self, group_id: str, own: Mapping[str, str]) -> None:
+        """Puts the settings of a group in force; with none it has the broker's."""
+        self._own_configs.pop(group_id, None)
+        self._own_configs |= {group_id: config_of_group(self.config, self._settings.current, own)} if own else {}
 
     def _verify(self, request: TxnOffsetCommitRequest, version: int) -> None:
         assert self.transactions is not None, "a broker has a transaction coordinator before it takes requests"
@@ -368,14 +370,14 @@ class GroupCoordinator:
         for hosted in [h for h in self._hosted if h.loaded]:  # during a load the newest commit may still be unread
             self._for_groups(hosted, [g.group_id for g in hosted.shard.every_group()], ExpireOffsets)
 
-    def topic_deleted(self, topic: Topic) -> None:
-        """Removes the committed offsets of a deleted topic; in a partition that loads, once it has loaded."""
-        deleted = (topic.name, topic.topic_id)
+    def topics_deleted(self, topics: Iterable[Topic]) -> None:
+        """Removes the committed offsets of deleted topics; in a partition that loads, once it has loaded."""
+        deleted = tuple((topic.name, topic.topic_id) for topic in topics)
         for hosted in self._hosted:
             if hosted.loaded:
-                self._forget_offsets(hosted, (deleted,))
+                self._forget_offsets(hosted, deleted)
             else:
-                hosted.deleted_topics.add(deleted)
+                hosted.deleted_topics.update(deleted)
 
     def _forget_offsets(self, hosted: HostedShard, topics: tuple[tuple[str, bytes], ...]) -> None:
         names = {name for name, _ in topics}

@@ -24,6 +24,9 @@ class ResourceType(IntEnum):
     GROUP = 32
 
 
+Resource = tuple[ResourceType, str]  # with its name
+
+
 class KeptConfigs:
     """Altered settings by resource. A broker's name is its id, or "" for the default of all brokers. Raises UnreadableFile,
     OSError."""
@@ -47,11 +50,13 @@ class KeptConfigs:
         """The resources of that type that have altered settings."""
         return sorted(self._kept.get(kind, {}))
 
-    def replace(self, kind: ResourceType, name: str, configs: Mapping[str, str]) -> None:
-        """All altered settings of one resource, written to disk before they are in force here. Raises OSError."""
-        resources = {n: c for n, c in self._kept.get(kind, {}).items() if n != name}
-        if configs:
-            resources[name] = dict(configs)
-        kept = self._kept | {kind: resources}
+    def replace(self, altered: Mapping[Resource, Mapping[str, str]]) -> None:
+        """All altered settings of each of these resources, written to disk once before they are in force here. Raises
+        OSError."""
+        kept = self._kept | {kind: dict(self._kept.get(kind, {})) for kind, _ in altered}
+        for (kind, name), configs in altered.items():
+            kept[kind].pop(name, None)
+            if configs:
+                kept[kind][name] = dict(configs)
         self._fs.write_file(_FILE, checked_files.to_json({k.name: r for k, r in sorted(kept.items()) if r}))
         self._kept = kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Container
 
 from coterie.wire.errors import ErrorCode, Refusal
 
@@ -27,9 +28,9 @@ def logger_levels() -> dict[str, str]:
     return {name: _NAMES.get(level, logging.getLevelName(level)) for name, level in levels.items()}
 
 
-def check_level(name: str, level: str | None) -> None:
-    """Whether that logger can get that level; None stands for its parent's. Raises Refusal."""
-    if name not in logger_levels():
+def check_level(name: str, level: str | None, known: Container[str]) -> None:
+    """Whether the logger ``name`` of the ``known`` ones can get that level; None stands for its parent's. Raises Refusal."""
+    if name not in known:
         raise Refusal(ErrorCode.INVALID_CONFIG, f"there is no logger {name}")
     if level is None and name == ROOT:
         raise Refusal(ErrorCode.INVALID_REQUEST, "the root logger needs a level")

@@ -9,7 +9,7 @@ import base64
 import logging
 import random
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Generator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from coterie.broker.flusher import Flusher, SyncFiles
 from coterie.broker.group_coordinator import GroupCoordinator
 from coterie.broker.identity import identify_alone, identify_member
 from coterie.broker.inter_broker_protocol import lacks_topic_ids
-from coterie.broker.kept_configs import KeptConfigs, ResourceType
+from coterie.broker.kept_configs import KeptConfigs, Resource, ResourceType
 from coterie.broker.kept_files import FILE as KEPT_FILES
 from coterie.broker.kept_files import KeptFiles
 from coterie.broker.log_lines import LogLines
@@ -33,12 +33,12 @@ from coterie.broker.replica_effects import ReplicaEffects
 from coterie.broker.scheduling import Scheduler
 from coterie.broker.scram_credentials import ScramCredentials
 from coterie.broker.settings import BrokerSettings, advertised_address
-from coterie.broker.settings.resource_tables import ClientMetricsConfig, client_metrics_config
+from coterie.broker.settings.resource_tables import client_metrics_config
 from coterie.broker.telemetry import Telemetry
 from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
 from coterie.broker.topics import Topics
 from coterie.broker.transactions import TransactionCoordinator, loaded_producer_ids
-from coterie.broker.turns import Turns
+from coterie.broker.turns import Turns, finish
 from coterie.broker.unserved import UnservedRequests
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding
@@ -108,9 +108,8 @@ class BrokerNode:
         self.turns = Turns(scheduler)
         self.log_lines = LogLines(logger, scheduler)
         self._open_folder(fs, boot_id)
-        self.telemetry = Telemetry(
-            self.settings.current.telemetry_max_bytes, self._client_metrics_configs, lambda: self._uuid().bytes
-        )
+        self.telemetry = Telemetry(self.settings.current.telemetry_max_bytes, lambda: self._uuid().bytes)
+        finish(self._subscribing(self.kept_configs.names(ResourceType.CLIENT_METRICS)))
         self.flusher = Flusher(scheduler, sync, disk_failed)
         self.topics.on_sync_failed = self.flusher.fail
         self.groups = GroupCoordinator(
@@ -122,8 +121,8 @@ class BrokerNode:
             effects=self.replica_effects,
             new_member_id=self._member_id,
         )
-        self.topics.on_deleted = self.groups.topic_deleted
-        self._configure_groups()
+        self.topics.on_deleted = self.groups.topics_deleted
+        finish(self._configuring(self.kept_configs.names(ResourceType.GROUP)))
         self.groups.start()
         self.transactions = TransactionCoordinator(
             self.settings,
@@ -236,24 +235,33 @@ class BrokerNode:
             del kept[next(iter(kept))]
         kept[who] = call.software.text
 
-    def apply_kept_settings(self) -> None:
-        """Puts the broker's altered settings in force. Raises SettingError."""
-        self.settings.alter(*self._altered_settings())
-        self.topics.settings_changed()
-        self._configure_groups()
+    def apply_kept_settings(self, altered: Collection[Resource]) -> Generator[None, None, None]:
+        """Puts the settings of the altered resources in force, a topic or a group with each step. Raises SettingError."""
+        groups = [name for kind, name in altered if kind is ResourceType.GROUP]
+        if any(kind is ResourceType.BROKER for kind, _ in altered):
+            self.settings.alter(*self._altered_settings())
+            yield from self.topics.configuring_logs(list(self.topics.by_name.values()))
+            groups = self.kept_configs.names(ResourceType.GROUP)
+        yield from self._configuring(groups)
+        yield from self._subscribing(name for kind, name in altered if kind is ResourceType.CLIENT_METRICS)
 
-    def _configure_groups(self) -> None:
-        kept = self.kept_configs
-        self.groups.configure({group: kept.of(ResourceType.GROUP, group) for group in kept.names(ResourceType.GROUP)})
+    def _configuring(self, groups: Iterable[str]) -> Generator[None, None, None]:
+        self.groups.settings_changed()
+        for group in groups:
+            self.groups.configure(group, self.kept_configs.of(ResourceType.GROUP, group))
+            yield
 
     def _altered_settings(self) -> tuple[dict[str, str], dict[str, str]]:
         """Settings of all brokers, and settings of this one."""
         of = self.kept_configs.of
         return of(ResourceType.BROKER, ""), of(ResourceType.BROKER, str(self.node_id))
 
-    def _client_metrics_configs(self) -> list[ClientMetricsConfig]:
-        kept, kind = self.kept_configs, ResourceType.CLIENT_METRICS
-        return [client_metrics_config(kept.of(kind, name)) for name in kept.names(kind)]
+    def _subscribing(self, names: Iterable[str]) -> Generator[None, None, None]:
+        """Puts the settings of subscriptions to client metrics in force."""
+        for name in names:
+            kept = self.kept_configs.of(ResourceType.CLIENT_METRICS, name)
+            self.telemetry.configure(name, client_metrics_config(kept) if kept else None)
+            yield
 
     # -- upkeep -------------------------------------------------------------------------------------------------------
 

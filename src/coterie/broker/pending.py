@@ -7,6 +7,13 @@ from collections.abc import Callable
 from coterie.wire.declaration import Message
 
 
+class _NoResponse(Message):
+    def __init__(self) -> None: ...
+
+
+NO_RESPONSE = _NoResponse()  # a request is done, and its client expects no response
+
+
 class Pending:
     """Answered exactly once. Compared by identity, so it serves as the core's token. ``cancel`` ends the work for a
     response after its client has disconnected. Once it is over it refers to neither: what they belong to refers to it, and a
@@ -17,6 +24,7 @@ class Pending:
     notify: Callable[[], None] | None = None
     cancel: Callable[[], None] | None = None
     failed = False
+    in_turns = False  # the request is carried out in turns, and none of its connection's before it is done
 
     def answer(self, response: Message) -> None:
         """To be called once; calls ``notify``."""
@@ -51,15 +59,19 @@ class Pending:
             self.answer(result.response)
         else:
             inner = result
+            self.in_turns, self.cancel = inner.in_turns, inner.abandon
             inner.notify = lambda: self.fail() if inner.response is None else self.answer(inner.response)
 
     def then(self, change: Callable[[Message], Message]) -> Pending:
         """A pending response that is answered with ``change(response)`` when this one is answered."""
         outer = Pending()
+        outer.in_turns = self.in_turns
 
         def answered() -> None:
-            assert self.response is not None
-            outer.answer(change(self.response))
+            if self.response is None:
+                outer.fail()
+            else:
+                outer.answer(change(self.response))
 
         if self.response is not None:
             answered()

@@ -87,8 +87,8 @@ class ClientQuotas:
                     raise
                 raise UnreadableFile(_FILE, "it does not hold quotas", remedy) from error
 
-    def alter(self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool = False) -> None:
-        """Sets quotas of an entity, or removes them (None). Raises Refusal INVALID_REQUEST."""
+    def check(self, entity: Entity, changes: Mapping[str, float | None]) -> None:
+        """Raises Refusal INVALID_REQUEST for quotas (None removes one) that the entity cannot have."""
         keys = _keys(entity)
         for key, value in changes.items():
             if value is None:
@@ -96,16 +96,21 @@ class ClientQuotas:
             if key not in keys:
                 raise _invalid(f"{key} is no quota of such an entity; it may have {', '.join(keys)}")
             _check(key, value, keys[key])
-        if validate_only or not changes:
-            return
-        values = {**self._values.get(entity, {}), **changes}
-        kept = {key: value for key, value in values.items() if value is not None}
-        if kept:
-            self._values[entity] = kept
-        else:
-            self._values.pop(entity, None)
-        rows = [{"entity": entity, "values": values} for entity, values in self._values.items()]
+
+    def alter(self, changes: Mapping[Entity, Mapping[str, float | None]]) -> None:
+        """Sets quotas of entities, or removes them (None), all of them checked before. Raises OSError, and then none is
+        changed."""
+        after = dict(self._values)
+        for entity, changed in changes.items():
+            values = {**after.get(entity, {}), **changed}
+            kept = {key: value for key, value in values.items() if value is not None}
+            if kept:
+                after[entity] = kept
+            else:
+                after.pop(entity, None)
+        rows = [{"entity": entity, "values": values} for entity, values in after.items()]
         self._fs.write_file(_FILE, checked_files.to_json(rows))
+        self._values = after
 
     def describe(self, components: Iterable[Component], *, strict: bool) -> Iterator[tuple[Entity, dict[str, float]]]:
         """The entities that match every component; where ``strict``, those without any other part.

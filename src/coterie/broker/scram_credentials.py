@@ -7,7 +7,7 @@ Kafka's ScramControlManager; the keys are derived as in RFC 5802.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from enum import IntEnum
 
 from coterie.lazy_dataclass import dataclass
@@ -27,6 +27,7 @@ class Mechanism(IntEnum):
     SCRAM_SHA_512 = 2
 
 
+_Kept = dict[str, str | int]
 _HASHES = {Mechanism.SCRAM_SHA_256: "sha256", Mechanism.SCRAM_SHA_512: "sha512"}
 
 
@@ -42,11 +43,11 @@ class Credential:
 
 
 class ScramCredentials:
-    """The credentials of a broker. A change is on disk when `alter` returns."""
+    """The credentials of a broker. Changes are on disk when `altering` returns."""
 
     def __init__(self, fs: FileSystem) -> None:
         self._fs = fs
-        self._by_user: dict[str, dict[str, dict[str, str | int]]] = {}  # user -> mechanism's name -> what is kept
+        self._by_user: dict[str, dict[str, _Kept]] = {}  # user -> mechanism's name -> what is kept
         if fs.exists(_FILE):
             remedy = "restore it from a backup, or move it away to go on without credentials"
             self._by_user = checked_files.read_json(fs, _FILE, remedy)
@@ -61,10 +62,11 @@ class ScramCredentials:
         kept = self._by_user.get(user, {})
         return {m: int(kept[m.name]["iterations"]) for m in Mechanism if m.name in kept}
 
-    def alter(self, changes: Iterable[Credential]) -> dict[str, Refusal | None]:
-        """Applies each change that is in order; returns the result by user. A user that comes twice has neither."""
+    def altering(self, changes: Iterable[Credential]) -> Generator[None, None, dict[str, Refusal | None]]:
+        """Applies each change that is in order, with one write after the last step; returns the result by user. A user that
+        comes twice has neither."""
         results: dict[str, Refusal | None] = {}
-        accepted: dict[str, Credential] = {}
+        accepted: dict[str, tuple[Credential, _Kept | None]] = {}
         for change in changes:
             if results.get(change.user) is not None:
                 continue  # the first refusal of a user stands
@@ -73,13 +75,16 @@ class ScramCredentials:
                     del accepted[change.user]
                     raise Refusal(ErrorCode.DUPLICATE_RESOURCE, "a request may change one credential of a user")
                 self._check(change)
-                accepted[change.user], results[change.user] = change, None
+                accepted[change.user], results[change.user] = (change, _kept(change)), None
             except Refusal as refusal:
                 results[change.user] = refusal
-        for change in accepted.values():
-            self._apply(change)
+            yield
         if accepted:
-            self._fs.write_file(_FILE, checked_files.to_json(self._by_user))
+            try:
+                self._keep(accepted.values())
+            except OSError as error:
+                text = f"the credentials cannot be written: {error.strerror}"
+                results |= dict.fromkeys(accepted, Refusal(ErrorCode.KAFKA_STORAGE_ERROR, text))
         return results
 
     def _check(self, change: Credential) -> None:
@@ -97,18 +102,30 @@ class ScramCredentials:
         if not change.salted_password:
             raise Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "the salted password must not be empty")
 
-    def _apply(self, change: Credential) -> None:
-        mechanism = Mechanism(change.mechanism)
-        kept = self._by_user.setdefault(change.user, {})
-        if change.salted_password is not None:
-            kept[mechanism.name] = _derived(change, change.salted_password, _HASHES[mechanism])
-            return
-        del kept[mechanism.name]
-        if not kept:
-            del self._by_user[change.user]
+    def _keep(self, changes: Iterable[tuple[Credential, _Kept | None]]) -> None:
+        """Writes what is after the changes, and puts it in force. Raises OSError."""
+        by_user = dict(self._by_user)
+        for change, kept in changes:
+            credentials = dict(by_user.get(change.user, {}))
+            credentials.pop(Mechanism(change.mechanism).name, None)
+            if kept is not None:
+                credentials[Mechanism(change.mechanism).name] = kept
+            if credentials:
+                by_user[change.user] = credentials
+            else:
+                by_user.pop(change.user, None)
+        self._fs.write_file(_FILE, checked_files.to_json(by_user))
+        self._by_user = by_user
 
 
-def _derived(change: Credential, salted_password: bytes, digest: str) -> dict[str, str | int]:
+def _kept(change: Credential) -> _Kept | None:
+    """None for a removal."""
+    if change.salted_password is None:
+        return None
+    return _derived(change, change.salted_password, _HASHES[Mechanism(change.mechanism)])
+
+
+def _derived(change: Credential, salted_password: bytes, digest: str) -> _Kept:
     """What a broker needs to check a login, base64."""
     import hashlib  # these two with OpenSSL's digests: 1.5 ms of a start
     import hmac

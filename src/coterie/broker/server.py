@@ -18,7 +18,7 @@ from typing import Protocol
 from coterie.broker.calls import CannotAnswer, ClientCalls, Software
 from coterie.broker.connection_memory import ConnectionMemory
 from coterie.broker.memory import RequestMemory
-from coterie.broker.pending import Pending
+from coterie.broker.pending import NO_RESPONSE, Pending
 from coterie.broker.routes import ROUTES, UNREADABLE, find_route, server_error
 from coterie.broker.services import Handler, Services
 from coterie.broker.turns import MAX_TURN_S
@@ -202,9 +202,12 @@ class AcceptedConnection(Receiver):
 
     def _must_wait(self, buffer: bytearray, at: int) -> bool:
         """Whether the frame at that position stays in the buffer for now. A fetch waits for every response before it, as
-        each request does in Kafka: responses of megabytes must not be queued."""
-        waiting = len(self._queue)
-        return self._peer_slow or waiting >= MAX_WAITING or (waiting > 0 and buffer[at : at + 2] == _FETCH)
+        each request does in Kafka: responses of megabytes must not be queued. A request that is carried out in turns is done
+        before the next begins."""
+        queue = self._queue
+        if self._peer_slow or len(queue) >= MAX_WAITING:
+            return True
+        return bool(queue) and (queue[-1][2].in_turns or buffer[at : at + 2] == _FETCH)
 
     def _go_on(self) -> None:
         """Requests a turn for frames that wait."""
@@ -332,7 +335,8 @@ class AcceptedConnection(Receiver):
         while queue and queue[0][2].response is not None:
             correlation_id, frame, pending = queue.pop(0)
             assert pending.response is not None
-            self._put(correlation_id, frame, pending.response)
+            if pending.response is not NO_RESPONSE:
+                self._put(correlation_id, frame, pending.response)
         if queue and queue[0][2].failed:
             self.abort()
             return

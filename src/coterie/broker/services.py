@@ -5,7 +5,7 @@ The handlers import these protocols and never the broker, which imports the hand
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,7 +17,7 @@ from coterie.broker.features import Features
 from coterie.broker.fetch_sessions import FetchSessions
 from coterie.broker.flusher import Flusher
 from coterie.broker.group_coordinator import GroupCoordinator
-from coterie.broker.kept_configs import KeptConfigs
+from coterie.broker.kept_configs import KeptConfigs, Resource
 from coterie.broker.log_lines import LogLines
 from coterie.broker.memory import AnswerMemory
 from coterie.broker.pending import Pending
@@ -82,6 +82,7 @@ class FetchServices(ControlServices, LeaderServices, Protocol):
     fetch_sessions: FetchSessions
     answer_memory: AnswerMemory
     clock: Clock
+    turns: Turns
     log_lines: LogLines
     max_fetch_bytes: int
     max_idle_ms: int
@@ -112,6 +113,7 @@ class TransactionServices(Protocol):
     groups: GroupCoordinator
     topics: Topics
     clock: Clock
+    turns: Turns
 
 
 class TopicServices(Protocol):
@@ -155,8 +157,8 @@ class ConfigServices(Protocol):
     turns: Turns
     node_id: int
 
-    def apply_kept_settings(self) -> None:
-        """Puts the broker's altered settings in force. Raises SettingError."""
+    def apply_kept_settings(self, altered: Collection[Resource]) -> Generator[None, None, None]:
+        """Puts the settings of the altered resources in force, a topic or a group with each step. Raises SettingError."""
 
 
 class LogDirServices(Protocol):
@@ -164,6 +166,7 @@ class LogDirServices(Protocol):
 
     topics: Topics
     data: Path | None
+    turns: Turns
 
 
 class ClientServices(Protocol):
@@ -173,6 +176,7 @@ class ClientServices(Protocol):
     scram_credentials: ScramCredentials
     telemetry: Telemetry
     clock: Clock
+    turns: Turns
 
 
 class Services(

@@ -10,7 +10,7 @@ import base64
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 
 from coterie.broker.settings.resource_tables import ClientMetricsConfig
@@ -46,6 +46,7 @@ class Instance:
     owes_first_push: bool = False  # since it last asked for its subscription
     terminating: bool = False
     last_error: ErrorCode = ErrorCode.NONE
+    matched: tuple[int, int] | None = None  # by which changes of subscriptions and which attributes, as a hash
 
     def is_early(self, last_ms: int, now_ms: int) -> bool:
         """Whether the interval since ``last_ms`` (-1: never) is not over."""
@@ -54,17 +55,28 @@ class Instance:
 
 @dataclass(slots=True)
 class Telemetry:
-    """The clients of a broker. ``configs`` returns the settings of each subscription."""
+    """The clients of a broker, and the subscriptions to their metrics by name (`configure`)."""
 
     max_bytes: int
-    configs: Callable[[], Iterable[ClientMetricsConfig]]
     new_id: Callable[[], bytes]
     pushes: Counter[str] = field(default_factory=Counter)  # by client software
     pushed_bytes: Counter[str] = field(default_factory=Counter)
     _instances: dict[bytes, Instance] = field(default_factory=dict)  # least recently seen first
+    _filters: dict[str, _Filter] = field(default_factory=dict)  # by the name of the subscription
+    _unsorted: bool = False
+    _changes: int = 0  # of subscriptions
 
     def __len__(self) -> int:
         return len(self._instances)
+
+    def configure(self, name: str, config: ClientMetricsConfig | None) -> None:
+        """Puts the settings of a subscription in force; None ends it."""
+        self._changes += 1
+        if config is None:
+            self._filters.pop(name, None)
+        else:
+            self._unsorted = self._unsorted or name not in self._filters
+            self._filters[name] = _Filter(config, tuple(map(_pattern, filter(None, config.match))))
 
     def subscribe(self, instance_id: bytes, attributes: Mapping[str, str], now_ms: int) -> tuple[bytes, Subscription]:
         """The client's id, a fresh one where it has none, and its subscription. Raises Refusal
@@ -111,15 +123,52 @@ class Telemetry:
 
     def _seen(self, instance_id: bytes, attributes: Mapping[str, str]) -> Instance:
         """The client, as a new one where its subscription has changed."""
-        named = {**attributes, "client_instance_id": base64.urlsafe_b64encode(instance_id).decode().rstrip("=")}
-        subscription = _subscription(instance_id, self.configs(), named)
         instance = self._instances.pop(instance_id, None)
-        if instance is None or instance.subscription != subscription:
-            instance = Instance(subscription)
+        matched = self._changes, hash(tuple(attributes.values()))  # attributes may be large
+        if instance is None or instance.matched != matched:
+            subscription = self._subscription(instance_id, attributes)
+            if instance is None or instance.subscription != subscription:
+                instance = Instance(subscription)
+            instance.matched = matched
         self._instances[instance_id] = instance
         if len(self._instances) > INSTANCES_KEPT:
             del self._instances[next(iter(self._instances))]
         return instance
+
+    def _subscription(self, instance_id: bytes, attributes: Mapping[str, str]) -> Subscription:
+        if self._unsorted:
+            self._filters, self._unsorted = dict(sorted(self._filters.items())), False
+        named = {**attributes, "client_instance_id": base64.urlsafe_b64encode(instance_id).decode().rstrip("=")}
+        metrics: dict[str, None] = {}
+        interval_ms = ClientMetricsConfig().interval_ms
+        for of in self._filters.values():
+            if of.matches(named):
+                metrics |= dict.fromkeys(filter(None, of.config.metrics))
+                interval_ms = min(interval_ms, of.config.interval_ms)
+        wanted = (EVERY_METRIC,) if EVERY_METRIC in metrics else tuple(metrics)
+        digest = zlib.crc32(f"{wanted}{interval_ms}".encode() + instance_id)
+        return Subscription(digest - 2**31, wanted, interval_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class _Filter:
+    """A subscription with its ``match`` as expressions by the name of an attribute; None for one that is none of Python's."""
+
+    config: ClientMetricsConfig
+    patterns: tuple[tuple[str, re.Pattern[str] | None], ...]
+
+    def matches(self, attributes: Mapping[str, str]) -> bool:
+        """Whether every expression fits; an invalid one matches no client."""
+        return all(p is not None and p.fullmatch(attributes.get(name, "")) for name, p in self.patterns)
+
+
+def _pattern(item: str) -> tuple[str, re.Pattern[str] | None]:
+    """Of NAME=PATTERN."""
+    name, _, text = item.partition("=")
+    try:
+        return name.strip(), re.compile(text.strip())
+    except re.error:
+        return name.strip(), None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,29 +180,3 @@ class Push:
     terminating: bool
     compression_type: int
     metrics: bytes
-
-
-def _subscription(
-    instance_id: bytes, configs: Iterable[ClientMetricsConfig], attributes: Mapping[str, str]
-) -> Subscription:
-    metrics: dict[str, None] = {}
-    interval_ms = ClientMetricsConfig().interval_ms
-    for config in configs:
-        if _matches(config.match, attributes):
-            metrics |= dict.fromkeys(filter(None, config.metrics))
-            interval_ms = min(interval_ms, config.interval_ms)
-    wanted = (EVERY_METRIC,) if EVERY_METRIC in metrics else tuple(metrics)
-    digest = zlib.crc32(f"{wanted}{interval_ms}".encode() + instance_id)
-    return Subscription(digest - 2**31, wanted, interval_ms)
-
-
-def _matches(patterns: Iterable[str], attributes: Mapping[str, str]) -> bool:
-    """Whether each NAME=PATTERN of a list fits; an invalid regular expression matches no client."""
-    for item in filter(None, patterns):
-        name, _, pattern = item.partition("=")
-        try:
-            if re.fullmatch(pattern.strip(), attributes.get(name.strip(), "")) is None:
-                return False
-        except re.error:
-            return False
-    return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import field
 
 from coterie.broker.settings import BrokerSettings
@@ -62,16 +62,37 @@ def deletion_disabled(api_version: int) -> Refusal:
     return Refusal(ErrorCode.TOPIC_DELETION_DISABLED)
 
 
-def check_collision(name: str, others: Iterable[str]) -> None:
-    """Raises Refusal INVALID_TOPIC_EXCEPTION where one of these differs from it in '.' and '_' alone: names in Kafka's metrics
-    have '_' for both (Kafka's Topic.hasCollision)."""
-    unified = name.replace(".", "_")
-    if "_" not in unified:
-        return
-    for other in others:
-        if len(other) == len(name) and other.replace(".", "_") == unified:
+class UnifiedNames:
+    """A set of names that knows which differ in '.' and '_' alone: names in Kafka's metrics have '_' for both (Kafka's
+    Topic.hasCollision)."""
+
+    def __init__(self) -> None:
+        self._by_unified: dict[str, dict[str, None]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_unified.get(_unified(name), ())
+
+    def add(self, name: str) -> None:
+        self._by_unified.setdefault(_unified(name), {})[name] = None
+
+    def discard(self, name: str) -> None:
+        """Removes the name, if it is there."""
+        unified = _unified(name)
+        names = self._by_unified.get(unified, {})
+        names.pop(name, None)
+        if not names:
+            self._by_unified.pop(unified, None)
+
+    def check_collision(self, name: str) -> None:
+        """Raises Refusal INVALID_TOPIC_EXCEPTION where another name differs from this one in '.' and '_' alone."""
+        other = next((other for other in self._by_unified.get(_unified(name), ()) if other != name), None)
+        if other is not None:
             text = f"Topic '{name}' collides with existing topic: {other}"
             raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+
+
+def _unified(name: str) -> str:
+    return name.replace(".", "_")
 
 
 def internal_configs(name: str, settings: BrokerSettings) -> dict[str, str]:
@@ -199,3 +220,15 @@ class Topic:
     def internal(self) -> bool:
         """Whether only the broker writes to it."""
         return self.name in INTERNAL_TOPICS
+
+
+@dataclass(slots=True)
+class NewPartitions:
+    """New partitions of a topic, which is new itself where it has none ``before``; not visible until they are published.
+    ``settings_changes``: the number that their logs know; ``directories`` are new on the disk."""
+
+    topic: Topic
+    before: int
+    settings_changes: int
+    made: list[Partition] = field(default_factory=list)
+    directories: list[str] = field(default_factory=list)

@@ -246,6 +246,14 @@ class TopicStore:
             if self._in_cluster and self._fs.exists(log.directory):
                 raise
 
+    def remove_new(self, directory: str) -> None:
+        """The directory of a partition that is not to be after all."""
+        try:
+            if self._fs.exists(directory):
+                self._fs.remove_directory(directory)
+        except OSError as error:
+            logger.warning("%s could not be removed: %s; remove it by hand", directory, error.strerror)
+
     def is_of_topic(self, log: PartitionLog, topic_id: bytes) -> bool:
         """Whether the log's folder has that id, from now on too where it had none. Raises OSError."""
         kept = self._topic_id(log.directory, "the log is taken for one of the present topic of its name")

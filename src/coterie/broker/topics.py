@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import uuid
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 from coterie.broker.machine_reset import FILE as BOOT_FILE
 from coterie.broker.machine_reset import BootFile
@@ -16,9 +16,10 @@ from coterie.broker.topic import (
     MAX_PARTITIONS,
     OFFSETS_TOPIC,
     TRANSACTIONS_TOPIC,
+    NewPartitions,
     Partition,
     Topic,
-    check_collision,
+    UnifiedNames,
     check_name,
     internal_configs,
 )
@@ -59,10 +60,12 @@ class Topics:
         self._store = TopicStore(fs, settings, self.report, self.sync_failed, self.boot_file, in_cluster=in_cluster)
         self.replica_logs = ReplicaLogs(self._store)  # of a broker in a cluster
         self.on_change: Callable[[], None] = lambda: None
-        self.on_deleted: Callable[[Topic], None] = lambda topic: None
-        self.changes = 0  # of topics, partitions and their settings since the start
+        self.on_deleted: Callable[[list[Topic]], None] = lambda topics: None
+        self.changes = self._settings_changes = (
+            0  # since the start: of topics, partitions and their settings; of settings
+        )
         self.room: Callable[[], int] = lambda: _NO_LIMIT  # the number of files that the process may still open
-        self._creating: set[str] = set()
+        self._names, self._creating = UnifiedNames(), UnifiedNames()
 
     def partition_counts(self) -> dict[str, int]:
         """The number of partitions of each topic. Thread-safe."""
@@ -121,6 +124,11 @@ class Topics:
     def _register(self, topic: Topic) -> None:
         self.by_name[topic.name] = topic
         self.by_id[topic.topic_id] = topic
+        self._names.add(topic.name)
+
+    def _unregister(self, topic: Topic) -> None:
+        del self.by_name[topic.name], self.by_id[topic.topic_id]
+        self._names.discard(topic.name)
 
     def _save(self) -> None:
         if not self.in_cluster:
@@ -134,7 +142,8 @@ class Topics:
         if name in self.by_name or name in self._creating:
             raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         if name not in INTERNAL_TOPICS:  # without those no group and no transaction would work
-            check_collision(name, itertools.chain(self.by_name, self._creating))
+            self._names.check_collision(name)
+            self._creating.check_collision(name)
 
     def check_new(self, name: str, partitions: int, configs: Mapping[str, str | None]) -> dict[str, str]:
         """The settings of a new topic, checked. Raises Refusal for an invalid name, number of partitions or setting."""
@@ -175,65 +184,79 @@ class Topics:
     def creating(self, name: str, partitions: int, configs: Mapping[str, str | None]) -> Generator[None, None, Topic]:
         """Creates a topic, a partition at each step. It is visible after the last step, and all of it is removed where that is
         not reached. Raises Refusal, KAFKA_STORAGE_ERROR where the disk fails."""
+        growth = yield from self.preparing(name, partitions, configs)
+        self.publish([growth])
+        return growth.topic
+
+    def preparing(
+        self, name: str, partitions: int, configs: Mapping[str, str | None]
+    ) -> Generator[None, None, NewPartitions]:
+        """Makes a new topic's logs, a partition at each step; `publish` or `abandon` follows. Raises Refusal as `creating`."""
         checked = self.check_new(name, partitions, configs)
-        topic = Topic(name, self._new_topic_id(), checked)
-        self._creating.add(name)
-        try:
-            yield from self._adding(topic, partitions)
-        finally:
-            self._creating.discard(name)
-        return topic
+        return (yield from self._growing(Topic(name, self._new_topic_id(), checked), partitions))
 
     def adding_partitions(self, topic: Topic, count: int) -> Generator[None, None, Topic]:
         """Extends a topic to ``count`` partitions, like `creating`; its deletion waits for the last step."""
+        growth = yield from self.extending(topic, count)
+        self.publish([growth])
+        return topic
+
+    def extending(self, topic: Topic, count: int) -> Generator[None, None, NewPartitions]:
+        """Makes the logs of further partitions, like `preparing`."""
         self.check_room(count - len(topic.partitions))
         if topic.name in self._creating:
             raise Refusal(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"partitions of {topic.name} are being added")
+        return (yield from self._growing(topic, count))
+
+    def _growing(self, topic: Topic, count: int) -> Generator[None, None, NewPartitions]:
+        config = self._settings.log_config(topic.configs)
+        growth = NewPartitions(topic, len(topic.partitions), self._settings_changes)
+        directories = [f"{topic.name}-{index}" for index in range(growth.before, count)]
         self._creating.add(topic.name)
         try:
-            yield from self._adding(topic, count)
-        finally:
-            self._creating.discard(topic.name)
-        return topic
-
-    def _adding(self, topic: Topic, count: int) -> Generator[None, None, None]:
-        config = self._settings.log_config(topic.configs)
-        before = len(topic.partitions)
-        made: list[Partition] = []
-        new: list[str] = []
-        directories = [f"{topic.name}-{index}" for index in range(before, count)]
-        try:
             self._store.forget_checkpoints(directories)
-            for index, directory in enumerate(directories, before):
+            for index, directory in enumerate(directories, growth.before):
                 if self._fs.exists(directory):
                     self._store.set_aside(directory)
-                new.append(directory)
-                made.append(Partition(topic.name, index, self._store.new_log(directory, config)))
+                growth.directories.append(directory)
+                growth.made.append(Partition(topic.name, index, self._store.new_log(directory, config)))
                 yield
-            topic.partitions += made
-            self._register(topic)
-            self._configure_logs(topic)  # the settings may have been altered meanwhile
+        except BaseException as error:
+            self.abandon([growth])
+            if isinstance(error, OSError):
+                raise _disk_failed(topic.name, error) from error
+            raise
+        return growth
+
+    def publish(self, growths: Sequence[NewPartitions]) -> None:
+        """Makes new partitions visible, with one write. Raises Refusal KAFKA_STORAGE_ERROR, and then all are removed."""
+        try:
+            for growth in growths:
+                growth.topic.partitions += growth.made
+                self._register(growth.topic)
+                if growth.settings_changes != self._settings_changes:
+                    self._configure_logs(growth.topic)
             self._save()
         except BaseException as error:
-            self._undo(topic, before, made, new)
+            self.abandon(growths)
             if isinstance(error, OSError):
-                text = f"the disk failed while {topic.name} was made: {error.strerror}"
-                raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
+                raise _disk_failed(growths[0].topic.name, error) from error
             raise
+        for growth in growths:
+            self._creating.discard(growth.topic.name)
 
-    def _undo(self, topic: Topic, before: int, made: list[Partition], new: list[str]) -> None:
-        """Closes the partitions from ``before`` on, and removes the directories that are new."""
-        del topic.partitions[before:]
-        if not before and self.by_name.get(topic.name) is topic:
-            del self.by_name[topic.name], self.by_id[topic.topic_id]
-        for partition in made:
-            partition.log.close_files()
-        for directory in new:
-            try:
-                if self._fs.exists(directory):
-                    self._fs.remove_directory(directory)
-            except OSError as error:
-                logger.warning("%s could not be removed: %s; remove it by hand", directory, error.strerror)
+    def abandon(self, growths: Iterable[NewPartitions]) -> None:
+        """Closes new partitions, and removes their directories."""
+        for growth in growths:
+            topic = growth.topic
+            self._creating.discard(topic.name)
+            del topic.partitions[growth.before :]
+            if not growth.before and self.by_name.get(topic.name) is topic:
+                self._unregister(topic)
+            for partition in growth.made:
+                partition.log.close_files()
+            for directory in growth.directories:
+                self._store.remove_new(directory)
 
     def announce(
         self, name: str, count: int, topic_id: bytes, configs: Mapping[str, str], written_id: bytes | None = None
@@ -257,21 +280,32 @@ class Topics:
         return partition.log
 
     def configure(self, topic: Topic, configs: Mapping[str, str]) -> None:
-        """Replaces a topic's settings by ``configs``, which are checked already. Raises Refusal KAFKA_STORAGE_ERROR where they
-        cannot be written; then the old settings stay in force."""
-        before, topic.configs = topic.configs, dict(configs)
+        """Replaces a topic's settings at once. Raises Refusal as `configuring`."""
+        finish(self.configuring([(topic, configs)]))
+
+    def configuring(self, altered: Iterable[tuple[Topic, Mapping[str, str]]]) -> Generator[None, None, None]:
+        """Replaces the settings of topics, which are checked already: writes all, then applies a topic's with each step. Raises
+        Refusal KAFKA_STORAGE_ERROR where they cannot be written; then the old settings stay in force."""
+        altered = list(altered)
+        before = [(topic, topic.configs) for topic, _ in altered]
+        for topic, configs in altered:
+            topic.configs = dict(configs)
         try:
             self._save()
         except OSError as error:
-            topic.configs = before
-            text = f"the settings of {topic.name} cannot be written: {error.strerror}"
+            for topic, configs in before:
+                topic.configs = configs
+            names = ", ".join(topic.name for topic, _ in before[:3])
+            text = f"the settings of {names} cannot be written: {error.strerror}"
             raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
-        self._configure_logs(topic)
+        yield from self.configuring_logs(topic for topic, _ in before)
 
-    def settings_changed(self) -> None:
-        """Applies the broker's changed settings to every log."""
-        for topic in self.by_name.values():
+    def configuring_logs(self, topics: Iterable[Topic]) -> Generator[None, None, None]:
+        """Applies changed settings, the broker's or the topics' own, to the logs of a topic with each step."""
+        self._settings_changes += 1
+        for topic in topics:
             self._configure_logs(topic)
+            yield
 
     def _configure_logs(self, topic: Topic) -> None:
         config = self._settings.log_config(topic.configs)
@@ -279,31 +313,41 @@ class Topics:
             partition.log.config = config
 
     def deleting(self, topic: Topic) -> Generator[None, None, None]:
-        """Deletes a topic, calls ``on_deleted``, then deletes its files, a partition at each step; fetches that wait for its
-        records are answered. Until the last step no topic of its name can be created. Partitions that are being added are
-        awaited. Raises Refusal UNKNOWN_TOPIC_OR_PARTITION where another request deletes it first, KAFKA_STORAGE_ERROR."""
-        while topic.name in self._creating and self.by_name.get(topic.name) is topic:
-            yield
-        if self.by_name.get(topic.name) is not topic:
+        """Like `deleting_all`. Raises Refusal, UNKNOWN_TOPIC_OR_PARTITION where another request was first."""
+        if (yield from self.deleting_all([topic])):
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        self._creating.add(topic.name)
+
+    def deleting_all(self, topics: Sequence[Topic]) -> Generator[None, None, set[str]]:
+        """Deletes topics with one write, calls ``on_deleted``, then deletes their files, a partition at each step; fetches that
+        wait for their records are answered. Until then no topic of their names can be created. Partitions that are being added
+        are awaited. Returns the names of topics that another request deletes first. Raises Refusal KAFKA_STORAGE_ERROR."""
+        while any(topic.name in self._creating and self.by_name.get(topic.name) is topic for topic in topics):
+            yield
+        deleted = [topic for topic in topics if self.by_name.get(topic.name) is topic]
+        for topic in deleted:
+            self._creating.add(topic.name)
+            self._unregister(topic)
+        left = deque(deleted)
         try:
-            del self.by_name[topic.name]
-            del self.by_id[topic.topic_id]
             try:
                 self._save()
             except OSError as error:
-                self._register(topic)
-                text = f"the deletion of {topic.name} cannot be written: {error.strerror}"
+                for topic in deleted:
+                    self._register(topic)
+                text = f"the deletion of {deleted[0].name} cannot be written: {error.strerror}"
                 raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR, text) from error
-            self.on_deleted(topic)
-            for partition in topic.partitions:
-                if partition.is_stored:
-                    self._store.remove_log(partition.log)
-                partition.appended()
-                yield
+            self.on_deleted(deleted)
+            while left:
+                for partition in left[0].partitions:
+                    if partition.is_stored:
+                        self._store.remove_log(partition.log)
+                    partition.appended()
+                    yield
+                self._creating.discard(left.popleft().name)
         finally:
-            self._creating.discard(topic.name)
+            for topic in left:
+                self._creating.discard(topic.name)
+        return {topic.name for topic in topics} - {topic.name for topic in deleted}
 
     def offsets_topic(self) -> Topic:
         """`__consumer_offsets`, created at first use. Raises Refusal."""
@@ -348,3 +392,7 @@ class Topics:
     def close(self) -> None:
         """Fsyncs and closes all logs and marks the folder as cleanly shut down; where the disk fails, it is not marked."""
         self._store.close(self._stored())
+
+
+def _disk_failed(topic: str, error: OSError) -> Refusal:
+    return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, f"the disk failed while {topic} was made: {error.strerror}")

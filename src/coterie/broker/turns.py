@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterable
 from typing import TypeVar
 
+from coterie.broker.calls import CannotAnswer
 from coterie.broker.pending import Pending
 from coterie.broker.scheduling import Scheduler
 from coterie.wire.declaration import Message
@@ -15,8 +16,10 @@ logger = logging.getLogger(__name__)
 
 MAX_TURN_S = 0.010
 REPEATED_AT_MOST = 20
+AT_ONCE = 100
 T = TypeVar("T")
 R = TypeVar("R")
+Work = Generator[None, None, Message | Pending]  # of one request, a step for each of its items
 
 
 class Turns:
@@ -55,17 +58,26 @@ class Turns:
             if self._line:
                 self._schedule()
 
-    def run(self, work: Generator[None, None, Message]) -> Message | Pending:
-        """Runs ``work`` to its return value, the response; each of its yields may end a turn. Work of one turn is answered
-        at once. An exception in a later turn closes the connection, as it does in the first."""
+    def run_many(self, items: int, work: Work) -> Message | Pending:
+        """As `run`, where the request has more than `AT_ONCE` items: fewer are no work for which the time is looked at."""
+        return finish(work) if items <= AT_ONCE else self.run(work)
+
+    def run(self, work: Work) -> Message | Pending:
+        """Runs ``work`` to its return value, the response or what waits for it; each of its yields may end a turn. Work of one
+        turn is answered at once. An exception in a later turn closes the connection, as it does in the first."""
         answer = self._turn(work)
         if answer is not None:
             return answer
         pending = Pending()
+        pending.in_turns = True
 
         def go_on() -> None:
             try:
                 answer = self._turn(work)
+            except CannotAnswer as reason:
+                logger.warning("closing a connection: %s", reason)
+                pending.fail()
+                return
             except Exception:
                 logger.exception("a request failed; its connection is closed")
                 pending.fail()
@@ -73,18 +85,18 @@ class Turns:
             if answer is None:
                 self.add(go_on)
             else:
-                pending.answer(answer)
+                pending.answer_with(answer)
 
         self.add(go_on)
         return pending
 
-    def _turn(self, work: Generator[None, None, Message]) -> Message | None:
+    def _turn(self, work: Work) -> Message | Pending | None:
         ends_s = self._scheduler.time() + MAX_TURN_S
         try:
             while self._scheduler.time() <= ends_s:
                 next(work)
         except StopIteration as end:
-            answer: Message = end.value
+            answer: Message | Pending = end.value
             return answer
         return None
 

@@ -184,11 +184,9 @@ class BrokerActor:
         except Refusal as refusal:
             response.error_code = refusal.code
         else:
-            topics = {topic.name: topic.partition_indexes for topic in wanted.topics or ()}
+            topics = [(topic.name, topic.partition_indexes) for topic in wanted.topics or ()]
             fetched = fetch_offsets(group, topics, require_stable=request.require_stable)
-            response.topics = [
-                OffsetFetchResponseTopics(name, partitions=committed) for name, committed in fetched.items()
-            ]
+            response.topics = [OffsetFetchResponseTopics(name, partitions=committed) for name, committed in fetched]
         return OffsetFetchResponse(groups=[response])
 
     def _submit_alone(self, command: Command, ctx: Context) -> bool:

@@ -129,7 +129,7 @@ class ReadingActor(GroupMemberActor[C, M]):
         for topic, partition in added:
             requested.setdefault(topic, []).append(partition)
         group = self._coordinator.shard.group(GROUP)
-        for topic, committed in fetch_offsets(group, requested).items():
+        for topic, committed in fetch_offsets(group, requested.items()):
             for p in committed:
                 self.reader.begin((topic, p.partition_index), max(p.committed_offset, 0))
 

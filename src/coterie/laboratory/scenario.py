@@ -223,8 +223,8 @@ class ScenarioRun:
             topic, _, partition = word.rpartition("-")
             requested.setdefault(topic, []).append(int(partition))
         group = self.shard.group(plain(options.get("group", "g")))
-        fetched = fetch_offsets(group, requested if words else None, require_stable="stable" in options)
-        for topic, partitions in fetched.items():
+        fetched = fetch_offsets(group, requested.items() if words else None, require_stable="stable" in options)
+        for topic, partitions in fetched:
             for p in partitions:
                 if p.error_code:
                     self.trace.append(f"{topic}-{p.partition_index}: {error_of(p.error_code).name}")

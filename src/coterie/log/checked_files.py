@@ -19,7 +19,8 @@ _CHECKSUM_LINE = "#crc32c="
 
 def to_json(content: Any) -> bytes:
     """``content`` with its checksum."""
-    return json.dumps({_CHECKSUM: _of_json(content), _CONTENT: content}, indent=1).encode()
+    # Without an indent, with which it takes four times as long.
+    return json.dumps({_CHECKSUM: _of_json(content), _CONTENT: content}).encode()
 
 
 def _of_json(content: Any) -> int:

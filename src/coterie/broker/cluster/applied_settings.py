@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from coterie.broker.kept_configs import KeptConfigs, ResourceType
+from coterie.broker.kept_configs import KeptConfigs, Resource, ResourceType
 from coterie.broker.settings import TOPIC_SETTINGS, BrokerSettings, SettingError
 from coterie.broker.settings.changes import check_dynamic
 from coterie.broker.settings.resource_tables import check_group_settings, client_metrics_config
 from coterie.broker.topics import Topics
+from coterie.broker.turns import finish
 from coterie.controller import nodes
 from coterie.controller.config_changes import SettingsChanged
 from coterie.wire.errors import Refusal
@@ -33,8 +34,8 @@ class ConfiguredBroker(Protocol):
     kept_configs: KeptConfigs
     node_id: int
 
-    def apply_kept_settings(self) -> None:
-        """Puts the broker's altered settings in force. Raises SettingError."""
+    def apply_kept_settings(self, altered: Collection[Resource]) -> Generator[None, None, None]:
+        """Puts the settings of the altered resources in force, a topic or a group with each step. Raises SettingError."""
 
 
 class _Wait(NamedTuple):
@@ -146,8 +147,9 @@ class AppliedSettings:
             check_group_settings(broker.settings, settings)
         else:
             client_metrics_config(settings)
-        broker.kept_configs.replace(kind, name, settings)
-        broker.apply_kept_settings()
+        altered = {(kind, name): settings}
+        broker.kept_configs.replace(altered)
+        finish(broker.apply_kept_settings(altered))
         if kind is ResourceType.BROKER:
             for topic in list(broker.topics.by_name):
                 self._topic_configured(topic)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
 
 from coterie.broker.calls import Call
 from coterie.broker.handlers.alterations import (
@@ -11,14 +12,16 @@ from coterie.broker.handlers.alterations import (
     alter_loggers,
     check_once,
     checked_settings,
+    occurrences,
     result_of,
 )
-from coterie.broker.kept_configs import ResourceType
+from coterie.broker.kept_configs import Resource, ResourceType
 from coterie.broker.pending import Pending
 from coterie.broker.services import ConfigServices, Handler
 from coterie.broker.settings.changes import Change, Operation
+from coterie.broker.topic import Topic
 from coterie.wire.declaration import Message
-from coterie.wire.errors import Refusal
+from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
@@ -78,33 +81,82 @@ def _altered(
         from coterie.broker.handlers.cluster_configs import altered  # of a broker in a cluster only
 
         return altered(broker, broker.entity_settings, alterations, response)
-    every = [(a.resource_type, a.name) for a in alterations]
-    results: list[Result] = []
-    for alteration in alterations:
+    return broker.turns.run(_alter(broker, alterations, response))
+
+
+@dataclass(slots=True)
+class _Checked:
+    """An alteration that is in order: ``after`` it the resource has these settings, provided that it has those ``before``."""
+
+    alteration: Alteration
+    before: Mapping[str, str]
+    after: dict[str, str]
+
+
+def _alter(
+    broker: ConfigServices, alterations: list[Alteration], response: Callable[[list[Result]], Message]
+) -> Generator[None, None, Message]:
+    """All are checked, and then kept with one write of each file."""
+    times = occurrences(alterations)
+    refusals: dict[int, Refusal] = {}  # by the position in the request
+    checked: dict[int, _Checked] = {}
+    for position, alteration in enumerate(alterations):
         try:
-            check_once(alteration, every)
-            _alter(broker, alteration)
+            check_once(alteration, times)
+            if alteration.resource_type == ResourceType.BROKER_LOGGER:
+                alter_loggers(broker, alteration)
+            else:
+                before = _current(broker, alteration)
+                checked[position] = _Checked(alteration, before, checked_settings(broker, alteration, before))
         except Refusal as refusal:
-            results.append(result_of(alteration, refusal))
+            refusals[position] = refusal
+        yield
+    wanted = {position: of for position, of in checked.items() if not of.alteration.validate_only}
+    refusals |= _recheck(broker, wanted)
+    refusals |= yield from _keep(broker, {p: of for p, of in wanted.items() if p not in refusals})
+    return response([result_of(alteration, refusals.get(p)) for p, alteration in enumerate(alterations)])
+
+
+def _recheck(broker: ConfigServices, checked: dict[int, _Checked]) -> dict[int, Refusal]:
+    """Another request may have altered a resource, or deleted a topic, since its alteration was checked."""
+    refusals = {}
+    for position, of in checked.items():
+        now = _current(broker, of.alteration)
+        is_gone = of.alteration.resource_type == ResourceType.TOPIC and of.alteration.name not in broker.topics.by_name
+        if now != of.before or is_gone:
+            try:
+                of.after = checked_settings(broker, of.alteration, now)
+            except Refusal as refusal:
+                refusals[position] = refusal
+    return refusals
+
+
+def _keep(broker: ConfigServices, checked: dict[int, _Checked]) -> Generator[None, None, dict[int, Refusal]]:
+    """Writes the settings to disk and puts them in force; returns a refusal for each that cannot be written."""
+    topics: dict[int, tuple[Topic, dict[str, str]]] = {}
+    others: dict[int, tuple[Resource, dict[str, str]]] = {}
+    for position, of in checked.items():
+        kind, name = ResourceType(of.alteration.resource_type), of.alteration.name
+        if kind is ResourceType.TOPIC:
+            topics[position] = broker.topics.by_name[name], of.after
         else:
-            results.append(result_of(alteration))
-    return response(results)
-
-
-def _alter(broker: ConfigServices, alteration: Alteration) -> None:
-    if alteration.resource_type == ResourceType.BROKER_LOGGER:
-        alter_loggers(broker, alteration)
-        return
-    checked = checked_settings(broker, alteration, _current(broker, alteration))
-    if alteration.validate_only:
-        return
-    if alteration.resource_type == ResourceType.TOPIC:
-        broker.topics.configure(broker.topics.by_name[alteration.name], checked)
-        return
-    kind = ResourceType(alteration.resource_type)
-    broker.kept_configs.replace(kind, alteration.name, checked)
-    if kind is not ResourceType.CLIENT_METRICS:
-        broker.apply_kept_settings()
+            others[position] = (kind, name), of.after
+    refusals: dict[int, Refusal] = {}
+    if others:
+        altered = dict(others.values())
+        try:
+            broker.kept_configs.replace(altered)
+        except OSError as error:
+            text = f"the settings cannot be written: {error.strerror}"
+            refusals |= dict.fromkeys(others, Refusal(ErrorCode.KAFKA_STORAGE_ERROR, text))
+        else:
+            yield from broker.apply_kept_settings(altered)
+    if topics:
+        try:
+            yield from broker.topics.configuring(topics.values())
+        except Refusal as refusal:
+            refusals |= dict.fromkeys(topics, refusal)
+    return refusals
 
 
 def _current(broker: ConfigServices, alteration: Alteration) -> Mapping[str, str]:

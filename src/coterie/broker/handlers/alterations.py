@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from coterie.broker.kept_configs import ResourceType
-from coterie.broker.loggers import check_level, set_level
+from coterie.broker.loggers import check_level, logger_levels, set_level
 from coterie.broker.services import ConfigServices
 from coterie.broker.settings import BROKER_SETTINGS, TOPIC_SETTINGS, Kind, Setting, SettingError
 from coterie.broker.settings.changes import Change, Operation, changed, check_dynamic, refuse_repeated
@@ -51,9 +52,14 @@ def check_broker_name(broker: ConfigServices, name: str) -> None:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"this is broker {broker.node_id}, not {name}")
 
 
-def check_once(alteration: Alteration, every: list[tuple[int, str]]) -> None:
-    """``every``: the types and names of all alterations of the request. Raises Refusal."""
-    if every.count((alteration.resource_type, alteration.name)) > 1:
+def occurrences(alterations: Iterable[Alteration]) -> Counter[tuple[int, str]]:
+    """How often a request names each resource, by its type and name."""
+    return Counter((alteration.resource_type, alteration.name) for alteration in alterations)
+
+
+def check_once(alteration: Alteration, times: Counter[tuple[int, str]]) -> None:
+    """``times``: the `occurrences` of the request. Raises Refusal."""
+    if times[alteration.resource_type, alteration.name] > 1:
         raise Refusal(ErrorCode.INVALID_REQUEST, "a resource may come only once in a request")
 
 
@@ -97,10 +103,11 @@ def alter_loggers(broker: ConfigServices, alteration: Alteration) -> None:
     check_broker_name(broker, alteration.name)
     refuse_repeated(change.name for change in alteration.changes)
     levels = {c.name: c.value if c.operation == Operation.SET else None for c in alteration.changes}
+    known = logger_levels()
     for change in alteration.changes:
         if change.operation not in (Operation.SET, Operation.DELETE):
             raise Refusal(ErrorCode.INVALID_REQUEST, f"the level of {change.name} can be set or deleted")
-        check_level(change.name, levels[change.name])
+        check_level(change.name, levels[change.name], known)
     if not alteration.validate_only:
         for name, level in levels.items():
             set_level(name, level)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 
 from coterie.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from coterie.broker.calls import Call
@@ -12,8 +12,8 @@ from coterie.broker.cluster_view import LiveBroker
 from coterie.broker.features import supported_features
 from coterie.broker.pending import Pending
 from coterie.broker.services import ClusterServices, Handler
-from coterie.broker.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic, is_legal_name
-from coterie.broker.turns import distinct
+from coterie.broker.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, NewPartitions, Topic, is_legal_name
+from coterie.broker.turns import AT_ONCE, distinct, finish
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -25,7 +25,6 @@ from coterie.wire.messages.describe_cluster import (
 from coterie.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
-    FindCoordinatorResponse,
     coordinators_response,
     keys_of,
 )
@@ -104,9 +103,13 @@ def _metadata(broker: ClusterServices, request: MetadataRequest, call: Call) -> 
         named = {(requested.topic_id, requested.name): requested for requested in wanted_topics}
         if any(topic_id != NULL_UUID for topic_id, _ in named):  # then Kafka looks at ids alone
             named = {key: requested for key, requested in named.items() if key[0] != NULL_UUID}
+        may_create = request.allow_auto_topic_creation and broker.settings.current.auto_create_topics_enable
+        missing = [name for _, name in named if name and may_create and name not in broker.topics.by_name]
+        creating = _create_missing(broker, missing)
+        not_created = finish(creating) if len(missing) <= AT_ONCE else (yield from creating)
         topics = []
         for requested in named.values():
-            topics.append(_requested_topic(broker, requested, request.allow_auto_topic_creation, call.api_version))
+            topics.append(_requested_topic(broker, requested, not_created, call.api_version))
             yield
     if request.include_topic_authorized_operations:
         for topic_response in topics:
@@ -123,8 +126,41 @@ def _metadata(broker: ClusterServices, request: MetadataRequest, call: Call) -> 
     return response
 
 
+def _create_missing(broker: ClusterServices, names: list[str]) -> Generator[None, None, dict[str, ErrorCode]]:
+    """Creates topics, with one write; returns the codes of the refused ones."""
+    refused: dict[str, ErrorCode] = {}
+    growths: list[NewPartitions] = []
+    try:
+        for name in names:
+            try:
+                if not is_legal_name(name):
+                    raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION)
+                if name in INTERNAL_TOPICS:
+                    raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                broker.topics.check_new_name(name)
+                if broker.topic_changes is not None:
+                    raise Refusal(broker.topic_changes.create_soon(name))
+                count = broker.settings.current.num_partitions
+                growths.append((yield from broker.topics.preparing(name, count, {})))
+                logger.info("creating topic %s, which a client requested", name)
+            except Refusal as refusal:
+                # The topic is being created or deleted by another request: clients ask again, as on Kafka.
+                is_changing = refusal.code == ErrorCode.TOPIC_ALREADY_EXISTS
+                refused[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_changing else refusal.code
+            yield
+        made, growths = growths, []
+        if made:
+            try:
+                broker.topics.publish(made)
+            except Refusal as refusal:
+                refused |= {growth.topic.name: refusal.code for growth in made}
+    finally:
+        broker.topics.abandon(growths)
+    return refused
+
+
 def _requested_topic(
-    broker: ClusterServices, requested: MetadataRequestTopic, may_create: bool, api_version: int
+    broker: ClusterServices, requested: MetadataRequestTopic, refused: Mapping[str, ErrorCode], api_version: int
 ) -> MetadataResponseTopic:
     if requested.topic_id != NULL_UUID:
         topic = broker.topics.by_id.get(requested.topic_id)
@@ -133,22 +169,10 @@ def _requested_topic(
         return _topic_metadata(broker, topic, api_version)
     name = requested.name or ""
     topic = broker.topics.by_name.get(name)
-    try:
-        if topic is None:
-            if not is_legal_name(name):
-                raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION)
-            if not (may_create and broker.settings.current.auto_create_topics_enable) or name in INTERNAL_TOPICS:
-                raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            broker.topics.check_new_name(name)
-            if broker.topic_changes is not None:
-                raise Refusal(broker.topic_changes.create_soon(name))
-            topic = broker.topics.create(name, broker.settings.current.num_partitions)
-            logger.info("created topic %s, which a client requested", name)
-    except Refusal as refusal:
-        # The topic is being created or deleted by another request: clients ask again, as on Kafka.
-        is_changing = refusal.code == ErrorCode.TOPIC_ALREADY_EXISTS
-        return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_changing else refusal.code, name)
-    return _topic_metadata(broker, topic, api_version)
+    if topic is not None:
+        return _topic_metadata(broker, topic, api_version)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return MetadataResponseTopic(refused.get(name, unknown), name)
 
 
 def _topic_metadata(broker: ClusterServices, topic: Topic, api_version: int) -> MetadataResponseTopic:
@@ -214,11 +238,15 @@ def _coordinator(broker: ClusterServices, key_type: int, key: str, call: Call) -
     return Coordinator(key, leader.broker_id, leader.host, leader.port, ErrorCode.NONE, "")
 
 
-def handle_find_coordinator(
-    broker: ClusterServices, request: FindCoordinatorRequest, call: Call
-) -> FindCoordinatorResponse:
+def handle_find_coordinator(broker: ClusterServices, request: FindCoordinatorRequest, call: Call) -> Message | Pending:
     """COORDINATOR_NOT_AVAILABLE where no live broker leads the key's partition, INVALID_REQUEST for keys of other
     types."""
+    return broker.turns.run_many(len(request.coordinator_keys), _find_coordinators(broker, request, call))
+
+
+def _find_coordinators(
+    broker: ClusterServices, request: FindCoordinatorRequest, call: Call
+) -> Generator[None, None, Message]:
     coordinators = []
     for key in distinct(keys_of(request, call.api_version), str):
         if request.key_type == SHARE_KEY:
@@ -229,6 +257,7 @@ def handle_find_coordinator(
             coordinators.append(Coordinator(key, -1, "", -1, ErrorCode.INVALID_REQUEST, text))
         else:
             coordinators.append(_coordinator(broker, request.key_type, key, call))
+        yield
     return coordinators_response(call.api_version, coordinators)
 
 

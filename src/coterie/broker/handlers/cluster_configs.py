@@ -14,6 +14,7 @@ from coterie.broker.handlers.alterations import (
     alter_loggers,
     check_once,
     checked_settings,
+    occurrences,
     result_of,
 )
 from coterie.broker.handlers.cluster_answers import answered_by, refusal_of
@@ -41,10 +42,10 @@ def altered(
     """The response comes when the settings and the notification of all brokers are written."""
 
     async def work() -> Message:
-        every, results = [(a.resource_type, a.name) for a in alterations], list[Result]()
+        times, results = occurrences(alterations), list[Result]()
         for alteration in alterations:
             try:
-                check_once(alteration, every)
+                check_once(alteration, times)
                 await _alter(broker, entities, alteration)
             except (Refusal, ZooKeeperError) as error:
                 results.append(result_of(alteration, refusal_of(error)))

@@ -10,6 +10,7 @@ from coterie.broker.pending import Pending
 from coterie.broker.scheduling import Timer
 from coterie.broker.services import Handler, RecordServices
 from coterie.broker.topic import INTERNAL_TOPICS, code_of
+from coterie.broker.turns import Work
 from coterie.log.retention import delete_records
 from coterie.replication.states import ReplicaRefusal, TopicPartition
 from coterie.wire.declaration import Message
@@ -30,6 +31,11 @@ TO_HIGH_WATERMARK = -1
 def handle_delete_records(broker: RecordServices, request: DeleteRecordsRequest, call: Call) -> Message | Pending:
     """Moves the start of logs, and writes it down before the response. Not in an internal topic:
     INVALID_TOPIC_EXCEPTION."""
+    partitions = sum(len(topic.partitions) for topic in request.topics)
+    return broker.turns.run_many(partitions, _delete_records(broker, request))
+
+
+def _delete_records(broker: RecordServices, request: DeleteRecordsRequest) -> Work:
     response, wait = DeleteRecordsResponse(), _LowWatermarkWait(broker)
     for topic in request.topics:
         topic_response = DeleteRecordsTopicResult(topic.name)
@@ -43,6 +49,7 @@ def handle_delete_records(broker: RecordServices, request: DeleteRecordsRequest,
                 logger.error("%s-%d: segments cannot be deleted: %s", topic.name, requested.partition_index, error)
                 result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             topic_response.partitions.append(result)
+            yield
         response.topics.append(topic_response)
     try:
         broker.topics.save_start_offsets()

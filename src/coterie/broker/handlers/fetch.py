@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
 
 from coterie.broker.calls import Call
-from coterie.broker.fetch_sessions import Fetch, FetchedPartition, Read, is_consumer, replica_id
+from coterie.broker.fetch_sessions import Fetch, FetchedPartition, PartitionKey, Read, is_consumer, replica_id
 from coterie.broker.handlers.current_leaders import name_leaders
 from coterie.broker.pending import Pending
 from coterie.broker.services import FetchServices, Handler
 from coterie.broker.topic import NO_LEADER_EPOCH, Partition
 from coterie.broker.topics import Topics
+from coterie.broker.turns import AT_ONCE, Work, finish
 from coterie.log.epoch_cache import UNDEFINED_OFFSET
 from coterie.log.reading import cut_short, read_committed, read_message_set, read_visible
 from coterie.records.compression import ZSTD
 from coterie.wire import topic_names
+from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.fetch import (
     AbortedTransaction,
@@ -32,7 +34,7 @@ RESPONSE_LIMIT_FROM, BATCHES_FROM, LEADERS_FROM = 3, 4, 16
 _MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-def handle_fetch(broker: FetchServices, request: FetchRequest, call: Call) -> FetchResponse | Pending:
+def handle_fetch(broker: FetchServices, request: FetchRequest, call: Call) -> Message | Pending:
     """Answered at once, or by `_Wait`; a follower's Fetch goes to the replicas. FETCH_SESSION_ID_NOT_FOUND and the
     other errors of sessions are the response's, all others a partition's."""
     if broker.member is not None and replica_id(request) >= 0:
@@ -43,10 +45,27 @@ def handle_fetch(broker: FetchServices, request: FetchRequest, call: Call) -> Fe
     except Refusal as refusal:
         return FetchResponse(error_code=refusal.code)
     fetching = _Fetching(broker, request, fetch, call, _reads_committed(request))
+    if len(fetch.partitions) > AT_ONCE:
+        return broker.turns.run(_in_turns(fetching, now_ms))
     read, enough = fetching.read()
     if enough or request.max_wait_ms <= 0 or not fetch.partitions:
         return fetching.response(read, now_ms)
     return _Wait(fetching, read).pending
+
+
+def _in_turns(fetching: _Fetching, now_ms: int) -> Work:
+    read, enough = yield from fetching.reading()
+    yield
+    if enough or fetching.request.max_wait_ms <= 0:
+        return fetching.response(read, now_ms)
+    return _Wait(fetching, read).pending
+
+
+def _again(fetching: _Fetching) -> Work:
+    """After a wait: whatever there is by now."""
+    read, _ = yield from fetching.reading()
+    yield
+    return fetching.response(read, fetching.broker.clock.now_ms())
 
 
 @dataclass(slots=True)
@@ -59,9 +78,14 @@ class _Fetching:
     fetch: Fetch
     call: Call
     committed: bool
+    appended_bytes: dict[PartitionKey, int] = field(default_factory=dict)  # of each log, when it was read
 
     def read(self) -> tuple[Read, bool]:
-        """The records of each partition, and whether they are a response: min.bytes, or a partition that failed.
+        """The records of each partition, and whether they are a response: min.bytes, or a partition that failed."""
+        return finish(self.reading())
+
+    def reading(self) -> Generator[None, None, tuple[Read, bool]]:
+        """As `read`, a partition at each step.
         Partitions that do not exist come last, those of unknown topic ids before the others, as in Kafka's responses."""
         broker, fetch, request, version = self.broker, self.fetch, self.request, self.call.api_version
         read: Read = []
@@ -72,13 +96,15 @@ class _Fetching:
         limit = left = min(allowed, room)
         topics, by_id = broker.topics, fetch.by_id
         first = room > 0  # without room there are no records at all
-        for key, fetched in fetch.partitions.items():
+        for key, fetched in list(fetch.partitions.items()):  # which another request of the session may change
+            yield
             index = fetched.wanted.partition
             try:
                 partition = _partition(topics, fetched, by_id)
             except Refusal as refusal:
                 unknown.append((key, fetched, PartitionData(index, refusal.code, records=b"")))
                 continue
+            self.appended_bytes[key] = partition.log.appended_bytes
             try:
                 data = _read_log(partition, fetched, version, left, committed=self.committed, first=first)
             except Refusal as refusal:
@@ -113,16 +139,16 @@ class _Fetching:
         response.node_endpoints = name_leaders(self.broker, self.call, refused)
 
     def tails(self, read: Read) -> list[_Tail]:
-        """One for each partition that exists; ``read``: what the fetch could have now."""
-        sizes = {key: len(data.records) for key, _, data in read if data.records}
-        topics = self.broker.topics
-        tails = []
-        for key, fetched in self.fetch.partitions.items():
+        """One for each partition that exists; ``read``: what the fetch could have when it was read."""
+        topics, tails = self.broker.topics, []
+        for key, fetched, data in read:
             try:
                 partition = _partition(topics, fetched, self.fetch.by_id)
             except Refusal:
                 continue
-            tails.append(_Tail(topics, partition, fetched.wanted, sizes.get(key, 0), committed=self.committed))
+            tails.append(
+                _Tail(topics, partition, fetched.wanted, data, self.appended_bytes[key], committed=self.committed)
+            )
         return tails
 
 
@@ -141,26 +167,34 @@ class _Wait:
         # At most as many as a response may have (KafkaApis.handleFetchRequest).
         self._min_bytes = min(request.min_bytes, request.max_bytes, broker.max_fetch_bytes)
         self._tails = fetching.tails(read)
-        self._bytes = 0
+        self._bytes = sum(tail.bytes for tail in self._tails)
         for tail in self._tails:
-            self._bytes += tail.bytes
             tail.changed = self._changed
             tail.partition.watchers[tail.appended] = None
         # No connection may be silent for longer (connections.max.idle.ms), so no fetch waits for longer.
         idle_ms = broker.max_idle_ms
         wait_ms = request.max_wait_ms if idle_ms < 0 else min(request.max_wait_ms, idle_ms)
         self._timer = broker.scheduler.call_later(wait_ms / 1000, self._finish)
+        for tail in [tail for tail in self._tails if tail.has_changed()]:  # while others were read
+            tail.appended()
 
     def _changed(self, tail: _Tail, by: int) -> None:
         self._bytes += by
-        if self._bytes < self._min_bytes and not tail.is_refused():
+        if self.pending.response is not None or (self._bytes < self._min_bytes and not tail.is_refused()):
+            return
+        if len(self._tails) > AT_ONCE:
+            self._finish()
             return
         read, enough = self._fetching.read()
         if enough:
             self._done(read)
 
     def _finish(self) -> None:
-        self._done(self._fetching.read()[0])
+        if len(self._tails) > AT_ONCE:
+            self._stop()
+            self.pending.answer_with(self._fetching.broker.turns.run(_again(self._fetching)))
+        else:
+            self._done(self._fetching.read()[0])
 
     def _stop(self) -> None:
         self._timer.cancel()
@@ -178,13 +212,25 @@ class _Tail:
     ``committed`` records something is new only when the last stable offset has moved."""
 
     def __init__(
-        self, topics: Topics, partition: Partition, wanted: FetchPartition, size: int, *, committed: bool
+        self,
+        topics: Topics,
+        partition: Partition,
+        wanted: FetchPartition,
+        read: PartitionData,
+        appended_bytes: int,
+        *,
+        committed: bool,
     ) -> None:
-        self.partition, self.bytes = partition, size
+        """``read`` when the log had so many ``appended_bytes``."""
+        self.partition, self.bytes = partition, len(read.records or b"")
         self.changed: Callable[[_Tail, int], None]
         self._topics, self._wanted, self._committed = topics, wanted, committed
-        self._before_bytes = size - partition.log.appended_bytes
-        self._stable_offset = partition.log.last_stable_offset if committed else -1
+        self._before_bytes = self.bytes - appended_bytes
+        self._stable_offset = read.last_stable_offset if committed else -1
+
+    def has_changed(self) -> bool:
+        """Whether something was appended since it was read."""
+        return self._before_bytes + self.partition.log.appended_bytes > self.bytes
 
     def appended(self) -> None:
         """Something was appended, the topic is gone, or this broker's role has changed."""

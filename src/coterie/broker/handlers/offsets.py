@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any, Protocol, TypeVar
 
 from coterie.broker.calls import Call
@@ -32,7 +33,6 @@ from coterie.wire.messages.offset_delete import (
 from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-    OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopics,
@@ -68,9 +68,9 @@ Topic = TypeVar("Topic", bound=_ResponseTopic)
 
 def after_refused(refused: list[Topic], answered: list[Topic]) -> list[Topic]:
     """Each topic once, as Kafka's response builders merge: the topics and partitions that were refused come first."""
-    merged = list(refused)
+    merged, first = list(refused), {topic.name: topic for topic in reversed(refused)}
     for topic in answered:
-        same = next((one for one in refused if one.name == topic.name), None)
+        same = first.get(topic.name)
         if same is None:
             merged.append(topic)
         else:
@@ -100,35 +100,34 @@ def _known_topics(
     return known, refused
 
 
-def handle_offset_fetch(broker: GroupServices, request: OffsetFetchRequest, call: Call) -> OffsetFetchResponse:
+def handle_offset_fetch(broker: GroupServices, request: OffsetFetchRequest, call: Call) -> Message | Pending:
     """The committed offsets of groups; one that is named twice is answered once."""
-    version, stable = call.api_version, request.require_stable
-    by_id = version > topic_names.OFFSET_FETCH
-    wanted = distinct(groups_of(request, version), lambda group: group.group_id)
-    return groups_response(version, [_fetch_group(broker, group, by_id, stable) for group in wanted], request)
+    return broker.turns.run_many(len(request.groups), _offset_fetch(broker, request, call.api_version))
+
+
+def _offset_fetch(broker: GroupServices, request: OffsetFetchRequest, version: int) -> Generator[None, None, Message]:
+    """The offsets of one group are those of one moment."""
+    by_id, answers = version > topic_names.OFFSET_FETCH, list[OffsetFetchResponseGroup]()
+    for group in distinct(groups_of(request, version), lambda group: group.group_id):
+        answers.append(_fetch_group(broker, group, by_id, request.require_stable))
+        yield
+    return groups_response(version, answers, request)
 
 
 def _committed(
     broker: GroupServices,
-    group_id: str,
+    requested: OffsetFetchRequestGroup,
     topics: list[tuple[str, list[int]]] | None,
-    member_id: str | None = None,
-    member_epoch: int = -1,
     *,
     stable: bool,
 ) -> list[tuple[str, list[OffsetFetchResponsePartition]]]:
     """The committed offsets of each topic, as often as the request names it; None requests every topic. A member of a consumer
     group names itself and its epoch. Raises Refusal."""
-    group = broker.groups.group(group_id)
+    group = broker.groups.group(requested.group_id)
     if isinstance(group, ConsumerGroup):
-        check_fetch(group, member_id, member_epoch)
-    unreplicated = broker.groups.unreplicated_offsets(group_id)
-    if topics is None:
-        return [*fetch_offsets(group, None, require_stable=stable, unreplicated=unreplicated).items()]
-    return [
-        (name, fetch_offsets(group, {name: requested}, require_stable=stable, unreplicated=unreplicated)[name])
-        for name, requested in topics
-    ]
+        check_fetch(group, requested.member_id, requested.member_epoch)
+    unreplicated = broker.groups.unreplicated_offsets(requested.group_id)
+    return fetch_offsets(group, topics, require_stable=stable, unreplicated=unreplicated)
 
 
 def _fetch_group(
@@ -146,8 +145,7 @@ def _fetch_group(
             else:
                 wanted.append((name, topic.partition_indexes))
     try:
-        who = requested.member_id, requested.member_epoch
-        committed = _committed(broker, requested.group_id, wanted, *who, stable=stable)
+        committed = _committed(broker, requested, wanted, stable=stable)
     except Refusal as refusal:
         return OffsetFetchResponseGroup(requested.group_id, [], refusal.code)
     for name, partitions in committed:

@@ -12,10 +12,11 @@ from types import MappingProxyType
 from coterie.broker.calls import Call, CannotAnswer
 from coterie.broker.handlers.current_leaders import name_leaders
 from coterie.broker.handlers.produce_wait import ProduceWait
-from coterie.broker.pending import Pending
+from coterie.broker.pending import NO_RESPONSE, Pending
 from coterie.broker.replica_effects import AppendToken
 from coterie.broker.services import Handler, RecordServices
 from coterie.broker.topic import INTERNAL_TOPICS, JOURNAL_CLIENT_ID, Partition
+from coterie.broker.turns import Work
 from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODUCE_V2_FROM, Claim
 from coterie.journal import TOPIC as JOURNAL_TOPIC
 from coterie.log.appended import Appended
@@ -85,9 +86,14 @@ def handle_produce(broker: RecordServices, request: ProduceRequest, call: Call) 
     )
 
 
-def _carry_out(
-    broker: RecordServices, request: ProduceRequest, call: Call, checks: Checks
-) -> ProduceResponse | Pending | None:
+def _carry_out(broker: RecordServices, request: ProduceRequest, call: Call, checks: Checks) -> Message | Pending | None:
+    """None with acks=0, or NO_RESPONSE later."""
+    partitions = sum([len(topic.partition_data) for topic in request.topic_data])
+    result = broker.turns.run_many(partitions, _append_all(broker, request, call, checks))
+    return None if result is NO_RESPONSE else result
+
+
+def _append_all(broker: RecordServices, request: ProduceRequest, call: Call, checks: Checks) -> Work:
     produce = _Produce(broker, request, call, checks)
     response = ProduceResponse()
     whole = _refusal_of_all(request)
@@ -99,12 +105,13 @@ def _carry_out(
                 if whole is None
                 else PartitionProduceResponse(data.index, whole.code, error_message=whole.message)
             )
+            yield
         response.responses.append(topic_response)
     if request.acks == 0:
         for log in produce.wait.to_sync if produce.wait is not None else ():
             broker.flusher.after_sync(log)
         _check_unacknowledged(response)
-        return None
+        return NO_RESPONSE
     if produce.wait is None:
         return _with_leaders(broker, call, response)
     # Nothing that waits refers to the request: its records may be gone.
@@ -349,10 +356,15 @@ def _readable(of_record: tuple[int, int] | None, end_offset: int) -> tuple[int, 
 
 def handle_offset_for_leader_epoch(
     broker: RecordServices, request: OffsetForLeaderEpochRequest, call: Call
-) -> OffsetForLeaderEpochResponse:
+) -> Message | Pending:
     """KIP-320: where the log has left an epoch. A follower's request goes to the replicas."""
     if broker.member is not None and request.replica_id >= 0:
         return broker.member.follower_fetches.end_of_epochs(request)
+    partitions = sum(len(topic.partitions) for topic in request.topics)
+    return broker.turns.run_many(partitions, _ends_of_epochs(broker, request))
+
+
+def _ends_of_epochs(broker: RecordServices, request: OffsetForLeaderEpochRequest) -> Generator[None, None, Message]:
     response = OffsetForLeaderEpochResponse()
     for topic in request.topics:
         topic_response = OffsetForLeaderTopicResult(topic.topic)
@@ -366,6 +378,7 @@ def handle_offset_for_leader_epoch(
             except Refusal as refusal:
                 result.error_code = refusal.code
             topic_response.partitions.append(result)
+            yield
         response.topics.append(topic_response)
     return response
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from coterie.broker.calls import Call
 from coterie.broker.pending import Pending
 from coterie.broker.services import Handler, ReplicaServices, TopicServices
+from coterie.broker.turns import Work
+from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -17,6 +19,7 @@ from coterie.wire.messages.elect_leaders import (
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
+    TopicPartitions,
 )
 from coterie.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -26,9 +29,7 @@ from coterie.wire.messages.list_partition_reassignments import (
 PREFERRED, UNCLEAN = 0, 1  # types of election
 
 
-def handle_elect_leaders(
-    broker: ReplicaServices, request: ElectLeadersRequest, call: Call
-) -> ElectLeadersResponse | Pending:
+def handle_elect_leaders(broker: ReplicaServices, request: ElectLeadersRequest, call: Call) -> Message | Pending:
     """A broker alone: no partition needs an election. As in Kafka a request for all gets a response without partitions."""
     known = request.election_type in (PREFERRED, UNCLEAN)
     if broker.member is not None and known:
@@ -38,14 +39,21 @@ def handle_elect_leaders(
         return ElectLeadersResponse(
             error_code=ErrorCode.NONE if known else ErrorCode.INVALID_REQUEST, replica_election_results=every
         )
+    return broker.turns.run(_elect(broker, request, request.topic_partitions, known=known))
+
+
+def _elect(
+    broker: TopicServices, request: ElectLeadersRequest, requested: list[TopicPartitions], *, known: bool
+) -> Work:
     response = ElectLeadersResponse(error_code=ErrorCode.NONE if known else ErrorCode.INVALID_REQUEST)
-    for topic in request.topic_partitions:
+    for topic in requested:
         results = []
         for index in topic.partitions:
             code, text = _election(broker, topic.topic, index)
             if not known:
                 code, text = ErrorCode.INVALID_REQUEST, f"there is no election of type {request.election_type}"
             results.append(PartitionResult(index, code, text))
+            yield
         response.replica_election_results.append(ReplicaElectionResult(topic.topic, results))
     return response
 
@@ -67,10 +75,14 @@ def _check_exists(broker: TopicServices, topic: str, index: int) -> None:
 
 def handle_alter_partition_reassignments(
     broker: ReplicaServices, request: AlterPartitionReassignmentsRequest, call: Call
-) -> AlterPartitionReassignmentsResponse | Pending:
+) -> Message | Pending:
     """A broker alone: the replicas that a partition has may be named again; any others are refused."""
     if broker.member is not None:
         return broker.member.commands.alter_reassignments(request)
+    return broker.turns.run(_alter_reassignments(broker, request))
+
+
+def _alter_reassignments(broker: ReplicaServices, request: AlterPartitionReassignmentsRequest) -> Work:
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None if request.topics else "",
@@ -84,6 +96,7 @@ def handle_alter_partition_reassignments(
                 results.append(ReassignablePartitionResponse(partition.partition_index))
             except Refusal as refusal:
                 results.append(ReassignablePartitionResponse(partition.partition_index, refusal.code, refusal.message))
+            yield
         response.responses.append(ReassignableTopicResponse(topic.name, results))
     return response
 

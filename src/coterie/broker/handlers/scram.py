@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from coterie.broker.calls import Call
+from coterie.broker.pending import Pending
 from coterie.broker.scram_credentials import Credential
 from coterie.broker.services import ClientServices, Handler
+from coterie.broker.turns import Work
+from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -23,8 +26,12 @@ from coterie.wire.messages.describe_user_scram_credentials import (
 
 def handle_describe_user_scram_credentials(
     broker: ClientServices, request: DescribeUserScramCredentialsRequest, call: Call
-) -> DescribeUserScramCredentialsResponse:
+) -> Message | Pending:
     """The credentials of the users requested, each once; no list, or an empty one, asks for all."""
+    return broker.turns.run(_describe(broker, request))
+
+
+def _describe(broker: ClientServices, request: DescribeUserScramCredentialsRequest) -> Work:
     requested = Counter(user.name for user in request.users or ())
     response = DescribeUserScramCredentialsResponse(error_message="")
     for user in requested or broker.scram_credentials.users():
@@ -39,16 +46,21 @@ def handle_describe_user_scram_credentials(
         else:
             result.credential_infos = [CredentialInfo(mechanism, count) for mechanism, count in iterations.items()]
         response.results.append(result)
+        yield
     return response
 
 
 def handle_alter_user_scram_credentials(
     broker: ClientServices, request: AlterUserScramCredentialsRequest, call: Call
-) -> AlterUserScramCredentialsResponse:
+) -> Message | Pending:
     """KIP-554: one result for each user; a user that comes twice has DUPLICATE_RESOURCE."""
+    return broker.turns.run(_alter(broker, request))
+
+
+def _alter(broker: ClientServices, request: AlterUserScramCredentialsRequest) -> Work:
     changes = [Credential(d.name, d.mechanism) for d in request.deletions]
     changes += [Credential(u.name, u.mechanism, u.iterations, u.salt, u.salted_password) for u in request.upsertions]
-    results = broker.scram_credentials.alter(changes)
+    results = yield from broker.scram_credentials.altering(changes)
     return AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResult(user)

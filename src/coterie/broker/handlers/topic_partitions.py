@@ -5,8 +5,11 @@ from __future__ import annotations
 from coterie.broker.authorized_operations import TOPIC_OPERATIONS
 from coterie.broker.calls import Call
 from coterie.broker.cluster_view import ClusterView
+from coterie.broker.pending import Pending
 from coterie.broker.services import Handler, TopicServices
 from coterie.broker.topic import Topic, is_legal_name
+from coterie.broker.turns import Work
+from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -19,8 +22,12 @@ from coterie.wire.messages.describe_topic_partitions import (
 
 def handle_describe_topic_partitions(
     broker: TopicServices, request: DescribeTopicPartitionsRequest, call: Call
-) -> DescribeTopicPartitionsResponse:
+) -> Message | Pending:
     """No topic named: all of them. A cursor must name one of the topics requested, and a partition from 0 on."""
+    return broker.turns.run(_describe(broker, request))
+
+
+def _describe(broker: TopicServices, request: DescribeTopicPartitionsRequest) -> Work:
     cursor = request.cursor or Cursor()
     requested = {topic.name for topic in request.topics}
     if request.cursor is not None and (
@@ -37,6 +44,7 @@ def handle_describe_topic_partitions(
         if left == 0:
             response.next_cursor = Cursor(name, first)
             break
+        yield
         topic = broker.topics.by_name.get(name)
         if topic is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_legal_name(name) else ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -11,8 +11,8 @@ from coterie.broker.handlers.configs import created_configs
 from coterie.broker.handlers.topic_rules import check_named_once, planned_deletions, refusal_of_excess
 from coterie.broker.pending import Pending
 from coterie.broker.services import Handler, TopicServices
-from coterie.broker.topic import INTERNAL_TOPICS, MAX_PARTITIONS, Topic
-from coterie.broker.turns import finish
+from coterie.broker.topic import INTERNAL_TOPICS, MAX_PARTITIONS, NewPartitions, Topic
+from coterie.broker.turns import AT_ONCE, Work
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.create_partitions import (
@@ -27,10 +27,7 @@ from coterie.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from coterie.wire.messages.delete_topics import (
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-)
+from coterie.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 
 
 def handle_create_topics(broker: TopicServices, request: CreateTopicsRequest, call: Call) -> Message | Pending:
@@ -42,30 +39,44 @@ def handle_create_topics(broker: TopicServices, request: CreateTopicsRequest, ca
     return broker.turns.run(_create_topics(broker, request))
 
 
-def _create_topics(broker: TopicServices, request: CreateTopicsRequest) -> Generator[None, None, Message]:
+def _create_topics(broker: TopicServices, request: CreateTopicsRequest) -> Work:
     response = CreateTopicsResponse()
     names = Counter(t.name for t in request.topics)
     yield
     excess = refusal_of_excess(broker, request)
     yield
-    for requested in {t.name: t for t in request.topics}.values():
-        try:
-            if excess is not None:
-                raise excess
-            check_named_once(names, requested.name)
-            result = yield from _create(broker, requested, request.validate_only)
+    growths: list[NewPartitions] = []
+    try:
+        for requested in {t.name: t for t in request.topics}.values():
+            try:
+                if excess is not None:
+                    raise excess
+                check_named_once(names, requested.name)
+                result = yield from _create(broker, requested, growths, validate_only=request.validate_only)
+            except Refusal as refusal:
+                result = _not_created(requested.name, refusal)
             response.topics.append(result)
-        except Refusal as refusal:
-            response.topics.append(
-                CreatableTopicResult(requested.name, error_code=refusal.code, error_message=str(refusal), configs=[])
-            )
-        yield
+            yield
+        made, growths = growths, []
+        if made:
+            try:
+                broker.topics.publish(made)
+            except Refusal as refusal:
+                failed = {growth.topic.name for growth in made}
+                response.topics = [_not_created(r.name, refusal) if r.name in failed else r for r in response.topics]
+    finally:
+        broker.topics.abandon(growths)
     return response
 
 
+def _not_created(name: str, refusal: Refusal) -> CreatableTopicResult:
+    return CreatableTopicResult(name, error_code=refusal.code, error_message=str(refusal), configs=[])
+
+
 def _create(
-    broker: TopicServices, requested: CreatableTopic, validate_only: bool
+    broker: TopicServices, requested: CreatableTopic, growths: list[NewPartitions], *, validate_only: bool
 ) -> Generator[None, None, CreatableTopicResult]:
+    """Adds to ``growths`` what is to be published."""
     broker.topics.check_new_name(requested.name)
     count = _partition_count(broker, requested)
     configs = {c.name: c.value for c in requested.configs}
@@ -73,9 +84,12 @@ def _create(
         checked = broker.topics.check_new(requested.name, count, configs)
         topic_id = uuid.uuid4().bytes  # as Kafka, which gives an id to a topic that it only checks
     else:
-        creating = broker.topics.creating(requested.name, count, configs)
-        # An internal topic is created in one turn: another request may need it at once.
-        topic = finish(creating) if requested.name in INTERNAL_TOPICS else (yield from creating)
+        if requested.name in INTERNAL_TOPICS:  # in one turn: another request may need it at once
+            topic = broker.topics.create(requested.name, count, configs)
+        else:
+            growth = yield from broker.topics.preparing(requested.name, count, configs)
+            growths.append(growth)
+            topic = growth.topic
         checked, topic_id = topic.configs, topic.topic_id
     return CreatableTopicResult(
         requested.name,
@@ -118,20 +132,33 @@ def handle_create_partitions(broker: TopicServices, request: CreatePartitionsReq
     return broker.turns.run(_create_partitions(broker, request))
 
 
-def _create_partitions(broker: TopicServices, request: CreatePartitionsRequest) -> Generator[None, None, Message]:
+def _create_partitions(broker: TopicServices, request: CreatePartitionsRequest) -> Work:
     response = CreatePartitionsResponse()
     names = Counter(t.name for t in request.topics)
-    for requested in {t.name: t for t in request.topics}.values():
-        result = CreatePartitionsTopicResult(requested.name)
-        try:
-            check_named_once(names, requested.name)
-            topic = _growing(broker, requested)
-            if not request.validate_only:
-                yield from broker.topics.adding_partitions(topic, requested.count)
-        except Refusal as refusal:
-            result.error_code, result.error_message = refusal.code, refusal.message or None
-        response.results.append(result)
-        yield
+    growths: list[NewPartitions] = []
+    try:
+        for requested in {t.name: t for t in request.topics}.values():
+            result = CreatePartitionsTopicResult(requested.name)
+            try:
+                check_named_once(names, requested.name)
+                topic = _growing(broker, requested)
+                if not request.validate_only:
+                    growths.append((yield from broker.topics.extending(topic, requested.count)))
+            except Refusal as refusal:
+                result.error_code, result.error_message = refusal.code, refusal.message or None
+            response.results.append(result)
+            yield
+        made, growths = growths, []
+        if made:
+            try:
+                broker.topics.publish(made)
+            except Refusal as refusal:
+                failed = {growth.topic.name for growth in made}
+                for result in response.results:
+                    if result.name in failed:
+                        result.error_code, result.error_message = refusal.code, refusal.message
+    finally:
+        broker.topics.abandon(growths)
     return response
 
 
@@ -168,16 +195,30 @@ def handle_delete_topics(broker: TopicServices, request: DeleteTopicsRequest, ca
     return broker.turns.run(_delete_topics(broker, request, call))
 
 
-def _delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Call) -> Generator[None, None, Message]:
+def _delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Call) -> Work:
     response = DeleteTopicsResponse()
+    deleted: list[tuple[DeletableTopicResult, Topic]] = []
     for result, topic in planned_deletions(broker, request, call.api_version):
-        try:
-            if topic is not None:
-                yield from broker.topics.deleting(topic)
-        except Refusal as refusal:
-            result.error_code, result.error_message = refusal.code, str(refusal)
         response.responses.append(result)
+        if topic is not None:
+            deleted.append((result, topic))
+        if len(response.responses) % AT_ONCE == 0:
+            yield
+    if deleted:
+        yield from _delete(broker, deleted)
     return response
+
+
+def _delete(broker: TopicServices, deleted: list[tuple[DeletableTopicResult, Topic]]) -> Generator[None, None, None]:
+    """Puts what prevents a deletion into its result."""
+    try:
+        gone = yield from broker.topics.deleting_all([topic for _, topic in deleted])
+        error = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    except Refusal as refusal:
+        gone, error = {topic.name for _, topic in deleted}, refusal
+    for result, topic in deleted:
+        if topic.name in gone:
+            result.error_code, result.error_message = error.code, str(error)
 
 
 HANDLERS: dict[int, Handler] = {19: handle_create_topics, 20: handle_delete_topics, 37: handle_create_partitions}

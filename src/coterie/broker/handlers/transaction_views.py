@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from coterie.broker.calls import Call
 from coterie.broker.patterns import BadPattern, matcher
+from coterie.broker.pending import Pending
 from coterie.broker.services import Handler, TransactionServices
 from coterie.broker.topic import check_name
 from coterie.broker.transactions import TransactionCoordinator
+from coterie.broker.turns import Work
 from coterie.coordinator.transactions.describe import KNOWN_STATES, describe_transaction, list_transactions
 from coterie.log.partition_log import PartitionLog
+from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.describe_producers import (
     DescribeProducersPartitionResponse,
@@ -33,14 +36,20 @@ if TYPE_CHECKING:
 
 def handle_describe_producers(
     broker: TransactionServices, request: DescribeProducersRequest, call: Call
-) -> DescribeProducersResponse:
+) -> Message | Pending:
     """The producers that the log of each partition knows, with the start of an open transaction, or -1."""
-    return DescribeProducersResponse(
-        topics=[
-            DescribeProducersTopicResponse(t.name, [_partition(broker, t.name, index) for index in t.partition_indexes])
-            for t in request.topics
-        ]
-    )
+    return broker.turns.run(_describe_producers(broker, request))
+
+
+def _describe_producers(broker: TransactionServices, request: DescribeProducersRequest) -> Work:
+    response = DescribeProducersResponse()
+    for topic in request.topics:
+        partitions = []
+        for index in topic.partition_indexes:
+            partitions.append(_partition(broker, topic.name, index))
+            yield
+        response.topics.append(DescribeProducersTopicResponse(topic.name, partitions))
+    return response
 
 
 def _partition(broker: TransactionServices, topic: str, index: int) -> DescribeProducersPartitionResponse:
@@ -70,11 +79,17 @@ def _producers(log: PartitionLog) -> list[ProducerState]:
 
 def handle_describe_transactions(
     broker: TransactionServices, request: DescribeTransactionsRequest, call: Call
-) -> DescribeTransactionsResponse:
+) -> Message | Pending:
     """For each id its state, or TRANSACTIONAL_ID_NOT_FOUND or COORDINATOR_LOAD_IN_PROGRESS."""
-    return DescribeTransactionsResponse(
-        transaction_states=[_transaction(broker, name) for name in request.transactional_ids]
-    )
+    return broker.turns.run(_describe_transactions(broker, request))
+
+
+def _describe_transactions(broker: TransactionServices, request: DescribeTransactionsRequest) -> Work:
+    response = DescribeTransactionsResponse()
+    for name in request.transactional_ids:
+        response.transaction_states.append(_transaction(broker, name))
+        yield
+    return response
 
 
 def _transaction(broker: TransactionServices, transactional_id: str) -> DescribedTransaction:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from functools import partial
 
@@ -13,6 +13,7 @@ from coterie.broker.handlers.offsets import after_refused
 from coterie.broker.pending import Pending
 from coterie.broker.services import Handler, TransactionServices
 from coterie.broker.topic import OFFSETS_TOPIC
+from coterie.broker.turns import Work
 from coterie.coordinator.transactions.state import BUMPS_FROM
 from coterie.coordinator.transactions.steps import ADD_PARTITIONS_V2_FROM, END_TXN_V2_FROM, FENCED_FROM, Claim
 from coterie.wire import topic_names
@@ -97,11 +98,16 @@ def handle_add_partitions_to_txn(
     """From version 4 on, what one broker asks another: several transactions, each as one of a client's."""
     if broker.transaction_requests is not None:
         return broker.transaction_requests.add_partitions(request, call.api_version)
-    results = [
-        AddPartitionsToTxnResult(one.transactional_id, _add_partitions(broker, one, call.api_version))
-        for one in transactions_of(request, call.api_version)
-    ]
-    return transactions_response(call.api_version, results)
+    work = _add_to_transactions(broker, request, call.api_version)
+    return broker.turns.run_many(len(request.transactions), work)
+
+
+def _add_to_transactions(broker: TransactionServices, request: AddPartitionsToTxnRequest, version: int) -> Work:
+    results = []
+    for one in transactions_of(request, version):
+        results.append(AddPartitionsToTxnResult(one.transactional_id, _add_partitions(broker, one, version)))
+        yield
+    return transactions_response(version, results)
 
 
 def _add_partitions(
@@ -168,10 +174,19 @@ def handle_write_txn_markers(
     """Writes the markers of another coordinator."""
     if broker.transaction_requests is not None:
         return broker.transaction_requests.write_markers(request)
-    return WriteTxnMarkersResponse(markers=[_write(broker, marker) for marker in request.markers if marker.topics])
+    partitions = sum(len(topic.partition_indexes) for marker in request.markers for topic in marker.topics)
+    return broker.turns.run_many(partitions, _write_markers(broker, request))
 
 
-def _write(broker: TransactionServices, marker: WritableTxnMarker) -> WritableTxnMarkerResult:
+def _write_markers(broker: TransactionServices, request: WriteTxnMarkersRequest) -> Work:
+    response = WriteTxnMarkersResponse()
+    for marker in request.markers:
+        if marker.topics:
+            response.markers.append((yield from _write(broker, marker)))
+    return response
+
+
+def _write(broker: TransactionServices, marker: WritableTxnMarker) -> Generator[None, None, WritableTxnMarkerResult]:
     topics = []
     for topic in marker.topics:
         results = []
@@ -189,6 +204,7 @@ def _write(broker: TransactionServices, marker: WritableTxnMarker) -> WritableTx
             except Refusal as refusal:
                 code = refusal.code
             results.append(WritableTxnMarkerPartitionResult(index, code))
+            yield
         topics.append(WritableTxnMarkerTopicResult(topic.name, results))
     return WritableTxnMarkerResult(marker.producer_id, topics)
 

@@ -6,6 +6,7 @@ Pure: the caller says what a resource has now and checks and keeps the result.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -61,8 +62,7 @@ def changed(
 
 def refuse_repeated(names: Iterable[str]) -> None:
     """Raises Refusal INVALID_REQUEST for a name that comes twice."""
-    every = list(names)
-    repeated = sorted({name for name in every if every.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"{', '.join(repeated)} given more than once")
 
@@ -78,7 +78,8 @@ def _changed_list(change: Change, current: str | None, setting: Setting[object] 
     given = _elements(change.value) or [""]  # nothing is an element too, as in Kafka
     if change.operation == Operation.APPEND:
         return ",".join(dict.fromkeys([*now, *given]))
-    return ",".join(item for item in now if item not in given)
+    removed = set(given)
+    return ",".join(item for item in now if item not in removed)
 
 
 def _elements(text: str) -> list[str]:

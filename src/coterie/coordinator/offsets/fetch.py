@@ -13,14 +13,15 @@ NO_OFFSET = -1
 
 def fetch_offsets(
     group: GroupOffsets | None,
-    topics: Mapping[str, Iterable[int]] | None,
+    topics: Iterable[tuple[str, Iterable[int]]] | None,
     *,
     require_stable: bool = False,
     unreplicated: Mapping[TopicPartition, CommittedOffset | None] | None = None,
-) -> dict[str, list[OffsetFetchResponsePartition]]:
-    """Committed offsets by topic; ``topics`` None stands for all topics of the group. ``unreplicated``: the partitions whose
-    offset not all replicas in sync have, with the one before, which is returned. ``require_stable``: such a partition, and one
-    with an offset in an open transaction, is UNSTABLE_OFFSET_COMMIT (KIP-447)."""
+) -> list[tuple[str, list[OffsetFetchResponsePartition]]]:
+    """The committed offsets of each topic, as often as ``topics`` has it; None stands for all topics of the group.
+    ``unreplicated``: the partitions whose offset not all replicas in sync have, with the one before, which is returned.
+    ``require_stable``: such a partition, and one with an offset in an open transaction, is UNSTABLE_OFFSET_COMMIT
+    (KIP-447)."""
     offsets = group.offsets if group is not None else {}
     unstable_partitions = unreplicated or {}
     if unstable_partitions:
@@ -30,10 +31,11 @@ def fetch_offsets(
         requested: dict[str, list[int]] = {}
         for topic, partition in offsets:  # a pending offset alone is left out, even as unstable
             requested.setdefault(topic, []).append(partition)
-        topics = requested
-    answer: dict[str, list[OffsetFetchResponsePartition]] = {}
-    for topic, partitions in topics.items():
-        fetched = answer[topic] = []
+        topics = requested.items()
+    answer: list[tuple[str, list[OffsetFetchResponsePartition]]] = []
+    for topic, partitions in topics:
+        fetched: list[OffsetFetchResponsePartition] = []
+        answer.append((topic, fetched))
         for partition in partitions:
             committed = offsets.get((topic, partition))
             is_unstable = (topic, partition) in unstable_partitions
