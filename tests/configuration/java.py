@@ -1,5 +1,5 @@
-"""The results of Apache Kafka 4.3.0 and Java 17 for many texts, recorded in data/java.json: values of settings (ConfigDef),
-the settings of its clients and all their names (those of 4.4.0), properties files (java.util.Properties), and SCRAM logins
+"""The results of Apache Kafka 4.4.0 and Java 17 for many texts, recorded in data/java.json: values of settings (ConfigDef),
+the settings of its clients and all their names, properties files (java.util.Properties), and SCRAM logins
 (ScramFormatter) with a password that is also the user.
 
 `python -m tests.configuration.java` asks them anew; it needs a Java and, the first time, Maven.

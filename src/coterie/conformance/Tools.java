@@ -4,6 +4,8 @@
 // A command's threads are those of its thread group: what they print, read and exit with is the command's.
 import java.io.*;
 import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
 import java.net.MalformedURLException;
 import java.net.URL;
 import java.net.URLClassLoader;
@@ -11,7 +13,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.*;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
-import org.apache.kafka.common.utils.Exit;
+import java.util.function.Consumer;
 
 public class Tools {
     static final PrintStream ANSWERS = System.out;
@@ -169,14 +171,36 @@ public class Tools {
         throw new Exited();
     }
 
+    /** Kafka's class Exit, which is in another package from 4.4 on. */
+    static Class<?> exits() throws ClassNotFoundException {
+        try {
+            return Class.forName("org.apache.kafka.common.utils.internals.Exit");
+        } catch (ClassNotFoundException before44) {
+            return Class.forName("org.apache.kafka.common.utils.Exit");
+        }
+    }
+
+    /** Calls that setter of Exit with what does this. */
+    static void set(Class<?> exits, String setter, Consumer<Object[]> what) throws ReflectiveOperationException {
+        for (Method method : exits.getMethods()) {
+            if (!method.getName().equals(setter)) continue;
+            Class<?> kind = method.getParameterTypes()[0];
+            method.invoke(null, Proxy.newProxyInstance(kind.getClassLoader(), new Class<?>[] {kind}, (proxy, called, arguments) -> {
+                what.accept(arguments);
+                return null;
+            }));
+        }
+    }
+
     public static void main(String[] none) throws Exception {
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         System.setOut(new PrintStream(new Output(false), true));
         System.setErr(new PrintStream(new Output(true), true));
         System.setIn(new Input());
-        Exit.setExitProcedure((code, message) -> exit(code));
-        Exit.setHaltProcedure((code, message) -> exit(code));
-        Exit.setShutdownHookAdder((name, hook) -> Command.current().hooks.add(hook));
+        Class<?> exits = exits();
+        set(exits, "setExitProcedure", arguments -> exit((int) arguments[0]));
+        set(exits, "setHaltProcedure", arguments -> exit((int) arguments[0]));
+        set(exits, "setShutdownHookAdder", arguments -> Command.current().hooks.add((Runnable) arguments[1]));
         for (String line; (line = commands.readLine()) != null; ) {
             Command command = new Command(line);
             new Thread(() -> {
