@@ -82,7 +82,7 @@ class ClusterMetadata:
     @staticmethod
     def metadata_request(names: Iterable[str] | None, *, create: bool = False) -> MetadataRequest:
         """Metadata of these topics; ``names`` None for all."""
-        return MetadataRequest(None if names is None else [MetadataRequestTopic(name=n) for n in names], create)
+        return MetadataRequest(None if names is None else [MetadataRequestTopic(name=n) for n in sorted(names)], create)
 
     @staticmethod
     def topic_ids_request(topic_ids: Iterable[bytes]) -> MetadataRequest:

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from coterie.cli import lab as lab_module
 from coterie.cli.lab import lab
+from coterie.cli.lab_figures import STORIES
 from coterie.cli.seed_results import Result, SeedResults
 
 REPORT = {"events": 5}
@@ -64,7 +65,7 @@ def test_a_run_resumes_and_counts_what_ran_before(path: Path, monkeypatch: pytes
 
     def on_cores(story: str, seeds: list[int], *_: object) -> list[Result]:
         ran.extend(seeds)
-        return [(seed, dict.fromkeys(lab_module.STORIES[story], 1), "") for seed in seeds]
+        return [(seed, dict.fromkeys(STORIES[story], 1), "") for seed in seeds]
 
     monkeypatch.setattr(lab_module, "_on_cores", on_cores)
     command = ["fuzz", "--of", "consumer-groups", "--results", str(path), "--json", "--seeds"]

@@ -54,7 +54,7 @@ def test_the_log_ends_at_the_first_damage_after_a_power_cut() -> None:
     unsynced = bytes(fs.files[path].data[position:])
     log, findings = reopened(fs, config, lost_power=True)
     assert log.end_offset == 4
-    assert fs.read_file(f"{path}.damaged-{position}") == unsynced
+    assert fs.read_file(f"{path}.unsynced-{position}") == unsynced
     assert [(f.file, f.position) for f in findings] == [(path, position)]
     assert "the machine may have gone down" in findings[0].action
     assert log.append(batch(10), NOW).base_offset == 4
@@ -84,7 +84,7 @@ def test_zeros_that_were_reserved_are_not_set_aside() -> None:
     fs.files[path].data += bytes(10_000 - end)
     log, findings = reopened(fs, config, lost_power=True)
     assert log.end_offset == 4
-    assert len(fs.read_file(f"{path}.damaged-{position}")) == end - position
+    assert len(fs.read_file(f"{path}.unsynced-{position}")) == end - position
     assert [f.position for f in findings] == [position, end]
 
 

@@ -45,8 +45,8 @@ class CannotListen(OSError):
 
 
 class Broker(BrokerNode):
-    """One broker. ``data`` None keeps everything in ``memory``. ``cluster``: the view of a broker that joins a
-    cluster otherwise than by its settings."""
+    """One broker. ``data`` None keeps everything in ``memory``, of a machine with that ``boot_id``. ``cluster``: the view of a
+    broker that joins a cluster otherwise than by its settings."""
 
     def __init__(
         self,
@@ -55,9 +55,11 @@ class Broker(BrokerNode):
         clock: Clock | None = None,
         cluster: ClusterView | None = None,
         memory: MemoryFileSystem | None = None,
+        boot_id: str | None = None,
     ) -> None:
         super().__init__(settings or BrokerSettings(), clock or Clock(), random.SystemRandom(), cluster)
         self._memory = memory or MemoryFileSystem(self.clock.now_ms)
+        self._boot_id = boot_id
         self._fs: FileSystem
         self.data = data
         self.settings.given_otherwise(effective_log_dirs(self.settings, data))
@@ -115,7 +117,7 @@ class Broker(BrokerNode):
         else:
             self._lock = FolderLock(self.data)
             self._fs = DiskFileSystem(self.data, PRIVATE_FILES)
-        self.open(self._fs, self.loop, sync_in_thread(self.loop), self._disk_failed)
+        self.open(self._fs, self.loop, sync_in_thread(self.loop), self._disk_failed, self._boot_id)
         if self.data is not None:
             self.topics.room = descriptors_left
 

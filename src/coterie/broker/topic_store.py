@@ -197,8 +197,9 @@ class TopicStore:
             self._note_loss(log, start, action)
 
     def _note_loss(self, log: PartitionLog, offset: int, text: str) -> None:
-        """Commits may be lost, and no bytes of them are left to be set aside: a file stands for them (`lost_commits`)."""
-        if log.directory.rpartition("-")[0] == OFFSETS_TOPIC:
+        """Commits may be lost, and no bytes of them are left to be set aside: a file stands for them (`lost_commits`). After a
+        power cut they had not been synced, and the group goes on from what was."""
+        if not self.lost_power and log.directory.rpartition("-")[0] == OFFSETS_TOPIC:
             self._fs.write_file(f"{log.directory}/{segment_name(offset)}.log{SET_ASIDE}lost", text.encode())
 
     def _opened(self, topic: str, index: int, config: LogConfig | None, leader_epoch: int) -> PartitionLog:

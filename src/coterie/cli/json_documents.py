@@ -18,6 +18,7 @@ from coterie.cli.json_figures import (
     FuzzedConsumerGroups,
     FuzzedMembers,
     FuzzedProducers,
+    FuzzedPrograms,
     FuzzedSenders,
     GroupAsOf,
     ReportPage,
@@ -329,7 +330,7 @@ def json_documents() -> dict[str, JsonDocument]:
         "groups watch": JsonDocument(GroupExplanation, per_line=True),
         "groups why": JsonDocument(GroupExplanation),
         "lab fuzz": JsonDocument(
-            FuzzedMembers | FuzzedConsumerGroups | FuzzedProducers | FuzzedSenders | FuzzedClusters
+            FuzzedMembers | FuzzedConsumerGroups | FuzzedProducers | FuzzedSenders | FuzzedPrograms | FuzzedClusters
         ),
         "lab handover": JsonDocument(list[Handover]),
         "lab migration": JsonDocument(list[MigrationStep]),

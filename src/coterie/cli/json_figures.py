@@ -72,6 +72,22 @@ class FuzzedSenders(TypedDict):
     seeds_per_hour: int
 
 
+class FuzzedPrograms(TypedDict):
+    """Totals over the seeds that broke no rule, with --of programs; ``events`` counts turns of the event loop, ``transactions``
+    that were begun, ``faults`` that struck."""
+
+    seeds: int
+    failed: int
+    events: int
+    acknowledged: int
+    delivered: int
+    transactions: int
+    faults: int
+    broker_crashes: int
+    seconds: float
+    seeds_per_hour: int
+
+
 class FuzzedClusters(TypedDict):
     """Totals over the seeds that broke no rule, with --of clusters; ``elections`` counts leader epochs in which something was
     appended; ``crashes_of_all`` brokers at once, ``power_cuts_of_all`` machines, which sync each append then;

@@ -19,6 +19,7 @@ from coterie.assignors import ASSIGNORS
 from coterie.cli.commands import CommandGroup
 from coterie.cli.cores import GC_THRESHOLD, over_cores
 from coterie.cli.invocation import done, json_option, progress_bar, show
+from coterie.cli.lab_figures import ALL, NOUNS, SHARES, STORIES
 from coterie.cli.ranges import IntegerRange, NumberRange
 from coterie.cli.seed_results import Result, SeedResults
 from coterie.cli.spark import check_master
@@ -47,111 +48,6 @@ def lab() -> None:
 
 
 lab.add_command(study)
-
-
-# The subject of a seed's story -> what is summed over the seeds.
-STORIES = {
-    "members": ("events", "rebalances", "broker_crashes", "compactions"),
-    "consumer-groups": (
-        *("events", "epochs", "fenced", "conversions", "broker_crashes", "compactions"),
-        *("with_classic", "with_consumer", "with_mixed", "with_conversion"),
-    ),
-    "producers": ("events", "commits", "commits_of_version_2", "aborts", "refused", "torn", "broker_crashes"),
-    "senders": ("events", "given", "duplicates", "splits", "broker_crashes"),
-    "records": ("events", "acknowledged", "refused", "transactions", "disk_failures", "broker_crashes"),
-    "clients": (
-        *("events", "acknowledged", "delivered", "copied", "disk_failures", "broker_crashes"),
-        *("with_consumer", "with_mixed"),
-    ),
-    "clusters": (
-        "events",
-        "acknowledged",
-        "delivered",
-        "elections",
-        "broker_crashes",
-        "power_cuts",
-        "crashes_of_all",
-        "power_cuts_of_all",
-        "zookeeper_outages",
-        "full_disks",
-        "slow_disks",
-        "cut_reassignments",
-        "alterations",
-        "retentions",
-        "unclean_losses",
-        "topics",
-        "deletions",
-        "reassignments",
-        "record_deletions",
-        "commits",
-        "aborts",
-        "torn",
-        "coordinator_loads",
-        "group_generations",
-        "group_commits",
-        "producer_ids",
-        "clock_jumps",
-    ),
-}
-ALL = "all"  # one seed of each subject after the other
-STORIES[ALL] = ("events", "broker_crashes", *STORIES)
-
-
-# What is summed -> its noun, in singular and plural.
-NOUNS = {
-    "seeds": ("seed", ""),
-    "events": ("event", ""),
-    "rebalances": ("rebalance", ""),
-    "epochs": ("group epoch", ""),
-    "fenced": ("member fenced", "members fenced"),
-    "conversions": ("change of protocol", "changes of protocol"),
-    "commits": ("commit", ""),
-    "commits_of_version_2": ("commit of version 2", "commits of version 2"),
-    "aborts": ("abort", ""),
-    "torn": ("torn transaction of version 1", "torn transactions of version 1"),
-    "given": ("record sent", "records sent"),
-    "duplicates": ("duplicate batch", "duplicate batches"),
-    "splits": ("batch split", "batches split"),
-    "acknowledged": ("batch acknowledged", "batches acknowledged"),
-    "refused": ("refusal", ""),
-    "delivered": ("record delivered", "records delivered"),
-    "copied": ("record copied in transactions", "records copied in transactions"),
-    "transactions": ("transaction", ""),
-    "disk_failures": ("failure of the disk", "failures of the disk"),
-    "elections": ("leader epoch", ""),
-    "broker_crashes": ("broker crash", "broker crashes"),
-    "power_cuts": ("power cut", ""),
-    "crashes_of_all": ("crash of all brokers", "crashes of all brokers"),
-    "power_cuts_of_all": ("power cut of all brokers", "power cuts of all brokers"),
-    "full_disks": ("full disk", ""),
-    "slow_disks": ("slow disk", ""),
-    "alterations": ("alteration of settings", "alterations of settings"),
-    "retentions": ("log cut by retention", "logs cut by retention"),
-    "unclean_losses": ("record lost by an unclean election", "records lost by unclean elections"),
-    "cut_reassignments": ("power cut in a reassignment", "power cuts in reassignments"),
-    "coordinator_loads": ("load of a coordinator", "loads of coordinators"),
-    "group_generations": ("generation of a group", "generations of groups"),
-    "group_commits": ("committed offset", ""),
-    "producer_ids": ("producer id", ""),
-    "clock_jumps": ("jump of a clock", "jumps of clocks"),
-    "zookeeper_outages": ("double outage of ZooKeeper", "double outages of ZooKeeper"),
-    "record_deletions": ("deletion of records", "deletions of records"),
-    "compactions": ("compaction", ""),
-    "members": ("seed of members", "seeds of members"),
-    "consumer-groups": ("seed of consumer groups", "seeds of consumer groups"),
-    "producers": ("seed of producers", "seeds of producers"),
-    "senders": ("seed of senders", "seeds of senders"),
-    "records": ("seed of records", "seeds of records"),
-    "clients": ("seed of clients", "seeds of clients"),
-    "clusters": ("seed of clusters", "seeds of clusters"),
-}
-# What is counted once for each seed in which it happened -> what it is, after its share of the seeds.
-SHARES = {
-    "with_classic": "with a classic group",
-    "with_consumer": "with a group of the consumer protocol alone",
-    "with_mixed": "with a mixed group",
-    "with_conversion": "with a conversion",
-}
 
 
 @lab.command()
@@ -191,12 +87,13 @@ def fuzz(
     results: Path | None,
     as_json: bool,
 ) -> None:
-    """Run members, producers, clients or clusters under random faults.
+    """Run members, producers, clients, clusters or whole programs under random faults.
 
     With --of: members of groups of either protocol, transactional producers, producers at brokers whose leaders move (senders),
-    writers and readers of records, or whole clients, each with a broker; or clusters of several brokers. Exits 1 where a
-    seed breaks a rule. A failure is printed at once, with its seed and the commit; those of members at the end also with
-    their stories in the language of tests/spec, shrunk.
+    writers and readers of records, or whole clients, each with a broker; programs: the production brokers and clients, with
+    nothing replaced but time, network and disks; or clusters of several brokers. Exits 1 where a seed breaks a rule. A failure
+    is printed at once, with its seed and the commit; those of members at the end also with their stories in the language of
+    tests/spec, shrunk.
     """
     if spark and (results or processes):
         raise click.UsageError("--results and --processes are of this machine's cores; leave them out with --spark")
@@ -328,6 +225,7 @@ def _one(story: str, seed: int, minutes: float) -> Result:
     from coterie.laboratory.node.story import run_records_seed
     from coterie.laboratory.produce_fuzz import run_produce_seed
     from coterie.laboratory.transaction_fuzz import run_transaction_seed
+    from coterie.stories.story import run_story_seed
 
     runs: dict[str, Callable[[int, float], Any]] = {
         "members": run_seed,
@@ -336,6 +234,7 @@ def _one(story: str, seed: int, minutes: float) -> Result:
         "senders": run_produce_seed,
         "records": run_records_seed,
         "clients": run_clients_seed,
+        "programs": run_story_seed,
         "clusters": run_seed_of_clusters,
     }
     subject = list(runs)[seed % len(runs)] if story == ALL else story

@@ -24,6 +24,7 @@ from coterie.records.legacy import is_legacy
 COPY_BYTES = 4 * 1024 * 1024
 _CRC_END = 16
 SET_ASIDE = ".damaged-"  # and the position
+UNSYNCED = ".unsynced-"  # for the end of a log after a power cut, which counts as not written
 
 
 def _holds_old_messages(file: File) -> bool:
@@ -92,7 +93,7 @@ def _mended(
     for damage in result.damages:
         action = f"{damage.size} bytes are cut off"
         if not (damage.torn and crashed) and not damage.zeros:
-            aside = f"{path}{SET_ASIDE}{damage.position}"
+            aside = f"{path}{UNSYNCED if damage.doubts_rest else SET_ASIDE}{damage.position}"
             _set_aside(fs, segment.file, damage, aside)
             action = f"{damage.size} bytes are set aside in {aside.rpartition('/')[2]}"
             if damage.doubts_rest:

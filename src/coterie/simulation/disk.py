@@ -63,11 +63,19 @@ class Disk:
         self.full = self.fails_overlapping = False
         self.failing_writes = self.failing_syncs = self.dies_in = 0
         self.failures = 0
+        self._boots = 1
+
+    @property
+    def boot_id(self) -> str:
+        """Of the machine's present boot: another one after each power cut."""
+        return f"boot {self._boots}"
 
     def mount(self) -> MountedDisk:
         return MountedDisk(self)
 
     def power_cut(self) -> None:
+        """Each file loses what was not synced, or a part of it."""
+        self._boots += 1
         for file in self.files.values():
             assert isinstance(file, StoredFile)
             file.power_cut(self.rng)

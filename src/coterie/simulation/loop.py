@@ -13,6 +13,7 @@ import contextvars
 import heapq
 import itertools
 import random
+import warnings
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVarTuple
 
@@ -178,10 +179,13 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
     def end(self) -> None:
         """Closes the coroutines of killed processes. Their `finally` runs now, and has no effect."""
         self.is_over = True
-        for task in self._buried:
-            with contextlib.suppress(BaseException):
-                task.get_coro().close()
-        self._buried.clear()
+        with warnings.catch_warnings():
+            # Of coroutines that never began, and of what a `finally` would begin.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            for task in self._buried:
+                with contextlib.suppress(BaseException):
+                    task.get_coro().close()
+            self._buried.clear()
         self.close()
 
     def call_soon(

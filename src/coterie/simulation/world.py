@@ -183,4 +183,8 @@ async def _awaited(work: Awaitable[T]) -> T:
 
 
 async def _joined(task: asyncio.Task[T]) -> T:
-    return await task
+    """A process that is paused or killed would not hear of a cancellation."""
+    try:
+        return await asyncio.shield(task)
+    finally:
+        task.cancel()

@@ -68,6 +68,7 @@ class ClusteredBroker:
     def __init__(self, cluster: ClusterBrokers, broker_id: int, rack: str | None) -> None:
         self._cluster, self.broker_id, self.rack = cluster, broker_id, rack
         self._memory = MemoryFileSystem()
+        self._boot_id: str | None = None  # of a machine that can lose power
         self._session: InProcessSession | None = None
         self._held: list[Callable[[], None]] | None = None  # while it is paused
         self.host, self.port = "127.0.0.1", 0
@@ -78,21 +79,27 @@ class ClusteredBroker:
         """On the port that it had before, if any."""
         cluster, broker_id = self._cluster, self.broker_id
         settings = BrokerSettings({**cluster.settings, "node.id": str(broker_id)})
-        self.broker = Broker(settings, cluster=ClusterView(broker_id, is_alone=False), memory=self._memory)
+        view = ClusterView(broker_id, is_alone=False)
+        self.broker = Broker(settings, cluster=view, memory=self._memory, boot_id=self._boot_id)
         handlers = cluster.faults.wrap(self.broker.handlers)
         self.broker.handlers = {key: self._pausable(handler) for key, handler in handlers.items()}
         self.host, self.port = await self.broker.start(self.host, self.port)
         self.broker.groups.journal.listeners += cluster.listeners
         cluster.interconnect.broker_ids[self.port] = broker_id
         self.is_running = True
+        config = cluster.config(broker_id, self.rack, settings)
+        if self._boot_id is not None:
+            config = replace(config, lost_power=self.broker.topics.lost_power)
         await join(
             self.broker,
             (self.host, self.port),
-            cluster.config(broker_id, self.rack, settings),
+            config,
             cluster.cluster_id,
             self._open_session,
             lambda host, port: cluster.interconnect.dial(broker_id, host, port),
         )
+        if self._boot_id is not None:
+            self.broker.topics.boot_file.write()
 
     async def _open_session(self, events: SessionEvents) -> InProcessSession:
         self._session = await self._cluster.zookeeper.open_session(self._cluster.session_timeout_ms, events)

@@ -59,8 +59,8 @@ class ClusterControls(ABC):
         self._call(self._broker(broker_id).cut_off)
 
     def heal(self) -> None:
-        """Ends every `partition` and `shrink_isr`."""
-        brokers = self._clustered().live()
+        """Ends every `partition` and `shrink_isr`, also of a broker that is down."""
+        brokers = list(self._clustered().brokers.values())
 
         def heal() -> None:
             for broker in brokers:

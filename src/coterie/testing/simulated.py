@@ -22,6 +22,7 @@ from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.client.connection import Connection
 from coterie.client.handshake import answer_type
+from coterie.coordinator.replay import AnyGroup
 from coterie.simulation.disk import MountedDisk
 from coterie.simulation.process import SimulatedProcess
 from coterie.simulation.world import Simulation
@@ -29,6 +30,7 @@ from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
 from coterie.testing.cluster_controls import START_S
 from coterie.testing.local_broker import PRODUCE_VERSION, LocalBroker
 from coterie.wire.declaration import Message
+from coterie.wire.errors import Refusal
 
 T = TypeVar("T")
 PORT = 9092
@@ -113,17 +115,18 @@ class WorldBroker(LocalBroker):
         self._process = process
 
         async def start() -> tuple[str, int]:
-            self.broker = Broker(BrokerSettings(self._settings), memory=disk)
+            self.broker = Broker(BrokerSettings(self._settings), memory=disk, boot_id=disk.disk.boot_id)
             self.broker.handlers = self.faults.wrap(self.broker.handlers)
             address = await self.broker.start("broker-1", PORT)
             self.broker.groups.journal.listeners.append(self.journal.append)
+            _exit_after_failure(self.broker, process)
             return address
 
         self.host, self.port = world.run_in(process, start(), START_S)
 
     def stop(self, broker_id: int | None = None) -> None:
         """A controlled shutdown, of that broker of a cluster or of all."""
-        if broker_id is not None:
+        if self._cluster is not None and broker_id is not None:
             super().stop(broker_id)
         elif self._cluster is not None:
             for broker in self._cluster.live():
@@ -141,13 +144,18 @@ class WorldBroker(LocalBroker):
 
     def restart(self, broker_id: int = 1) -> None:
         """Starts the broker again, on its disk and its port, after `stop`, `kill` or `power_cut`."""
+        if self.is_alive(broker_id):
+            raise ValueError(f"broker {broker_id} runs; stop or kill it first")
         if self._cluster is not None:
             super().restart(broker_id)
             return
-        if self._alone().is_alive:
-            raise ValueError("the broker runs; stop or kill it first")
         self.world.power_on("broker-1")
         self._start_alone()
+
+    def is_alive(self, broker_id: int = 1) -> bool:
+        """Whether the broker's process lives: it also ends by itself, as after a failed fsync."""
+        process = self.world.processes.get(f"broker-{broker_id}")
+        return process is not None and process.is_alive
 
     def power_cut(self, broker_id: int = 1) -> None:
         """The broker's machine loses power: its peers hear nothing, and its disk loses what was not synced."""
@@ -168,6 +176,22 @@ class WorldBroker(LocalBroker):
             super().resume(broker_id)
         else:
             self._alone().resume()
+
+    # -- what the brokers have, at this instant ---------------------------------------------------------------------------
+
+    def group_now(self, group: str) -> AnyGroup | None:
+        """The group as its coordinator has it; None where there is no such group, or no coordinator that has loaded it."""
+        if self._process is not None and not self._process.is_alive:
+            return None
+        try:
+            return self._group(group)
+        except Refusal:
+            return None
+
+    def committed_now(self, group: str) -> dict[tuple[str, int], int]:
+        """The committed offsets of `group_now`."""
+        state = self.group_now(group)
+        return {} if state is None else {tp: kept.offset for tp, kept in state.offsets.items()}
 
     # -- the world in the place of a thread -------------------------------------------------------------------------------
 
@@ -214,8 +238,11 @@ class _BrokerProcess(ClusteredBroker):
     async def start(self) -> None:
         """In a new process, on the disk of its host."""
         self._world.power_on(self.host)
-        self._process, self._memory = mounted_process(self._world, self.host)
-        await self._world.loop.create_task(super().start(), context=self._process.context.copy())
+        process, disk = mounted_process(self._world, self.host)
+        process.at_end.append(self._ended)
+        self._process, self._memory, self._boot_id = process, disk, disk.disk.boot_id
+        await self._world.loop.create_task(super().start(), context=process.context.copy())
+        _exit_after_failure(self.broker, process)
 
     async def stop(self) -> None:
         """A controlled shutdown, and the end of the process."""
@@ -225,11 +252,14 @@ class _BrokerProcess(ClusteredBroker):
 
     async def kill(self) -> None:
         """As SIGKILL: none of its code runs any more."""
+        if self._process is not None:
+            self._process.kill()
+
+    def _ended(self) -> None:
+        """ZooKeeper hears no more of the process, however it ended."""
         self.is_running = False
         if self._session is not None:
             self._session.die()
-        if self._process is not None:
-            self._process.kill()
 
     def pause(self) -> None:
         """As SIGSTOP; ZooKeeper hears no more of it."""
@@ -251,6 +281,16 @@ def mounted_process(world: Simulation, host: str) -> tuple[SimulatedProcess, Mou
     process, disk = world.process(host), world.disk(host).mount()
     process.at_end.append(disk.end)
     return process, disk
+
+
+def _exit_after_failure(broker: Broker, process: SimulatedProcess) -> None:
+    """As `coterie broker`, whose process ends once the broker can no longer trust its disk."""
+
+    async def wait() -> None:
+        await broker.failed.wait()
+        process.kill()
+
+    broker.loop.create_task(wait())
 
 
 async def _asked(request: Message, host: str, port: int) -> Any:

@@ -1,0 +1,67 @@
+"""The one history of a story: what each program asked of the brokers, and what it learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(slots=True)
+class SentRecord:
+    """``number`` counts a producer's records, over all its lives; ``offset`` once it was acknowledged."""
+
+    producer: str
+    number: int
+    partition: TopicPartition
+    transaction: str | None = None
+    offset: int | None = None
+    failed: bool = False
+
+
+@dataclass(slots=True)
+class TransactionOutcome:
+    """Of one transaction; ``committed`` None: its producer did not learn of an end."""
+
+    values: list[bytes] = field(default_factory=list)
+    committed: bool | None = None
+    asked_to_commit: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PolledRecord:
+    """A record that a poll returned to a member of a group."""
+
+    process: str
+    partition: TopicPartition
+    offset: int
+    value: bytes
+
+
+@dataclass(slots=True)
+class History:
+    """``sent`` by value, each of which is unique; ``polled`` by group, in the order of time; ``committed``: by group the
+    highest offsets whose commit was acknowledged; ``repeated``: sentences about records that were read again without a cause.
+    """
+
+    sent: dict[bytes, SentRecord] = field(default_factory=dict)
+    transactions: dict[str, TransactionOutcome] = field(default_factory=dict)
+    polled: dict[str, list[PolledRecord]] = field(default_factory=dict)
+    committed: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    repeated: list[str] = field(default_factory=list)
+    errors: list[tuple[str, str]] = field(default_factory=list)  # process, and what it was refused with
+
+    def commit_acknowledged(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """The coordinator has accepted these offsets."""
+        highest = self.committed.setdefault(group, {})
+        for partition, offset in offsets.items():
+            highest[partition] = max(offset, highest.get(partition, 0))
+
+    def acknowledged(self) -> int:
+        """How many records were."""
+        return sum(record.offset is not None for record in self.sent.values())
+
+    def deliveries(self) -> int:
+        """How many records polls returned, over all groups."""
+        return sum(map(len, self.polled.values()))
