@@ -78,7 +78,7 @@ RULES = KnownSeeds(
         a_lost_membership_commits_without_one: 0,
         a_transaction_commits_without_leader_epochs: 0,
         a_revocation_does_not_wait_for_the_transaction: 7,
-        positions_are_those_before_an_open_transaction: 184,
+        positions_are_those_before_an_open_transaction: 137,
         nothing_is_read_again_after_an_abort: 0,
     },
     partial(run_seed, minutes=1.5),
