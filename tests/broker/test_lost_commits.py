@@ -17,9 +17,11 @@ from coterie.broker.broker import Broker
 from coterie.broker.lost_commits import SETTING
 from coterie.broker.settings import BrokerSettings
 from coterie.cli import main
+from coterie.client import Consumer
 from coterie.coordinator.partitioning import partition_for
 from coterie.laboratory.disk import FaultyFileSystem
 from coterie.records.batch import HEADER_BYTES, batches
+from coterie.testing import simulate
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -244,3 +246,29 @@ def test_the_check_of_a_folder_reports_them(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["log", "check", str(tmp_path)])
     assert result.exit_code == 1
     assert "__consumer_offsets-0: the batch with offsets 1 to 1 cannot be read" in result.output
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_power_cut_takes_what_was_not_synced_and_groups_are_served(seed: int) -> None:
+    """The end of a log that had not been synced is no damage, at that start and at the next one, after a kill."""
+
+    async def read(servers: str) -> None:
+        settings = {"bootstrap.servers": servers, "group.id": "g", "auto.commit.interval.ms": 200}
+        async with Consumer(settings) as consumer:
+            consumer.subscribe(["t"])
+            while True:
+                await consumer.poll(1_000)
+
+    with simulate(seed) as world:
+        broker = world.broker({"group.initial.rebalance.delay.ms": "0"})
+        broker.create_topic("t", 3)
+        world.spawn("reader", read, broker.bootstrap_servers)
+        for stop in (broker.kill, broker.power_cut, broker.kill, broker.power_cut):
+            broker.until_stable("g", members=1)
+            for n in range(10):
+                broker.produce("t", b"%d" % n, partition=n % 3)
+                world.advance(0.5)
+            stop()
+            world.advance(1)
+            broker.restart()
+        broker.until_stable("g", members=1)

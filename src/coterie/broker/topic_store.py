@@ -175,6 +175,8 @@ class TopicStore:
         closed = self._checkpoints.closed.get(directory)
         shown = reached(self._fs, directory) if closed is None else (closed.end_offset, CHECKPOINT)
         log = self._opened(topic, index, config, leader_epoch)
+        if log.epochs.is_stale:  # else the next start would find there what this one reports
+            log.epochs.write()
         self._report_lost(log, max(shown, (self._checkpoints.high_watermarks.get(directory, 0), HIGH_WATERMARKS)))
         for base in sorted(set() if closed is None else closed.segments.keys() - {s.base_offset for s in log.segments}):
             self._note_loss(log, base, "the file is gone")

@@ -181,11 +181,14 @@ class WorldBroker(LocalBroker):
 
     def group_now(self, group: str) -> AnyGroup | None:
         """The group as its coordinator has it; None where there is no such group, or no coordinator that has loaded it."""
+        return self._group(group)
+
+    def _group(self, group_id: str) -> AnyGroup | None:
         if self._process is not None and not self._process.is_alive:
             return None
         try:
-            return self._group(group)
-        except Refusal:
+            return super()._group(group_id)
+        except Refusal:  # it loads
             return None
 
     def committed_now(self, group: str) -> dict[tuple[str, int], int]:
