@@ -13,7 +13,7 @@ _SHARED = Compare.SHARED_KEYS | Compare.ANY_ORDER
 _MASKED = Compare.NUMBERS_MASKED | Compare.ANY_ORDER
 _FEATURES = Accepted(
     "coterie's features are its own: no Raft, share groups or streams groups",
-    r"exit 0\n(?s:.*)Feature: metadata\.version .* FinalizedVersionLevel: (4\.3-IV0|UNKNOWN 30) ",
+    r"exit 0\n(?s:.*)Feature: metadata\.version .* FinalizedVersionLevel: (4\.4-IV2|UNKNOWN 33) ",
 )
 _DISABLED = Accepted(
     "Kafka 3.9 takes an unknown feature at level 0 for disabled; coterie refuses, as 4.3", "exit 1", OLD
