@@ -171,7 +171,7 @@ RULES = KnownSeeds(
         positions_outlast_a_revocation: 0,
         reading_begins_behind_the_committed_offset: 0,
         a_partition_is_given_before_it_is_released: 0,
-        no_report_acknowledges_a_revocation: 5,
+        no_report_acknowledges_a_revocation: 8,
         an_upgrade_forgets_who_owns_what: 18,
         an_epoch_ends_before_its_last_records: 1,
         a_validation_has_no_result: 0,
