@@ -19,7 +19,8 @@ import pytest
 from click.testing import CliRunner
 
 from coterie.cli import main
-from coterie.edition import COMPILED, edition
+from coterie.edition import COMPILED, compiled_parts, edition
+from coterie.records import compiled
 from tests.test_compiled_source import write_interpretable
 
 ROOT = Path(__file__).parent.parent
@@ -87,4 +88,38 @@ def test_the_edition_has_a_name(tmp_path: Path) -> None:
     assert edition(tmp_path) == "pure Python"
     (tmp_path / "coordinator" / f"shard{EXTENSION_SUFFIXES[0]}").touch()
     assert edition(tmp_path) == "compiled"
-    assert CliRunner().invoke(main, ["--version"]).output.endswith(f"({edition()})\n")
+    first, codecs, modules = CliRunner().invoke(main, ["--version"]).output.splitlines()
+    assert first.endswith(f"({edition()})")
+    assert codecs.startswith("record codecs: ")
+    assert modules.startswith("broker modules: compiled" if edition() == COMPILED else "broker modules: interpreted")
+
+
+@pytest.mark.parametrize(
+    ("built", "line"),
+    [
+        ((), "broker modules: interpreted"),
+        (("log/segment", "log/state", "journal"), "broker modules: compiled (journal 1, log 2)"),
+    ],
+)
+def test_the_version_names_the_rooms_that_are_compiled(tmp_path: Path, built: tuple[str, ...], line: str) -> None:
+    for name in built:
+        module = tmp_path / name
+        module.parent.mkdir(exist_ok=True)
+        for suffix in (".py", EXTENSION_SUFFIXES[0]):
+            module.with_name(module.name + suffix).touch()
+    (tmp_path / f"helper{EXTENSION_SUFFIXES[0]}").touch()  # without a source: no module of ours
+    assert compiled_parts(tmp_path)[1] == line
+
+
+@pytest.mark.parametrize("built", [("ENCODING_COMPILED",), ("ENCODING_COMPILED", "ROWS_COMPILED", "COMPILED"), ()])
+def test_the_version_names_the_record_codecs_that_are_compiled(
+    monkeypatch: pytest.MonkeyPatch, built: tuple[str, ...]
+) -> None:
+    for name in ("ENCODING_COMPILED", "ROWS_COMPILED", "COMPILED"):
+        monkeypatch.setattr(compiled, name, name in built)
+    expected = {
+        0: "interpreted",
+        1: "compiled (_encoding; the others interpreted)",
+        3: "compiled (_encoding, _rows, _unfold)",
+    }
+    assert compiled_parts()[0] == f"record codecs: {expected[len(built)]}"

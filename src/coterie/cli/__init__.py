@@ -16,7 +16,6 @@ import click
 
 from coterie.cli.commands import CommandGroup
 from coterie.cli.exit_codes import exit_code, output_errors
-from coterie.edition import edition
 from coterie.interruption import started
 
 # verb -> (module, its line in `coterie --help`)
@@ -113,6 +112,18 @@ def _import_asyncio_without_ssl() -> None:
         del sys.modules["ssl"]
 
 
+def _write_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if not value or ctx.resilient_parsing:
+        return
+    from importlib.metadata import version
+
+    from coterie.console.terminal import write_lines
+    from coterie.edition import compiled_parts, edition
+
+    write_lines([f"coterie, version {version('coterie')} ({edition()})", *compiled_parts()])
+    ctx.exit()
+
+
 EPILOG = """\b
 Examples:
   coterie broker --memory                      a broker on 127.0.0.1:9092
@@ -132,6 +143,13 @@ Shell completion (bash; zsh and fish likewise):
 
 
 @click.command(cls=_Verbs, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="coterie", message=f"%(prog)s, version %(version)s ({edition()})")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_write_version,
+    help="Show the version, and what of it is compiled, and exit.",
+)
 def main() -> None:
     """Kafka's consumer groups in Python: broker, client, laboratory, Spark pipeline."""
