@@ -137,7 +137,7 @@ or settings; 3 a program that it needs cannot run here; 130 stopped by Ctrl-C or
 141 the reader of its output has gone.
 
 \b
-Shell completion (bash; zsh and fish likewise):
+Shell completion, of topics and groups too (bash; zsh and fish likewise):
   eval "$(_COTERIE_COMPLETE=bash_source coterie)"
 """
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coterie.cli.completion import complete_groups, complete_topics
 from coterie.cli.invocation import (
     COMMAND_CONFIG,
     broker_option,
@@ -39,8 +40,8 @@ Examples:
   coterie consume flights --zookeeper 127.0.0.1:2181 --group old --streams 2     as Kafka 0.8's consumer
 """
 )
-@click.argument("topic")
-@click.option("--group", "-g", help="Join this group, and commit.")
+@click.argument("topic", shell_complete=complete_topics)
+@click.option("--group", "-g", shell_complete=complete_groups, help="Join this group, and commit.")
 @click.option("--instance-id", help="group.instance.id: a static member.")
 @click.option("--from-beginning", is_flag=True, help="Where there is no committed offset, start at the first record.")
 @click.option("--max-messages", "-n", type=IntegerRange(1), help="Stop after this number of records.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coterie.cli.completion import complete_groups
 from coterie.cli.invocation import broker_option, json_option, run, run_until_stopped
 from coterie.cli.ranges import IntegerRange, NumberRange
 from coterie.console.terminal import drawing_console, is_terminal, text_of, write_drawing, write_json, write_line
@@ -25,7 +26,7 @@ PIPED_WIDTH = 200
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @broker_option
 @json_option
 def why(group: str, client: dict[str, str], as_json: bool) -> None:
@@ -38,7 +39,7 @@ def why(group: str, client: dict[str, str], as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @click.option(
     "--every", type=NumberRange(0.1), default=WATCH_EVERY_S, show_default=True, help="Seconds between two requests."
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.commands import CommandGroup
+from coterie.cli.completion import complete_groups
 from coterie.cli.explanation import watch, why
 from coterie.cli.group_description import describe_group
 from coterie.cli.group_description import list_groups as rows_of_groups
@@ -112,7 +113,7 @@ def _kind(group: GroupRow) -> str:
 
 
 @groups.command()
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @zookeeper_option("Show the group of that name in ZooKeeper")
 @broker_option
 @json_option
@@ -155,7 +156,7 @@ def describe(group: str, zookeeper: str | None, client: dict[str, str], as_json:
 
 
 @groups.command()
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @click.option(
     "--change",
     "changes",
@@ -202,7 +203,7 @@ def _write_advice(advice: Advice) -> None:
 
 
 @groups.command()
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @click.option(
     "--all",
     "everything",
@@ -267,7 +268,7 @@ def dump(path: Path) -> None:
 
 
 @groups.command()
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @broker_option
 @json_option
 def delete(group: str, client: dict[str, str], as_json: bool) -> None:

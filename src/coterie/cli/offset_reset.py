@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coterie.cli.completion import complete_groups, complete_topics
 from coterie.cli.invocation import broker_option, history_option, json_option, milliseconds, run, show
 
 if TYPE_CHECKING:
@@ -19,8 +20,15 @@ QUIET_S = 5.0  # without a record of the offsets topic, before reading it counts
 
 
 @click.command()
-@click.argument("group")
-@click.option("--topic", "-t", "topic_names", multiple=True, help="Only this topic; may be given again.")
+@click.argument("group", shell_complete=complete_groups)
+@click.option(
+    "--topic",
+    "-t",
+    "topic_names",
+    multiple=True,
+    shell_complete=complete_topics,
+    help="Only this topic; may be given again.",
+)
 @click.option("--to", metavar="WHERE", help="By the topics' records: earliest, latest, an offset, or an ISO time.")
 @click.option("--as-of", metavar="ISO", help="What the group itself had committed at that time.")
 @history_option("For --as-of: a folder of `coterie pipeline history`, which still knows what compaction has dropped.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
+from coterie.cli.completion import complete_topics
 from coterie.cli.invocation import broker_option, json_option, run, settings_option
 from coterie.console.terminal import write_json, write_line
 from coterie.quantity import quantity
@@ -30,7 +31,7 @@ Examples:
   coterie produce flights --key-separator : < lines.txt
 """
 )
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @click.option(
     "--key-separator", "-K", metavar="TEXT", help="The text between key and value; without it, records have no keys."
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from coterie.cli.completion import complete_topics
 from coterie.cli.invocation import broker_option, json_option, run, show
 from coterie.cli.partial_results import end_with
 from coterie.cli.ranges import IntegerRange
@@ -28,7 +29,7 @@ def ids(brokers: Iterable[int]) -> str:
 
 
 @click.command()
-@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=complete_topics)
 @click.option(
     "--partition",
     "-p",
@@ -88,7 +89,7 @@ Examples:
   coterie topics reassign --list
 """
 )
-@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=complete_topics)
 @click.option(
     BROKERS, metavar="ID,ID,...", help="Spread the topics' replicas over these brokers alone, the leaders in turn."
 )

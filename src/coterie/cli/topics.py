@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie.cli.commands import CommandGroup
+from coterie.cli.completion import complete_topics
 from coterie.cli.invocation import broker_option, done, json_option, run, settings_option, show
 from coterie.cli.partial_results import LEADER_MS, end_with
 from coterie.cli.ranges import IntegerRange
@@ -93,7 +94,7 @@ def create(
 
 
 @topics.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @click.option(
     "--all", "every_setting", is_flag=True, help="Show every setting, not only those without Kafka's default."
 )
@@ -179,7 +180,7 @@ def _note(partition: DescribedReplicas) -> str:
 
 
 @topics.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @click.option("--partitions", "-p", type=IntegerRange(1, 100_000), required=True, help="The new number of partitions.")
 @broker_option
 @json_option
@@ -196,7 +197,7 @@ def grow(topic: str, partitions: int, client: dict[str, str], as_json: bool) -> 
 
 
 @topics.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @broker_option
 @json_option
 def delete(topic: str, client: dict[str, str], as_json: bool) -> None:

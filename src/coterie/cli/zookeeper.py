@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from coterie.addresses import parse_address
+from coterie.cli.completion import complete_groups
 from coterie.cli.group_description import lags_ms_of, partition_row
 from coterie.cli.invocation import client_options, json_option, run, sentences, show
 from coterie.cli.partial_results import LEADER_MS
@@ -190,7 +191,7 @@ def list_in_zookeeper(zookeeper: str) -> tuple[list[GroupRow], list[KafkaError],
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @zookeeper_option("The ZooKeeper of the group", required=True)
 @client_options("The brokers to copy to; by default those in ZooKeeper.")
 @click.option("--overwrite", is_flag=True, help="Replace committed offsets that are further on.")
