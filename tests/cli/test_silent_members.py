@@ -23,7 +23,7 @@ def now_of_a(*steps: str) -> str:
     document |= {"partitions": [], "lag": None, "stalled": []}
     console = drawing_console(200)
     with console.capture() as captured:
-        console.print(draw(read_json(GroupExplanation, document, "the document")))
+        console.print(draw(read_json(GroupExplanation, document, "the document"), None))
     (line,) = (line for line in captured.get().splitlines() if line.startswith("a-1"))
     return line.split()[-1]
 

@@ -12,7 +12,16 @@ import click
 from coterie.cli.completion import complete_groups
 from coterie.cli.invocation import broker_option, json_option, run, run_until_stopped
 from coterie.cli.ranges import IntegerRange, NumberRange
-from coterie.console.terminal import drawing_console, is_terminal, text_of, write_drawing, write_json, write_line
+from coterie.console.terminal import (
+    drawing_console,
+    is_terminal,
+    terminal_width,
+    text_of,
+    visible,
+    write_drawing,
+    write_json,
+    write_line,
+)
 from coterie.lag import lag_text
 from coterie.quantity import span
 
@@ -22,7 +31,8 @@ if TYPE_CHECKING:
     from coterie.client import GroupExplanation, MemberExplanation
 
 WATCH_EVERY_S = 1.0
-PIPED_WIDTH = 200
+PIPED_WIDTH = 10_000  # columns: no line is folded
+COLUMNS = ("MEMBER", "HOST", "LAST HEARD", "LAST FETCH", "SESSION LEFT", "PARTITIONS", "NOW")
 
 
 @click.command()
@@ -35,7 +45,7 @@ def why(group: str, client: dict[str, str], as_json: bool) -> None:
     if as_json:
         write_json(asdict(document), indent=2)
         return
-    write_drawing(draw(document), PIPED_WIDTH)
+    write_drawing(draw(document, terminal_width()), PIPED_WIDTH)
 
 
 @click.command()
@@ -96,7 +106,7 @@ async def _watch(
 def _show(document: GroupExplanation, live: Any, as_json: bool, shown: str) -> str:
     """Draws, or prints what is new; returns the last printed line."""
     if live is not None:
-        live.update(draw(document), refresh=True)
+        live.update(draw(document, terminal_width()), refresh=True)
         return shown
     lag = lag_text([asdict(p) for p in document.partitions])
     line = f"generation {document.generation}, {document.state}: {document.verdict}; lag {lag}"
@@ -107,38 +117,37 @@ def _show(document: GroupExplanation, live: Any, as_json: bool, shown: str) -> s
     return line
 
 
-def draw(document: GroupExplanation) -> RenderableType:
-    """The document as a page of text."""
+def draw(document: GroupExplanation, width: int | None) -> RenderableType:
+    """The document as a page of text, in so many columns; None: away from a terminal."""
     from rich.console import Group
-    from rich.table import Table
 
+    from coterie.console.tables import ShortIds, table_lines
+
+    members = [_row(member, document) for member in document.members]
+    whole = _lines(document)
+    short = ShortIds([*whole, *(row[0] for row in members)]) if width is not None else str
+    first, *others = map(short, whole[: -1 - len(document.reserved_ids)])
+    parts: list[RenderableType] = [text_of(first, "bold"), *map(text_of, others)]
+    if members:
+        headers, body = table_lines(COLUMNS, [[visible(cell) for cell in row] for row in members], width)
+        parts += [text_of(""), *(text_of(line, "bold") for line in headers), *map(text_of, body)]
+    parts += [text_of(short(line)) for line in whole[-1 - len(document.reserved_ids) :]]
+    return Group(*parts)
+
+
+def _lines(document: GroupExplanation) -> list[str]:
+    """The sentences above the members, and those below: reserved ids, and the lag."""
     since = document.in_state_ms
     head = f"{document.group}: {document.state}" + ("" if since is None else f" for {span(since)}")
-    parts: list[RenderableType] = [
-        text_of(f"{head}, generation {document.generation}, assignor {document.protocol or '-'}", "bold"),
-        text_of(document.verdict),
-    ]
+    lines = [f"{head}, generation {document.generation}, assignor {document.protocol or '-'}", document.verdict]
     timeout = document.next_timeout
     if timeout is not None:
         whose = f" of {timeout.member_id}" if timeout.member_id else ""
-        parts.append(text_of(f"next: {timeout.name}{whose} in {span(timeout.left_ms)}; then {timeout.then}"))
-    if document.members:
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for name in ("MEMBER", "HOST", "LAST HEARD", "LAST FETCH", "SESSION LEFT", "PARTITIONS", "NOW"):
-            table.add_column(name, overflow="fold")
-        for member in document.members:
-            table.add_row(*map(text_of, _row(member, document)))
-        parts += [text_of(""), table]
+        lines.append(f"next: {timeout.name}{whose} in {span(timeout.left_ms)}; then {timeout.then}")
     for reserved in document.reserved_ids:
-        parts.append(text_of(f"{reserved.member_id}: id given, not joined yet, {span(reserved.left_ms)} left"))
-    stalled = document.stalled
-    parts.append(
-        text_of(
-            f"lag {lag_text([asdict(p) for p in document.partitions])}"
-            + (f"; stalled: {', '.join(stalled)}" if stalled else "")
-        )
-    )
-    return Group(*parts)
+        lines.append(f"{reserved.member_id}: id given, not joined yet, {span(reserved.left_ms)} left")
+    stalled = f"; stalled: {', '.join(document.stalled)}" if document.stalled else ""
+    return [*lines, f"lag {lag_text([asdict(p) for p in document.partitions])}{stalled}"]
 
 
 def _row(member: MemberExplanation, document: GroupExplanation) -> tuple[str, ...]:

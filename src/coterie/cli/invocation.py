@@ -231,11 +231,19 @@ def progress_bar(length: int, label: str) -> Iterator[Callable[[int], None]]:
         yield bar.update
 
 
-def show(value: Any, as_json: bool, headers: Sequence[str], rows: Sequence[Sequence[Any]], none: str = "") -> None:
-    """The value as JSON, or the rows as a table; ``none`` is the sentence for no rows."""
+def show(
+    value: Any,
+    as_json: bool,
+    headers: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    none: str = "",
+    *,
+    brief: Callable[[str], str] = str,
+) -> None:
+    """The value as JSON, or the rows as a table; ``none`` is the sentence for no rows, ``brief`` as in `write_table`."""
     if as_json:
         write_json(value, indent=2)
     elif rows:
-        write_table(headers, rows)
+        write_table(headers, rows, brief)
     else:
         write_line(none)

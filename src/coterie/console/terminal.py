@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import logging
 import re
+import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 # no character at all: surrogates, which no encoding can write, and the last two, which XML forbids.
 CONTROLS = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff"
 _CONTROL, _CONTROL_BUT_BREAKS = f"[{CONTROLS}]", f"(?![\n\t])[{CONTROLS}]"
-PIPED_WIDTH = 500  # columns of a drawing that no terminal folds; a table is as wide as its cells
 
 
 class OutputFailed(Exception):
@@ -86,17 +86,18 @@ def write_text(text: str, *, err: bool = False) -> None:
     _write(visible(text, breaks=True), err=err, nl=False)
 
 
-def write_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """A table; None is shown as `-`. Away from a terminal nothing is folded."""
-    from rich.table import Table
+def write_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], brief: Callable[[str], str] = str) -> None:
+    """A table as `console.tables.table_lines` has it; None is shown as `-`. Raises OutputFailed."""
+    from coterie.console.tables import table_lines
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in headers:
-        table.add_column(header, overflow="fold", no_wrap=not is_terminal())
-    for row in rows:
-        table.add_row(*("-" if cell is None else text_of(str(cell)) for cell in row))
-    unfolded = drawing_console(sys.maxsize)
-    write_drawing(table, max(PIPED_WIDTH, unfolded.measure(table).maximum))
+    cells = [["-" if cell is None else visible(str(cell)) for cell in row] for row in rows]
+    lines = table_lines(headers, cells, terminal_width(), brief)
+    _write("\n".join([*(click.style(line, bold=True) for line in lines.headers), *lines.body]))
+
+
+def terminal_width() -> int | None:
+    """The columns of standard output; None where it is no terminal."""
+    return shutil.get_terminal_size().columns if is_terminal() else None
 
 
 def text_of(text: str, style: str = "") -> Text:
