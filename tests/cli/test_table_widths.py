@@ -39,7 +39,7 @@ TABLES = {
 }
 ANNA, LIKE_ANNA = "12345678-aaaa-bbbb-cccc-dddddddddddd", "12349999-aaaa-bbbb-cccc-dddddddddddd"
 # Tables whose commands need Spark, ZooKeeper or an Apache Kafka: headers and a row as wide as they come.
-GIVEN = {
+GIVEN: dict[str, tuple[list[str], list[tuple[str, ...]]]] = {
     "pipeline as-of": (["MEMBER", "CLIENT", "PARTITIONS"], [(f"anna-{ANNA}", "anna", "orders-0 orders-1")]),
     "groups migrate": (
         ["TOPIC", "PARTITION", "ZOOKEEPER", "BEFORE", "NOW", "RESULT"],

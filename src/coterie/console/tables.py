@@ -12,10 +12,8 @@ from typing import NamedTuple
 UUID = re.compile(r"([^\s,;:()]*?)([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})")
 UUID_PART = 4  # of two ids that begin alike
 DATED = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)")
-FOLDED_FROM, LEAST = (
-    20,
-    10,
-)  # columns: of another column that is folded too, where the last one would have fewer than these
+LEAST = 10  # columns of the last one; where fewer are left, another that is wider than FOLDED_FROM is folded too
+FOLDED_FROM = 20
 # Headers that are longer than what stands below them, in the form that takes less width.
 NARROW = {
     "ADDING": "ADD-\nING",
