@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -97,6 +96,8 @@ def write_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], brief: Ca
 
 def terminal_width() -> int | None:
     """The columns of standard output; None where it is no terminal."""
+    import shutil  # milliseconds of a broker's start
+
     return shutil.get_terminal_size().columns if is_terminal() else None
 
 
