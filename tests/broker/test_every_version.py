@@ -39,6 +39,7 @@ from coterie.wire.messages.incremental_alter_configs import (
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.list_clients import ListClientsRequest
 from coterie.wire.messages.list_config_resources import ListConfigResourcesRequest
 from coterie.wire.messages.list_groups import ListGroupsRequest
 from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -126,6 +127,7 @@ REQUESTS: dict[int, Callable[[Made], Message]] = {
         "new", "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=["t"], topic_partitions=[]
     ),
     30000: lambda m: ExplainGroupRequest("live"),
+    30001: lambda m: ListClientsRequest(),
 }
 ELSEWHERE = {0, 1, 3, 8, 9, 11, 12, 18}  # in test_server.py, version by version
 # In a file by subject: features, log dirs, quotas, replicas, SCRAM credentials, security, telemetry, topic partitions.

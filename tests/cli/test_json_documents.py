@@ -31,6 +31,7 @@ from tests.cli.test_every_command import LEAVES
 ROOT = Path(__file__).parents[2]
 # Against the broker of `world`, in any order.
 ASKED = [
+    "clients",
     "cluster describe",
     "groups list",
     "groups list --state Stable",

@@ -49,7 +49,8 @@ PASSING: dict[str, tuple[ErrorCode, ...]] = {
     "OffsetDelete": COORDINATOR,
     "OffsetFetch": COORDINATOR,
 }
-ANY_BROKER = {"ApiVersions", "DescribeCluster", "DescribeConfigs", "IncrementalAlterConfigs", "Metadata"}
+ANY_BROKER = {"ApiVersions", "DescribeCluster", "DescribeConfigs", "IncrementalAlterConfigs", "ListClients", "Metadata"}
+LEFT_OUT = {"Fetch"}  # of record_times, which does not wait for a partition that is not read now
 WITHOUT_REQUEST = {"close"}
 
 # The call of each method, given a topic of one record for which the group, without members, has an offset.
@@ -73,6 +74,8 @@ OF_ADMIN: dict[str, Call] = {
     "list_consumer_groups": lambda admin, topic, group: admin.list_consumer_groups(),
     "describe_consumer_group": lambda admin, topic, group: admin.describe_consumer_group(group),
     "explain_group": lambda admin, topic, group: admin.explain_group(group),
+    "telemetry_clients": lambda admin, topic, group: admin.telemetry_clients(),
+    "record_times": lambda admin, topic, group: admin.record_times({(topic, 0): 0}),
     "lint_group": lambda admin, topic, group: admin.lint_group(group),
     "delete_consumer_group": lambda admin, topic, group: admin.delete_consumer_group(group),
     "remove_members_from_consumer_group": lambda admin, topic, group: admin.remove_members_from_consumer_group(
@@ -159,7 +162,7 @@ def test_an_error_that_passes_is_repeated(coterie_broker: LocalBroker, method: s
         async with Admin(settings) as admin:
             expected = await result(admin, method, topic, group)
         apis = set(broker.faults.asked - before)
-        assert apis <= PASSING.keys() | ANY_BROKER, "whom does a new API go to?"
+        assert apis <= PASSING.keys() | ANY_BROKER | LEFT_OUT, "whom does a new API go to?"
         cases = [(api, code) for api in sorted(apis & PASSING.keys()) for code in PASSING[api]]
         for number, (api, code) in enumerate(cases, 1):
             topic, group = await prepared(broker, number)

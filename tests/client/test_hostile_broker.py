@@ -131,6 +131,8 @@ METHODS: dict[str, Callable[[Settings], Awaitable[None]]] = {
     "list_consumer_groups": with_admin(lambda a: a.list_consumer_groups()),
     "describe_consumer_group": with_admin(lambda a: a.describe_consumer_group("g")),
     "explain_group": with_admin(lambda a: a.explain_group("g")),
+    "telemetry_clients": with_admin(lambda a: a.telemetry_clients()),
+    "record_times": with_admin(lambda a: a.record_times({("t", 0): 0})),
     "lint_group": with_admin(lambda a: a.lint_group("g")),
     "delete_consumer_group": with_admin(lambda a: a.delete_consumer_group("g")),
     "remove_members_from_consumer_group": with_admin(lambda a: a.remove_members_from_consumer_group("g", ["m"])),

@@ -7,10 +7,13 @@ it is the age of the record at the committed offset, by the header of its batch.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from coterie.broker.clock import Clock
 from coterie.broker.group_coordinator import GroupCoordinator
+from coterie.broker.pushed_metrics import as_json, last_metrics
+from coterie.broker.telemetry import Instance, Telemetry
 from coterie.broker.topics import Topics
 from coterie.coordinator.consumer.explain import explain_consumer_group
 from coterie.coordinator.consumer.state import ConsumerGroup
@@ -23,6 +26,7 @@ from coterie.lag import total_lag, total_lag_ms
 from coterie.records.batch import NO_TIMESTAMP
 
 STALLED_AFTER_MS = 60_000
+NOT_PUSHED: dict[str, Any] = {"last_push_ms": None, "pushed": []}
 
 
 class Progress:
@@ -54,6 +58,7 @@ class GroupSources(Protocol):
     fetches: dict[tuple[str, str], int]
     client_software: dict[tuple[str, str], str]
     progress: Progress
+    telemetry: Telemetry
 
 
 def state_of(groups: GroupCoordinator, group: AnyGroup, now_ms: int) -> dict[str, Any]:
@@ -69,6 +74,7 @@ def explained(sources: GroupSources, group: AnyGroup) -> dict[str, Any]:
     now_ms = sources.clock.now_ms()
     document = state_of(sources.groups, group, now_ms)
     processes = Counter((m["client_id"], m["host"]) for m in document["members"])
+    pushing = sources.telemetry.by_client()
     for member in document["members"]:
         who = (member["client_id"], member["host"])
         # Neither fetches nor ApiVersions carry a member id: two members of one client id and host cannot be rows apart.
@@ -76,11 +82,22 @@ def explained(sources: GroupSources, group: AnyGroup) -> dict[str, Any]:
         fetched_ms = sources.fetches.get(who) if is_alone else None
         member["last_fetch_ms"] = None if fetched_ms is None else now_ms - fetched_ms
         member["client_software"] = sources.client_software.get(who) if is_alone else None
+        member |= NOT_PUSHED | (_pushed(pushing, who, now_ms) if is_alone else {})
     document["partitions"] = partitions_of(sources, group, now_ms)
     document["lag"] = total_lag(document["partitions"])
     document["lag_ms"] = total_lag_ms(document["partitions"])
     document["stalled"] = [f"{p['topic']}-{p['partition']}" for p in document["partitions"] if p["stalled"]]
     return document
+
+
+def _pushed(pushing: Mapping[tuple[str, str], Instance], who: tuple[str, str], now_ms: int) -> dict[str, Any]:
+    """What a member's client pushed last (KIP-714)."""
+    client_id, host = who
+    instance = pushing.get((client_id, host.removeprefix("/")))
+    if instance is None or instance.pushed_ms < 0:
+        return {}
+    metrics, _ = last_metrics(instance)
+    return {"last_push_ms": max(now_ms - instance.pushed_ms, 0), "pushed": [as_json(metric) for metric in metrics]}
 
 
 def owners(sources: GroupSources, group: AnyGroup) -> dict[TopicPartition, str]:

@@ -3,6 +3,7 @@
 /groups            every group with its state and lag
 /groups/NAME       one group explained: the same document as `coterie groups why NAME --json`
 /groups/NAME/history   its journal lines
+/clients           the clients that push metrics (KIP-714), with what each pushed last
 /metrics           Prometheus
 """
 
@@ -18,6 +19,7 @@ from aiohttp import web
 
 from coterie.broker.explanation import explained, partitions_of
 from coterie.broker.metrics import GroupMetrics, MetricSources
+from coterie.broker.pushed_metrics import telemetry_clients
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.replay import AnyGroup
 from coterie.journal import TOPIC as JOURNAL_TOPIC
@@ -52,6 +54,7 @@ class HttpServer:
         app.router.add_get("/groups", self._groups)
         app.router.add_get("/groups/{group}", self._group)
         app.router.add_get("/groups/{group}/history", self._history)
+        app.router.add_get("/clients", self._clients)
         app.router.add_get("/metrics", self._metrics_text)
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
@@ -76,7 +79,7 @@ class HttpServer:
             await self._runner.cleanup()
 
     async def _index(self, request: web.Request) -> web.Response:
-        return web.json_response({"paths": ["/groups", "/groups/NAME", "/groups/NAME/history", "/metrics"]})
+        return web.json_response({"paths": ["/groups", "/groups/NAME", "/groups/NAME/history", "/clients", "/metrics"]})
 
     async def _groups(self, request: web.Request) -> web.Response:
         now_ms = self._broker.clock.now_ms()
@@ -116,6 +119,9 @@ class HttpServer:
             for position, header in batches(data):
                 lines += [r.value.decode() for r in decode_records(data, position, header) if r.key == key and r.value]
         return web.Response(text=f"[{','.join(lines)}]", content_type="application/json")
+
+    async def _clients(self, request: web.Request) -> web.Response:
+        return web.json_response(telemetry_clients(self._broker.telemetry, self._broker.clock.now_ms()))
 
     async def _metrics_text(self, request: web.Request) -> web.Response:
         return web.Response(body=self._metrics.text(), headers={"Content-Type": PROMETHEUS})

@@ -1,8 +1,8 @@
 """Client telemetry (KIP-714): the metrics that each client pushes, by the subscriptions that match it, and counts of pushes.
 
-The rules are those of Kafka's ClientMetricsManager. What is pushed is checked and counted; nobody here reads it. No
-clock, no randomness: times and fresh ids are passed in.
-"""
+The rules are those of Kafka's ClientMetricsManager. What is pushed is checked and counted, and the last push of each client is
+kept as it came, up to KEPT_BYTES of all (`broker.pushed_metrics` reads it). No clock, no randomness: times and fresh ids are
+passed in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import base64
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 
 from coterie.broker.settings.resource_tables import ClientMetricsConfig
@@ -18,6 +18,8 @@ from coterie.lazy_dataclass import dataclass
 from coterie.wire.errors import ErrorCode, Refusal
 
 INSTANCES_KEPT = 16_384
+KEPT_BYTES = 8 * 1024 * 1024
+KEPT_CHARACTERS = 256  # of a client id, and of a library's name: both may be of 32 kB
 NO_INSTANCE = bytes(16)
 _RESERVED_IDS = frozenset({NO_INSTANCE, bytes(15) + b"\x01"})
 EVERY_METRIC = "*"
@@ -47,6 +49,13 @@ class Instance:
     terminating: bool = False
     last_error: ErrorCode = ErrorCode.NONE
     matched: tuple[int, int] | None = None  # by which changes of subscriptions and which attributes, as a hash
+    client_id: str = ""
+    host: str = ""
+    software: str = ""
+    pushes: int = 0
+    pushed_ms: int = -1  # the time of the push that is kept; -1: none was accepted
+    compression_type: int = _NO_COMPRESSION
+    metrics: bytes = b""
 
     def is_early(self, last_ms: int, now_ms: int) -> bool:
         """Whether the interval since ``last_ms`` (-1: never) is not over."""
@@ -65,6 +74,7 @@ class Telemetry:
     _filters: dict[str, _Filter] = field(default_factory=dict)  # by the name of the subscription
     _unsorted: bool = False
     _changes: int = 0  # of subscriptions
+    _kept_bytes: int = 0
 
     def __len__(self) -> int:
         return len(self._instances)
@@ -77,6 +87,14 @@ class Telemetry:
         else:
             self._unsorted = self._unsorted or name not in self._filters
             self._filters[name] = _Filter(config, tuple(map(_pattern, filter(None, config.match))))
+
+    def instances(self) -> Iterator[tuple[bytes, Instance]]:
+        """The clients by instance id, the least recently seen first."""
+        return iter(self._instances.items())
+
+    def by_client(self) -> dict[tuple[str, str], Instance]:
+        """(client id, host) -> the client of these that was seen last."""
+        return {(i.client_id, i.host): i for i in self._instances.values()}
 
     def subscribe(self, instance_id: bytes, attributes: Mapping[str, str], now_ms: int) -> tuple[bytes, Subscription]:
         """The client's id, a fresh one where it has none, and its subscription. Raises Refusal
@@ -103,8 +121,20 @@ class Telemetry:
         finally:
             instance.terminating = push.terminating
         instance.last_error = ErrorCode.NONE
+        self._keep(instance, push, now_ms)
         self.pushes[push.software] += 1
         self.pushed_bytes[push.software] += len(push.metrics)
+
+    def _keep(self, instance: Instance, push: Push, now_ms: int) -> None:
+        """Beyond KEPT_BYTES what was pushed by the clients that were seen least recently is dropped."""
+        self._kept_bytes += len(push.metrics) - len(instance.metrics)
+        instance.pushes, instance.pushed_ms = instance.pushes + 1, now_ms
+        instance.compression_type, instance.metrics = push.compression_type, push.metrics
+        for other in self._instances.values():
+            if self._kept_bytes <= KEPT_BYTES:
+                return
+            self._kept_bytes -= len(other.metrics)
+            other.metrics = b""
 
     def _check(self, instance: Instance, push: Push, now_ms: int) -> None:
         if instance.terminating:
@@ -123,16 +153,24 @@ class Telemetry:
 
     def _seen(self, instance_id: bytes, attributes: Mapping[str, str]) -> Instance:
         """The client, as a new one where its subscription has changed."""
-        instance = self._instances.pop(instance_id, None)
+        before = self._instances.pop(instance_id, None)
+        instance = before
         matched = self._changes, hash(tuple(attributes.values()))  # attributes may be large
         if instance is None or instance.matched != matched:
             subscription = self._subscription(instance_id, attributes)
             if instance is None or instance.subscription != subscription:
                 instance = Instance(subscription)
             instance.matched = matched
+            instance.client_id = attributes.get("client_id", "")[:KEPT_CHARACTERS]
+            instance.host = attributes.get("client_source_address", "")
+            named = (attributes.get("client_software_name"), attributes.get("client_software_version"))
+            instance.software = " ".join(filter(None, named))[:KEPT_CHARACTERS]
+        if before is not None and before is not instance:
+            instance.pushes, instance.pushed_ms = before.pushes, before.pushed_ms
+            instance.compression_type, instance.metrics = before.compression_type, before.metrics
         self._instances[instance_id] = instance
         if len(self._instances) > INSTANCES_KEPT:
-            del self._instances[next(iter(self._instances))]
+            self._kept_bytes -= len(self._instances.pop(next(iter(self._instances))).metrics)
         return instance
 
     def _subscription(self, instance_id: bytes, attributes: Mapping[str, str]) -> Subscription:

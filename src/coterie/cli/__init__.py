@@ -26,6 +26,7 @@ VERBS = {
     "produce": ("coterie.cli.produce", "Write lines to a topic."),
     "consume": ("coterie.cli.consume", "Read a topic, alone or as a member of a group."),
     "groups": ("coterie.cli.groups", "Show, explain, reset and delete consumer groups."),
+    "clients": ("coterie.cli.clients", "Show the metrics that clients push."),
     "log": ("coterie.cli.log", "Check a data folder, coterie's or Apache Kafka's."),
     "pipeline": ("coterie.cli.pipeline", "Turn topics into tables with Spark."),
     "lab": ("coterie.cli.lab", "Run groups in virtual time, under faults."),

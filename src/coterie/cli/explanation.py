@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coterie.cli.clients import value_text
 from coterie.cli.completion import complete_groups
 from coterie.cli.invocation import broker_option, json_option, run, run_until_stopped
 from coterie.cli.ranges import IntegerRange, NumberRange
@@ -23,7 +24,7 @@ from coterie.console.terminal import (
     write_line,
 )
 from coterie.lag import lag_text
-from coterie.quantity import span
+from coterie.quantity import quantity, span
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,6 +33,13 @@ if TYPE_CHECKING:
 
 WATCH_EVERY_S = 1.0
 PIPED_WIDTH = 10_000  # columns: no line is folded
+PREFIX = "org.apache.kafka.consumer."
+OF_GROUPS = (
+    "poll.idle.ratio.avg",
+    "coordinator.rebalance.latency.avg",
+    "coordinator.commit.latency.avg",
+    "fetch.manager.fetch.latency.avg",
+)
 COLUMNS = ("MEMBER", "HOST", "LAST HEARD", "LAST FETCH", "SESSION LEFT", "PARTITIONS", "NOW")
 
 
@@ -124,19 +132,18 @@ def draw(document: GroupExplanation, width: int | None) -> RenderableType:
     from coterie.console.tables import ShortIds, table_lines
 
     members = [_row(member, document) for member in document.members]
-    whole = _lines(document)
-    short = ShortIds([*whole, *(row[0] for row in members)]) if width is not None else str
-    first, *others = map(short, whole[: -1 - len(document.reserved_ids)])
+    above, below = _above(document), _below(document)
+    short = ShortIds([*above, *below, *(row[0] for row in members)]) if width is not None else str
+    first, *others = map(short, above)
     parts: list[RenderableType] = [text_of(first, "bold"), *map(text_of, others)]
     if members:
         headers, body = table_lines(COLUMNS, [[visible(cell) for cell in row] for row in members], width)
         parts += [text_of(""), *(text_of(line, "bold") for line in headers), *map(text_of, body)]
-    parts += [text_of(short(line)) for line in whole[-1 - len(document.reserved_ids) :]]
+    parts += [text_of(short(line)) for line in below]
     return Group(*parts)
 
 
-def _lines(document: GroupExplanation) -> list[str]:
-    """The sentences above the members, and those below: reserved ids, and the lag."""
+def _above(document: GroupExplanation) -> list[str]:
     since = document.in_state_ms
     head = f"{document.group}: {document.state}" + ("" if since is None else f" for {span(since)}")
     lines = [f"{head}, generation {document.generation}, assignor {document.protocol or '-'}", document.verdict]
@@ -144,10 +151,22 @@ def _lines(document: GroupExplanation) -> list[str]:
     if timeout is not None:
         whose = f" of {timeout.member_id}" if timeout.member_id else ""
         lines.append(f"next: {timeout.name}{whose} in {span(timeout.left_ms)}; then {timeout.then}")
-    for reserved in document.reserved_ids:
-        lines.append(f"{reserved.member_id}: id given, not joined yet, {span(reserved.left_ms)} left")
+    return lines
+
+
+def _below(document: GroupExplanation) -> list[str]:
+    lines = [f"{r.member_id}: id given, not joined yet, {span(r.left_ms)} left" for r in document.reserved_ids]
+    lines += [_pushed_text(member) for member in document.members if member.last_push_ms is not None]
     stalled = f"; stalled: {', '.join(document.stalled)}" if document.stalled else ""
     return [*lines, f"lag {lag_text([asdict(p) for p in document.partitions])}{stalled}"]
+
+
+def _pushed_text(member: MemberExplanation) -> str:
+    """What a member's client measured itself (KIP-714): the figures that concern its group."""
+    text = f"{member.member_id} pushed {quantity(len(member.pushed), 'metric')} {span(member.last_push_ms or 0)} ago"
+    named = {m.name.removeprefix(PREFIX): m.value for m in member.pushed}
+    known = [f"{name} {value_text(named[name])}" for name in OF_GROUPS if name in named]
+    return f"{text}: {', '.join(known)}" if known else text
 
 
 def _row(member: MemberExplanation, document: GroupExplanation) -> tuple[str, ...]:

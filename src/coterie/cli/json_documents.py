@@ -310,6 +310,7 @@ def json_documents() -> dict[str, JsonDocument]:
     """Every command that takes --json -> what it prints. The imports are made here: no command needs all of them."""
     from coterie.client.advice import Advice
     from coterie.client.group_explanation import GroupExplanation
+    from coterie.client.telemetry_clients import TelemetryClient
     from coterie.client.zookeeper.zookeeper_groups import Migrated
     from coterie.laboratory.experiments import Handover, MigrationStep
 
@@ -317,6 +318,7 @@ def json_documents() -> dict[str, JsonDocument]:
         "bench": JsonDocument(BenchResults),
         "certify": JsonDocument(CertificateFigures),
         "cluster describe": JsonDocument(ClusterFigures),
+        "clients": JsonDocument(list[TelemetryClient]),
         "conformance": JsonDocument(list[dict[str, Any]], meaning=CONFORMANCE),
         "consume": JsonDocument(ConsumedRecord, per_line=True),
         "demo": JsonDocument(DemoResult),

@@ -106,9 +106,11 @@ if TYPE_CHECKING:
         MemberExplanation,
         NextTimeout,
         PartitionProgress,
+        PushedMetric,
         ReservedMemberId,
     )
     from coterie.client.producer import Producer
+    from coterie.client.telemetry_clients import TelemetryClient
     from coterie.client.typed_settings import AdminSettings, ConsumerSettings, ProducerSettings
 
 # Imported at their first use: a process that needs errors and records alone, as those of a Spark job do, starts sooner.
@@ -125,9 +127,10 @@ _NAMES = {
     "coterie.client.delivery": "Delivery",
     "coterie.client.consumer": "Consumer",
     "coterie.client.group_explanation": (
-        "AwaitedMember GroupExplanation MemberExplanation NextTimeout PartitionProgress ReservedMemberId"
+        "AwaitedMember GroupExplanation MemberExplanation NextTimeout PartitionProgress PushedMetric ReservedMemberId"
     ),
     "coterie.client.producer": "Producer",
+    "coterie.client.telemetry_clients": "TelemetryClient",
     "coterie.client.typed_settings": "AdminSettings ConsumerSettings ProducerSettings",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -210,6 +213,7 @@ __all__ = [
     "RecordDeserializationError",
     "RecordMetadata",
     "RejoinNeededError",
+    "PushedMetric",
     "ReservedMemberId",
     "RetriableError",
     "SeekNeededError",
@@ -221,6 +225,7 @@ __all__ = [
     "Subscriber",
     "SubscriptionPattern",
     "TimestampType",
+    "TelemetryClient",
     "TopicDescription",
     "TopicPartition",
     "TopicPartitionInfo",

@@ -30,6 +30,7 @@ from coterie.client.protocol_support import protocol_support
 from coterie.client.record_times import record_times
 from coterie.client.repeated_calls import repeated
 from coterie.client.settings import client_settings
+from coterie.client.telemetry_clients import TelemetryClient, telemetry_clients
 from coterie.client.typed_settings import AdminSettings
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.declaration import Message
@@ -197,12 +198,7 @@ class Admin:
     @repeated
     async def record_times(self, offsets: ByPartition[int]) -> dict[TopicPartition, int]:
         """When the record at each offset was written, or the first one behind it, in ms since 1970: the time of the first
-        record of its batch, as its producer set it or the log. Without the partitions that end there or are not read now.
-
-        >>> times = await admin.record_times({("orders", 0): 2, ("orders", 1): 0})
-        >>> list(times)
-        [TopicPartition(topic='orders', partition=0)]
-        """
+        record of its batch, as its producer set it or the log. Without the partitions that end there or are not read now."""
         return await record_times(self._cluster, arguments.log_starts(offsets))
 
     @repeated
@@ -295,6 +291,12 @@ class Admin:
         'the group has no members...'
         """
         return await admin_groups.explain_group(self._cluster, arguments.text(group_id, "group_id"))
+
+    @repeated
+    async def telemetry_clients(self, *, errors: dict[Node, KafkaError] | None = None) -> list[TelemetryClient]:
+        """The clients that push metrics (KIP-714), by client id. Another broker than coterie is UNSUPPORTED_VERSION; ``errors``
+        as in `list_groups`."""
+        return await telemetry_clients(self._cluster, errors)
 
     @repeated
     async def lint_group(self, group_id: str) -> list[Advice]:

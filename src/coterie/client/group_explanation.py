@@ -41,12 +41,23 @@ class NextTimeout:
 
 
 @dataclass(frozen=True, slots=True)
+class PushedMetric:
+    """A number that a client measured and pushed (KIP-714); ``attributes`` as NAME=VALUE; ``value`` is None for one that is not
+    finite."""
+
+    name: str
+    attributes: tuple[str, ...]
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class MemberExplanation:
     """A member of the explained group: the names of the assignors that it lists, the request in which it waits ("JoinGroup",
     "SyncGroup", None), how long ago its last heartbeat (``last_heard_ms``) and its last fetch came (None where it cannot be
     told from another member's), the library that its client named, "NAME VERSION" (None likewise, or where it named none), and
     how much is left of its session. ``heartbeat_interval_ms``: between its heartbeats, by the broker's setting or, of the
-    classic protocol, as the last two came; None where the broker does not know it."""
+    classic protocol, as the last two came; None where the broker does not know it. ``pushed``: the metrics that its client
+    pushed last, ``last_push_ms`` ago (None where it pushes none, or cannot be told from another member's)."""
 
     member_id: str
     group_instance_id: str | None
@@ -62,6 +73,8 @@ class MemberExplanation:
     last_fetch_ms: int | None
     client_software: str | None
     heartbeat_interval_ms: int | None = None
+    last_push_ms: int | None = None
+    pushed: tuple[PushedMetric, ...] = ()
 
     @property
     def is_silent(self) -> bool:
@@ -129,7 +142,8 @@ def group_explanation(document: bytes) -> GroupExplanation:
 
 
 def read_json(kind: type[T], value: object, path: str) -> T:
-    """A JSON value as ``kind``: a frozen dataclass, tuple[X, ...], X | None, an Enum, str, int or bool. Raises ValueError."""
+    """A JSON value as ``kind``: a frozen dataclass, tuple[X, ...], X | None, an Enum, str, int, float or bool. Raises
+    ValueError."""
     result: Any = _read(kind, value, path)
     return result  # type: ignore[no-any-return]
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
+from coterie.broker.otlp import NoMetrics, pushed_metrics
 from coterie.broker.routes import UNREADABLE
 from coterie.coordinator.stored import from_record
 from coterie.coordinator.stored_consumer_groups import RECORD_KINDS
@@ -50,6 +51,22 @@ def _first_batch(data: bytes) -> batches.BatchHeader:
     if header.size < batches.HEADER_BYTES or header.size > len(data):
         raise BatchError("not one whole batch")
     return header
+
+
+def _some_metrics(rng: random.Random) -> bytes:
+    """Fields nested as in OTLP (resource, scope, metric, gauge, point), their kinds and lengths now and then wrong."""
+
+    def field(number: int, value: bytes) -> bytes:
+        kind = 2 if rng.random() < 0.97 else rng.randrange(8)
+        return bytes([number << 3 | kind, *_short_varint(len(value) + (rng.random() < 0.03))]) + value
+
+    point = bytes([4 << 3 | 1]) + rng.randbytes(8) + field(7, field(1, b"topic") + field(2, field(1, b"orders")))
+    metrics = b"".join(field(2, field(1, b"lag") + field(rng.choice((5, 7, 9)), field(1, point))) for _ in range(3))
+    return field(1, field(2, metrics))
+
+
+def _short_varint(value: int) -> bytes:
+    return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80, value >> 7])
 
 
 def _records(data: bytes) -> object:
@@ -145,6 +162,7 @@ def _record_targets() -> Iterator[Target]:
             "records",
         )
     yield Target("records-marker", "the end of a transaction", _marker, _UNREADABLE, malformed_batch, "records")
+    yield Target("otlp", "metrics that a client pushed", pushed_metrics, (NoMetrics,), _some_metrics)
     yield Target("legacy", "message sets of formats 0 and 1", to_batch, (Refusal,), malformed_message_set)
     yield Target(
         "old-messages-fetched",

@@ -114,6 +114,7 @@ APIS: dict[int, Api] = {
         _api(71, "GetTelemetrySubscriptions", "0"),
         _api(72, "PushTelemetry", "0"),
         _api(30000, "ExplainGroup", "0", hidden=True),
+        _api(30001, "ListClients", "0", hidden=True),
     )
 }
 

@@ -38,7 +38,7 @@ MODULES: Mapping[str, tuple[int, ...]] = {
     "features": (57,),
     "transaction_views": (61, 65, 66),
     "consumer_groups": (68, 69),
-    "telemetry": (71, 72),
+    "telemetry": (71, 72, 30001),
     "topic_partitions": (75,),
 }
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 from coterie.broker.calls import Call
+from coterie.broker.pushed_metrics import telemetry_clients
 from coterie.broker.services import ClientServices, Handler
 from coterie.broker.telemetry import COMPRESSION_TYPES, Push
 from coterie.wire.errors import ErrorCode, Refusal
@@ -10,6 +13,7 @@ from coterie.wire.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
 )
+from coterie.wire.messages.list_clients import ListClientsRequest, ListClientsResponse
 from coterie.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 
 
@@ -37,7 +41,7 @@ def handle_get_telemetry_subscriptions(
 
 
 def handle_push_telemetry(broker: ClientServices, request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
-    """KIP-714. Metrics are counted and dropped; the errors are those of `Telemetry.push`."""
+    """KIP-714. The client's last push is kept; the errors are those of `Telemetry.push`."""
     push = Push(
         call.software.text or "unknown",
         request.subscription_id,
@@ -63,4 +67,14 @@ def _attributes(call: Call) -> dict[str, str]:
     }
 
 
-HANDLERS: dict[int, Handler] = {71: handle_get_telemetry_subscriptions, 72: handle_push_telemetry}
+def handle_list_clients(broker: ClientServices, request: ListClientsRequest, call: Call) -> ListClientsResponse:
+    """An API of coterie's own (`wire/messages/list_clients.py`)."""
+    document = json.dumps(telemetry_clients(broker.telemetry, broker.clock.now_ms()))
+    return ListClientsResponse(ErrorCode.NONE, document.encode())
+
+
+HANDLERS: dict[int, Handler] = {
+    71: handle_get_telemetry_subscriptions,
+    72: handle_push_telemetry,
+    30001: handle_list_clients,
+}

@@ -21,6 +21,7 @@ from coterie.client.blocking.admin_each import BlockingEach
 from coterie.client.blocking.thread import BlockingClient
 from coterie.client.errors import KafkaError
 from coterie.client.group_explanation import GroupExplanation
+from coterie.client.telemetry_clients import TelemetryClient
 from coterie.client.typed_settings import AdminSettings
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.errors import ErrorCode
@@ -157,6 +158,11 @@ class BlockingAdmin(BlockingClient[Admin]):
         """Whom the group waits for, for how long yet, and what happens then. Only a coterie broker serves this: of another
         broker KafkaError UNSUPPORTED_VERSION. Raises KafkaError GROUP_ID_NOT_FOUND."""
         return self._await(self._client.explain_group, group_id)
+
+    def telemetry_clients(self, *, errors: dict[Node, KafkaError] | None = None) -> list[TelemetryClient]:
+        """The clients that push metrics (KIP-714), by client id. Another broker than coterie is UNSUPPORTED_VERSION; ``errors``
+        as in `list_groups`."""
+        return self._await(self._client.telemetry_clients, errors=errors)
 
     def lint_group(self, group_id: str) -> list[Advice]:
         """Whether the group may go from eager to cooperative, from dynamic to static members, or between the classic and the
