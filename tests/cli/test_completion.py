@@ -22,7 +22,7 @@ def broker() -> Iterator[LocalBroker]:
             local.create_topic(name)
         with BlockingAdmin({"bootstrap.servers": local.bootstrap_servers}) as admin:
             for group in ("billing", "crew"):
-                admin.commit_group_offsets(group, {("orders", 0): 0})
+                admin.alter_consumer_group_offsets(group, {("orders", 0): 0})
         yield local
 
 

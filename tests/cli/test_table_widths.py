@@ -88,7 +88,7 @@ def broker() -> Iterator[LocalBroker]:
         joined("cleo").close()
         members.pop()
         with BlockingAdmin({"bootstrap.servers": local.bootstrap_servers}) as admin:
-            admin.commit_group_offsets("other", {("orders", 0): 1})
+            admin.alter_consumer_group_offsets("other", {("orders", 0): 1})
         yield local
         for member in members:
             member.close()

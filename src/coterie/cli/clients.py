@@ -49,7 +49,9 @@ def clients(client_id: str | None, client: dict[str, str], as_json: bool) -> Non
     pushing: list[TelemetryClient] = run(ask())
     wanted = [one for one in pushing if client_id in (None, one.client_id, one.client_instance_id)]
     if client_id is not None and not wanted:
-        raise click.ClickException(f"no client {client_id} pushes metrics; `coterie clients` prints the clients that do")
+        raise click.ClickException(
+            f"no client {client_id} pushes metrics; `coterie clients` prints the clients that do"
+        )
     if as_json or client_id is None:
         rows = [
             (

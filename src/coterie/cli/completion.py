@@ -22,7 +22,7 @@ def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str)
     """The topics that begin so; internal ones where the text begins with an underscore."""
 
     async def names(admin: Admin) -> list[str]:
-        topics = await admin.topics()
+        topics = await admin.describe_topics()
         return [name for name, topic in topics.items() if incomplete.startswith("_") or not topic.is_internal]
 
     return _names(ctx, param, incomplete, names)
@@ -32,7 +32,7 @@ def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str)
     """The groups that begin so."""
 
     async def names(admin: Admin) -> list[str]:
-        return [group.group_id for group in await admin.list_groups(errors={})]
+        return [group.group_id for group in await admin.list_consumer_groups(errors={})]
 
     return _names(ctx, param, incomplete, names)
 

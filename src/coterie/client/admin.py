@@ -295,7 +295,7 @@ class Admin:
     @repeated
     async def telemetry_clients(self, *, errors: dict[Node, KafkaError] | None = None) -> list[TelemetryClient]:
         """The clients that push metrics (KIP-714), by client id. Another broker than coterie is UNSUPPORTED_VERSION; ``errors``
-        as in `list_groups`."""
+        as in `list_consumer_groups`."""
         return await telemetry_clients(self._cluster, errors)
 
     @repeated

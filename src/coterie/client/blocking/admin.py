@@ -161,7 +161,7 @@ class BlockingAdmin(BlockingClient[Admin]):
 
     def telemetry_clients(self, *, errors: dict[Node, KafkaError] | None = None) -> list[TelemetryClient]:
         """The clients that push metrics (KIP-714), by client id. Another broker than coterie is UNSUPPORTED_VERSION; ``errors``
-        as in `list_groups`."""
+        as in `list_consumer_groups`."""
         return self._await(self._client.telemetry_clients, errors=errors)
 
     def lint_group(self, group_id: str) -> list[Advice]:
