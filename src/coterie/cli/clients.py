@@ -50,7 +50,7 @@ def clients(client_id: str | None, client: dict[str, str], as_json: bool) -> Non
     wanted = [one for one in pushing if client_id in (None, one.client_id, one.client_instance_id)]
     if client_id is not None and not wanted:
         raise click.ClickException(
-            f"no client {client_id} pushes metrics; `coterie clients` prints the clients that do"
+            f"there are no metrics of a client {client_id}; `coterie clients` prints the clients that have pushed some"
         )
     if as_json or client_id is None:
         rows = [
