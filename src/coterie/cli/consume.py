@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,7 +22,7 @@ from coterie.cli.invocation import (
 )
 from coterie.cli.ranges import IntegerRange
 from coterie.cli.zookeeper import read_streams, zookeeper_option
-from coterie.console.terminal import OutputFailed, write_json, write_line, write_value
+from coterie.console.terminal import OutputFailed, is_terminal, write_json, write_line, write_value, write_values
 
 if TYPE_CHECKING:
     from coterie.cli.json_documents import ConsumedRecord
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 JOIN_NOTICE_S = 10.0  # without an assignment; a first join waits for group.initial.rebalance.delay.ms
 LOOK_AGAIN_S = 0.5
+AT_ONCE, PIECE_BYTES = 5_000, 65_536  # records of a poll, and values that are one write: what a pipe holds
 
 
 @click.command(
@@ -130,7 +132,7 @@ async def _read(
                     f"waiting for partitions of {topic} from group {group}; for the reason: coterie groups why {group}"
                 )
                 write_line(text, err=True)
-            left = 500 if limit is None else min(500, limit - shown)
+            left = AT_ONCE if limit is None else min(AT_ONCE, limit - shown)
             polled = await consumer.poll(200, left)
             _write_polled(consumer, polled, as_json)
             shown += sum(map(len, polled.values()))
@@ -171,11 +173,16 @@ async def _assign(
 
 def _write_polled(consumer: Consumer, polled: dict[TopicPartition, list[Record]], as_json: bool) -> None:
     """Writes the records; where the output fails, the consumer goes back to the first that was not written, so that the
-    commit of its end leaves that one to the next member."""
+    commit of its end leaves that one to the next member. In a pipe many are one write."""
     unwritten = {tp: records[0].offset for tp, records in polled.items()}
+    at_once = not as_json and not is_terminal()
     try:
         for tp, records in polled.items():
-            for record in records:
+            if at_once:
+                for piece in _pieces(records):
+                    write_values([_written(record.value) for record in piece])
+                    unwritten[tp] = piece[-1].offset + 1
+            for record in () if at_once else records:
                 _write(record, as_json)
                 unwritten[tp] = record.offset + 1
     except OutputFailed:
@@ -184,12 +191,28 @@ def _write_polled(consumer: Consumer, polled: dict[TopicPartition, list[Record]]
         raise
 
 
+def _pieces(records: list[Record]) -> Iterator[list[Record]]:
+    """The records in pieces of PIECE_BYTES of values, or of one that is larger."""
+    begin = size = 0
+    for index, record in enumerate(records):
+        more = len(record.value) if isinstance(record.value, bytes) else 0
+        if size + more > PIECE_BYTES and index > begin:
+            yield records[begin:index]
+            begin, size = index, 0
+        size += more
+    yield records[begin:]
+
+
 def _write(record: Record, as_json: bool) -> None:
     if as_json:
         write_json(_as_json(record))
     else:
-        text = _text(record.value)
-        write_value(record.value if text is None or isinstance(record.value, bytes) else text.encode())
+        write_value(_written(record.value))
+
+
+def _written(value: Any) -> bytes:
+    """A value as it is written; nothing for null."""
+    return value if isinstance(value, bytes) else (_text(value) or "").encode()
 
 
 def _text(value: Any) -> str | None:

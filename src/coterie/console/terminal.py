@@ -80,6 +80,11 @@ def write_value(value: bytes | None) -> None:
         _write(visible(value.decode(errors="replace"), breaks=True))
 
 
+def write_values(values: Sequence[bytes]) -> None:
+    """Many records' values, each with a line break, as they are: away from a terminal. Raises OutputFailed."""
+    _write(b"\n".join([*values, b""]), nl=False)
+
+
 def write_text(text: str, *, err: bool = False) -> None:
     """Our own text of many lines, which ends its last one itself."""
     _write(visible(text, breaks=True), err=err, nl=False)
