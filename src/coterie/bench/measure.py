@@ -160,6 +160,7 @@ PARTS: dict[str, Callable[[Path], Iterable[Measurement]]] = {
     "load": lambda folder: _load(folder),
     "history": lambda folder: _history(folder),
     "churn": lambda folder: _churn(folder),
+    "command-line": lambda folder: _command_line(folder),
     "kafka": lambda folder: _beside("kafka", folder),
     "consumer-groups": lambda folder: _beside("consumer-groups", folder),
     "spark-connector": lambda folder: _spark_connector(folder),
@@ -195,6 +196,12 @@ def _churn(folder: Path) -> Iterable[Measurement]:
     from coterie.bench.churn import churn_rows
 
     return churn_rows(folder)
+
+
+def _command_line(folder: Path) -> Iterable[Measurement]:
+    from coterie.bench.command_line import command_line
+
+    return command_line(folder)
 
 
 def _cluster(folder: Path) -> Iterable[Measurement]:

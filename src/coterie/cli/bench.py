@@ -27,13 +27,14 @@ PART_NAMES = (
     "load",
     "history",
     "churn",
+    "command-line",
     "kafka",
     "consumer-groups",
     "spark-connector",
     "cluster",
 )
-# The others take minutes; clients wants the peers (`./run setup`), the last four java and mvn.
-BY_DEFAULT = PART_NAMES[:-8]
+# The others take minutes; clients wants the peers (`./run setup`), the last five java and mvn.
+BY_DEFAULT = PART_NAMES[:-9]
 
 ON_SPARK = frozenset({"columnar", "spark", "history", "spark-connector", "cluster"})  # the parts that need the extra
 
@@ -49,6 +50,7 @@ Examples:
   coterie bench --part load                    ten million records of __consumer_offsets
   coterie bench --part history                 group history over 5 and 50 million commits
   coterie bench --part churn                   five minutes of clients that come and go: what is left open
+  coterie bench --part command-line            produce and consume beside Kafka's console tools and kcat
   coterie bench --part kafka                   beside Apache Kafka, one core each
   coterie bench --part consumer-groups         the same for groups of the consumer protocol
   coterie bench --part spark-connector         our Spark source and sink beside Spark's own Kafka connector
