@@ -71,7 +71,7 @@ class Broker(BrokerNode):
         self.loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]
         self.failure: Exception | None = None
         self.failed: asyncio.Event = asyncio.Event()
-        self._connections: set[AcceptedConnection] = set()
+        self._connections: dict[AcceptedConnection, None] = {}  # in the order in which they were accepted
         self._server: asyncio.Server | None = None
         self._http: HttpServer | None = None
         self._registration: Registration | None = None
@@ -226,7 +226,7 @@ class Broker(BrokerNode):
         if len(self._connections) >= self.settings.current.max_connections:
             self.log_lines.warning("refusing a connection: there are max.connections already")
             return False
-        self._connections.add(connection)
+        self._connections[connection] = None
         return True
 
     def connections(self) -> list[AcceptedConnection]:
@@ -234,7 +234,7 @@ class Broker(BrokerNode):
 
     def disconnected(self, connection: AcceptedConnection) -> None:
         """The connection has ended, and waits for memory no more."""
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         self.holding.discard(connection)
 
     # -- periodic tasks --------------------------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ class Broker(BrokerNode):
         lacking = self.request_memory.short or self.answer_memory.short
         limit_s = self.settings.current.coterie_connections_max_stalled_ms / 1000
         now_s = self.loop.time()
-        for connection in list(self.holding):
+        for connection in sorted(self.holding, key=lambda connection: connection.last_used_s):
             stalled_s = connection.stalled_s(now_s)
             if stalled_s is None:
                 self.holding.discard(connection)

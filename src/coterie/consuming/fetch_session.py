@@ -62,7 +62,7 @@ class FetchSession:
                 )
             )
         forgotten: dict[str, ForgottenTopic] = {}
-        for topic, partition in () if self._is_full else self._known.keys() - wanted.keys():
+        for topic, partition in () if self._is_full else sorted(self._known.keys() - wanted.keys()):
             gone = ForgottenTopic(topic, former_ids.get(topic, NULL_UUID))
             forgotten.setdefault(topic, gone).partitions.append(partition)
         request.topics, request.forgotten_topics_data = list(topics.values()), list(forgotten.values())

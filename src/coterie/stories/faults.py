@@ -34,17 +34,12 @@ class StoryFaults:
         self.count: Counter[str] = Counter()
         self.broker_crashes = 0  # kills, and losses of power
         self.loses_unsynced = False  # a lone broker's machine lost power, and what it had not synced is gone
+        self.numbers = broker.broker_ids
         self._ends: list[tuple[float, Callable[[], None]]] = []
         self._down: set[int] = set()  # brokers that have not been started again
         self._paused: set[int] = set()
         self._uncertain: set[int] = set()  # whose machine lost power, until their replicas are in sync again
         self._table = [row for row in TABLE if row.of_cluster is None or row.of_cluster == (len(self.numbers) > 1)]
-
-    @property
-    def numbers(self) -> list[int]:
-        """The ids of the brokers."""
-        cluster = self.broker._cluster
-        return [1] if cluster is None else sorted(cluster.brokers)
 
     def strike(self) -> None:
         """One fault, and the end of the faults that have lasted."""
@@ -120,18 +115,11 @@ class StoryFaults:
         if self.numbers == [1]:
             self.loses_unsynced = True
             return True
-        self._uncertain = {n for n in self._uncertain if n in self._down or not self._is_in_sync(n)}
-        if self._uncertain - {number} or not all(self._is_in_sync(n) for n in self.numbers if n != number):
+        self._uncertain = {n for n in self._uncertain if n in self._down or not self.broker.is_in_sync(n)}
+        if self._uncertain - {number} or not all(self.broker.is_in_sync(n) for n in self.numbers if n != number):
             return False
         self._uncertain.add(number)
         return True
-
-    def _is_in_sync(self, number: int) -> bool:
-        cluster = self.broker._cluster
-        assert cluster is not None, "one broker is always in sync"
-        every = {tp for broker in cluster.live() for tp in broker.broker.cluster.states}
-        states = [state for tp in sorted(every) if (state := cluster.state(*tp)) is not None]
-        return all(number in state.isr for state in states if number in state.replicas)
 
     # -- programs ---------------------------------------------------------------------------------------------------------
 

@@ -113,7 +113,7 @@ class ProgramStory:
     # -- the course -------------------------------------------------------------------------------------------------------
 
     def run(self, length_s: float) -> StoryReport:
-        """StoryFaults strike for so long; then all must come to rest within `REST_S`."""
+        """Faults strike for so long; then all must come to rest within `REST_S`."""
         world, plan = self.world, self.plan
         for topic, count in PARTITIONS.items():
             self.broker.create_topic(topic, count)

@@ -177,6 +177,11 @@ class WorldBroker(LocalBroker):
         else:
             self._alone().resume()
 
+    @property
+    def broker_ids(self) -> list[int]:
+        """The ids of the brokers: 1, 2, ..."""
+        return list(range(1, self._number + 1))
+
     # -- what the brokers have, at this instant ---------------------------------------------------------------------------
 
     def group_now(self, group: str) -> AnyGroup | None:
@@ -195,6 +200,13 @@ class WorldBroker(LocalBroker):
         """The committed offsets of `group_now`."""
         state = self.group_now(group)
         return {} if state is None else {tp: kept.offset for tp, kept in state.offsets.items()}
+
+    def is_in_sync(self, broker_id: int) -> bool:
+        """Whether a broker of the cluster is in the ISR of each partition that it replicates."""
+        cluster = self._clustered()
+        every = {tp for broker in cluster.live() for tp in broker.broker.cluster.states}
+        states = [state for tp in sorted(every) if (state := cluster.state(*tp)) is not None]
+        return all(broker_id in state.isr for state in states if broker_id in state.replicas)
 
     # -- the world in the place of a thread -------------------------------------------------------------------------------
 
