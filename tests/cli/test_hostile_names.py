@@ -39,6 +39,8 @@ PLAIN = "plain"
 
 # What is asked of a broker with such a group and such a topic. GROUP and TOPIC stand for their names.
 COMMANDS = [
+    "clients",
+    "clients GROUP",
     "groups list",
     "groups list --json",
     "groups describe GROUP",

@@ -24,6 +24,8 @@ from coterie.client import (
     OffsetAndMetadata,
     PartitionLag,
     PartitionReassignment,
+    PushedMetric,
+    TelemetryClient,
     TopicDescription,
     TopicPartition,
     TopicPartitionInfo,
@@ -94,6 +96,9 @@ def explained(admin: BlockingAdmin) -> list[str]:
     explanation = admin.explain_group("billing")
     assert_type(explanation, GroupExplanation)
     assert_type(explanation.state, GroupState)
+    clients = admin.telemetry_clients()
+    assert_type(clients, list[TelemetryClient])
+    assert_type(clients[0].metrics, tuple[PushedMetric, ...])
     if explanation.next_timeout is not None:
         assert_type(explanation.next_timeout.left_ms, int)
     return [f"{member.client_id}: {member.session_timeout_ms} ms" for member in explanation.members]
