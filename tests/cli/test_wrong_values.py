@@ -66,7 +66,7 @@ WRONG = [
     ("conformance --part cli --kafka 4.3.0 --strikes 2", "--strikes goes with --part cluster."),
     (
         "conformance --part cli --brokers 3",
-        "--brokers goes with --part requests, consumer-groups, everything, clients, members.",
+        "--brokers goes with --part requests, consumer-groups, everything, tools, clients, members.",
     ),
     ("conformance --replay {config}", "--replay goes with --part everything alone."),
 ]

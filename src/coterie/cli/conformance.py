@@ -209,5 +209,5 @@ def _run_part(name: str, options: PartOptions, so_far: VersionFigures) -> int:
     so_far.figures |= result
     if not options.as_json:
         write_lines([f"Apache Kafka {options.version}:", *KAFKA_PARTS[name].sentences(result)])
-    write_line(f"{name} took {(time.monotonic() - began_s) / 60:.1f} minutes", err=True)
+    write_line(f"{name} took {(time.monotonic() - began_s) / 60:.1f} min", err=True)
     return 1 if failed else 0

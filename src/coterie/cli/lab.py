@@ -87,7 +87,7 @@ def fuzz(
     results: Path | None,
     as_json: bool,
 ) -> None:
-    """Run members, producers, clients, clusters or whole programs under random faults.
+    """Run groups, clusters or whole programs under random faults.
 
     With --of: members of groups of either protocol, transactional producers, producers at brokers whose leaders move (senders),
     writers and readers of records, or whole clients, each with a broker; programs: the production brokers and clients, with

@@ -261,7 +261,10 @@ def _survey(files: tuple[Path, ...]) -> None:
     if len(surveys) > FILES_NAMED:
         lines = sum(each.layouts.total() for each in surveys)
         understood = sum(each.understood for each in surveys)
-        write_line(f"{quantity(len(surveys), 'file')}: {lines:,} lines, {understood:,} of groups' rebalances", err=True)
+        write_line(
+            f"{quantity(len(surveys), 'file')}: {quantity(lines, 'line')}, {understood:,} of groups' rebalances",
+            err=True,
+        )
 
 
 def _files(patterns: tuple[str, ...]) -> tuple[Path, ...]:

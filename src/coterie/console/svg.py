@@ -160,7 +160,7 @@ def timeline(
                 shape = (
                     f'x="{x:.1f}" y="{top + gap.row * row_height}" width="{until - x:.1f}" height="{row_height - 3}"'
                 )
-                parts.append(f'<rect {shape} class="{css}"/>')
+                parts.append(f'<rect class="{css}" {shape}/>')
     for mark in marks:
         x = _x(mark.time_s, end_s, left)
         parts.append(f'<line x1="{x:.1f}" y1="{top - 8}" x2="{x:.1f}" y2="{height - 28}" class="mark"/>')

@@ -32,8 +32,8 @@ class ProducerIds:
         """The first id of the next block. Raises UnreadableFile."""
         if not self._fs.exists(FILE):
             return 0
-        text = checked_files.read_lines(self._fs, FILE, _REMEDY)
-        if not text.strip().isdecimal() or int(text) % BLOCK:
+        text = checked_files.read_lines(self._fs, FILE, _REMEDY).strip()
+        if not text.isdecimal() or int(text) % BLOCK:
             raise UnreadableFile(FILE, "it does not hold the first id of a block", _REMEDY)
         return int(text)
 
