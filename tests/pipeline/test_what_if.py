@@ -84,12 +84,12 @@ def test_a_history_is_a_trace_and_a_page(spark: Any, tmp_path: Path) -> None:
         (["--churn", "TRACE", "--group", "crew"], "--group goes with --history; a trace has one group"),
         (["--churn", "TRACE", "--set", "static"], "--set takes NAME=VALUE,VALUE"),
         (["--churn", "TRACE", "--set", "members="], "--set members needs at least one value"),
-        (["--churn", "BAD"], "line 1: time,add or remove,member is wanted"),
+        (["--churn", "BAD"], "line 1: 0, jump is neither a change nor a date and a time"),
     ],
 )
 def test_mistakes_are_said_in_a_sentence(tmp_path: Path, arguments: list[str], message: str) -> None:
     (tmp_path / "TRACE").write_text("0,add,a\n")
-    (tmp_path / "BAD").write_text("0;add;a\n")
+    (tmp_path / "BAD").write_text("0;jump;a\n")
     (tmp_path / "HISTORY").mkdir()
     (tmp_path / "HISTORY" / "progress.json").write_text("{}")
     given = [str(tmp_path / a) if a in ("TRACE", "BAD", "HISTORY") else a for a in arguments]

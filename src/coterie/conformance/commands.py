@@ -96,6 +96,7 @@ COMMANDS: tuple[CommandCase, ...] = (
     CommandCase("groups lint shop", "its members are of type|the group is Empty", code=1),
     CommandCase("groups history shop", "journal has no events of group shop|GENERATION"),
     CommandCase("groups why shop", "generation", since=COTERIE, refusal=COTERIE_ONLY),
+    CommandCase("clients", "^no client pushes metrics|CLIENT", since=COTERIE, refusal=COTERIE_ONLY),
     CommandCase("groups watch shop --times 1", "generation", since=COTERIE, refusal=COTERIE_ONLY),
     CommandCase("groups reset shop --to earliest --dry-run", r"(?m)^orders +0 +\d+ +0 *$"),
     CommandCase("groups reset shop --to earliest", r"(?m)^orders +0 +\d+ +0 *$"),
