@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
+from pathlib import Path
 
 KEPT_BYTES = 32 * 1024 * 1024
+RETURNED_FROM_BYTES = 64 * 1024 * 1024
+LOOKED_AFTER = 16  # closed connections; and every second
 COLLECTED_AFTER = 10_000  # objects more than before; Python's own 700 are those of twenty joins
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 
 
@@ -20,6 +25,52 @@ def keep_freed_memory() -> bool:
     except (AttributeError, OSError):
         return False
     return all(mallopt(parameter, KEPT_BYTES) == 1 for parameter in (_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD))
+
+
+class FreedMemory:
+    """Returns to the system what the C library keeps of freed memory, once the process has become larger by
+    `RETURNED_FROM_BYTES`. Responses that were dropped lie between small pieces that live on, so that neither the next response
+    fits there nor the heap's end falls: 300 closed fetches of 3 MB left 740 MB. A threshold from which each piece is mapped by
+    itself would prevent it, and take five to nine times the CPU time of large fetches."""
+
+    def __init__(self, library: ctypes.CDLL, statm: Path = Path("/proc/self/statm")) -> None:
+        """Raises AttributeError where the C library has no malloc_trim, OSError where the system does not show a process's
+        size."""
+        self._trim = library.malloc_trim
+        self._statm = os.open(statm, os.O_RDONLY | os.O_CLOEXEC)
+        self._least_bytes = self.resident_bytes()
+        self._closed = 0
+
+    def resident_bytes(self) -> int:
+        """The process's memory."""
+        return int(os.pread(self._statm, 100, 0).split()[1]) * _PAGE_BYTES
+
+    def connection_closed(self) -> None:
+        """Looks at the memory after some connections."""
+        self._closed += 1
+        if self._closed % LOOKED_AFTER == 0:
+            self.give_back()
+
+    def give_back(self) -> bool:
+        """Looks at the memory; whether some was returned."""
+        resident_bytes = self.resident_bytes()
+        if resident_bytes - self._least_bytes < RETURNED_FROM_BYTES:
+            self._least_bytes = min(self._least_bytes, resident_bytes)
+            return False
+        self._trim(KEPT_BYTES)
+        self._least_bytes = self.resident_bytes()
+        return True
+
+    def close(self) -> None:
+        os.close(self._statm)
+
+
+def freed_memory() -> FreedMemory | None:
+    """None where the C library or the system does not support it."""
+    try:
+        return FreedMemory(ctypes.CDLL(None))
+    except (AttributeError, OSError):
+        return None
 
 
 def collect_seldom() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ from coterie.log.filesystem import FileSystem, MemoryFileSystem
 from coterie.log.findings import UnreadableFile
 
 if TYPE_CHECKING:
+    from coterie.broker.allocator import FreedMemory
     from coterie.broker.http import HttpServer
     from coterie.broker.zookeeper import Registration
 
@@ -69,6 +71,7 @@ class Broker(BrokerNode):
         self.request_memory = RequestMemory(self.settings.current.queued_max_request_bytes)
         self.holding: set[AcceptedConnection] = set()  # connections that may hold bytes of these two
         self.loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]
+        self.freed_memory: FreedMemory | None = None  # of a process that serves this broker alone
         self.failure: Exception | None = None
         self.failed: asyncio.Event = asyncio.Event()
         self._connections: dict[AcceptedConnection, None] = {}  # in the order in which they were accepted
@@ -236,11 +239,19 @@ class Broker(BrokerNode):
         """The connection has ended, and waits for memory no more."""
         self._connections.pop(connection, None)
         self.holding.discard(connection)
+        if self.freed_memory is not None:
+            self.freed_memory.connection_closed()
 
     # -- periodic tasks --------------------------------------------------------------------------------------------------------
 
     def _start_periodic_tasks(self) -> None:
-        every = [*self.upkeep(), (10_000, self._close_idle), (1_000, self._abort_stalled)]
+        every: list[tuple[int, Callable[[], object]]] = [
+            *self.upkeep(),
+            (10_000, self._close_idle),
+            (1_000, self._abort_stalled),
+        ]
+        if self.freed_memory is not None:
+            every.append((1_000, self.freed_memory.give_back))
         self._periodic_tasks = [self.loop.create_task(_repeat(ms, what)) for ms, what in every]
         self.load_transactions()
         self.cleaner = Cleaner(self.topics, self.clock, self.settings)

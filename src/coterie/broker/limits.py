@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coterie.assignors.blobs import MAX_SUBSCRIBED_TOPICS
+from coterie.broker.allocator import KEPT_BYTES, RETURNED_FROM_BYTES
 from coterie.broker.broker import STOP_GRACE_S
 from coterie.broker.handlers.topic_rules import MAX_PARTITIONS_PER_REQUEST
 from coterie.broker.log_lines import LINES_PER_SECOND
@@ -155,6 +156,12 @@ LIMITS = (
         "incremental fetch sessions",
         "max.incremental.fetch.session.cache.slots",
         beyond="a fetch is answered in full, without a session",
+    ),
+    Limit(
+        "bytes by which the process stays larger after what it held is freed (Linux)",
+        fixed=f"{RETURNED_FROM_BYTES + KEPT_BYTES:,}",
+        beyond="they are returned to the system, within a second",
+        kafka="the heap of the JVM",
     ),
     Limit("bytes of metrics in one push", "telemetry.max.bytes", beyond="TELEMETRY_TOO_LARGE"),
     Limit(

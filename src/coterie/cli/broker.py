@@ -188,6 +188,7 @@ async def _serve(
     http_address: tuple[str, int] | None,
     http_names: tuple[str, ...],
 ) -> int:
+    from coterie.broker.allocator import freed_memory
     from coterie.broker.broker import Broker
     from coterie.broker.disk import raise_open_file_limit
     from coterie.broker.settings import SettingError
@@ -197,6 +198,7 @@ async def _serve(
         broker = Broker(settings, data)
     except SettingError as error:
         raise click.UsageError(str(error)) from error
+    broker.freed_memory = freed_memory()
     starting = asyncio.create_task(broker.start(*address))
     stopped = asyncio.create_task(stop.wait())
     awaited = {starting, stopped} if settings.joins_cluster else {starting}  # a registration may take its time
