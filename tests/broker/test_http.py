@@ -6,20 +6,27 @@ import asyncio
 import http.client
 import json
 import re
+import socket
 import struct
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from coterie.broker import http as http_module
 from coterie.broker.broker import Broker
 from coterie.broker.explanation import STALLED_AFTER_MS, Progress
 from coterie.broker.http import HttpServer, is_own_host
+from coterie.broker.log_lines import LINES_PER_SECOND
 from coterie.broker.settings import BrokerSettings
 from coterie.client import Admin, Consumer, KafkaError, Producer, TopicPartition
+from coterie.records.batch import BatchHeader
+from coterie.records.decoding import decode_records
+from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode
 
 Change = Callable[[Broker, str, str], Awaitable[None]]
@@ -177,6 +184,55 @@ def test_a_group_is_explained_the_same_over_http_and_kafkas_protocol() -> None:
         await consumer.close()
 
     with_http(story)
+
+
+def test_a_long_history_is_decoded_a_batch_in_each_turn_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it in one turn let the others wait for more than a second."""
+    at: list[int] = []
+    turns = 0
+
+    def decoded(data: bytes, position: int, header: BatchHeader) -> Any:
+        at.append(turns)
+        return decode_records(data, position, header)
+
+    monkeypatch.setattr(http_module, "decode_records", decoded)
+
+    async def story(broker: Broker, server: str, url: str) -> None:
+        log = broker.topics.journal_topic().partitions[0].log
+        for n in range(20):
+            log.append_own(encode_batch([(n, b"crew", b"{}", ())]), n)
+
+        def count() -> None:
+            nonlocal turns
+            turns += 1
+            asyncio.get_running_loop().call_soon(count)
+
+        count()
+        lines = json.loads(await asyncio.to_thread(_get, url + "/groups/crew/history"))
+        assert len(lines) == 20
+        assert len(set(at)) == len(at) == 20
+
+    with_http(story)
+
+
+def test_requests_that_cannot_be_read_are_few_lines_and_no_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    """Each was a traceback, without a limit."""
+
+    def bad(url: str) -> bytes:
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: many\r\n\r\n")
+            return client.recv(100)
+
+    async def story(broker: Broker, server: str, url: str) -> None:
+        for _ in range(3 * LINES_PER_SECOND):
+            assert b" 400 " in await asyncio.to_thread(bad, url)
+        broker.log_lines.flush()
+
+    with_http(story)
+    assert "Traceback" not in caplog.text
+    lines = [record for record in caplog.records if "HTTP request that cannot be read" in record.getMessage()]
+    assert LINES_PER_SECOND < len(lines) < 3 * LINES_PER_SECOND
 
 
 def test_an_offset_that_does_not_move_is_noticed_even_when_it_is_committed_again() -> None:

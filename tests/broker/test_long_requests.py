@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from coterie.broker.kept_configs import ResourceType
 from coterie.broker.pending import Pending
 from coterie.broker.turns import Work
 from coterie.wire.declaration import Message
+from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from coterie.wire.messages.describe_groups import DescribeGroupsRequest
 from coterie.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -100,3 +102,16 @@ def test_a_handler_of_quadratic_cost_is_seen(
         broker.handlers = HANDLERS | {of.api.key: handler}
         with pytest.raises(AssertionError, match=complaint):
             _check(broker, of, *counts)
+
+
+@pytest.mark.parametrize(
+    ("request_of", "version"),
+    [(DescribeGroupsRequest, 6), (ConsumerGroupDescribeRequest, 1)],
+)
+def test_a_name_that_fills_a_string_is_answered(
+    request_of: Callable[[list[str]], Message], version: int, tmp_path: Path
+) -> None:
+    """With the words around it the text of the error was longer than a string may be: a traceback."""
+    name = "g" * 32_767
+    with metered_broker(tmp_path) as broker:
+        assert name.encode() in broker.ask(request_of([name]), version)

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Set
@@ -16,8 +17,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from coterie.broker.explanation import explained, partitions_of
+from coterie.broker.log_lines import LogLines
 from coterie.broker.metrics import GroupMetrics, MetricSources
 from coterie.broker.pushed_metrics import telemetry_clients
 from coterie.coordinator.consumer.state import ConsumerGroup
@@ -56,7 +59,7 @@ class HttpServer:
         app.router.add_get("/groups/{group}/history", self._history)
         app.router.add_get("/clients", self._clients)
         app.router.add_get("/metrics", self._metrics_text)
-        self._runner = web.AppRunner(app, access_log=None)
+        self._runner = web.AppRunner(app, access_log=None, logger=_protocol_logger(self._broker.log_lines))
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port)
         await site.start()
@@ -118,6 +121,7 @@ class HttpServer:
             data = log.read(start, HISTORY_BYTES)
             for position, header in batches(data):
                 lines += [r.value.decode() for r in decode_records(data, position, header) if r.key == key and r.value]
+                await asyncio.sleep(0)  # a batch in each turn of the loop
         return web.Response(text=f"[{','.join(lines)}]", content_type="application/json")
 
     async def _clients(self, request: web.Request) -> web.Response:
@@ -125,6 +129,28 @@ class HttpServer:
 
     async def _metrics_text(self, request: web.Request) -> web.Response:
         return web.Response(body=self._metrics.text(), headers={"Content-Type": PROMETHEUS})
+
+
+class _ProtocolLines(logging.Handler):
+    """What aiohttp logs: for a request that it cannot read a line, of which ten are written in a second, and no traceback."""
+
+    def __init__(self, log_lines: LogLines) -> None:
+        super().__init__()
+        self._log_lines = log_lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError):
+            reason = (error.message.splitlines() or [type(error).__name__])[0]
+            self._log_lines.warning("an HTTP request that cannot be read: %s", reason[:200])
+        elif logger.isEnabledFor(record.levelno):
+            logger.handle(record)
+
+
+def _protocol_logger(log_lines: LogLines) -> logging.Logger:
+    made = logging.Logger(f"{__name__}.protocol")
+    made.addHandler(_ProtocolLines(log_lines))
+    return made
 
 
 def is_own_host(header: str, names: Set[str]) -> bool:

@@ -29,6 +29,7 @@ from prometheus_client.registry import Collector
 
 from coterie.broker.explanation import GroupSources, partitions_of
 from coterie.broker.fetch_sessions import FetchSessions
+from coterie.broker.log_lines import LogLines
 from coterie.broker.telemetry import Telemetry
 from coterie.broker.unserved import UnservedRequests
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerGroupState
@@ -39,6 +40,7 @@ from coterie.journal import JournalLine
 class MetricSources(GroupSources, Protocol):
     """What the metrics are collected from."""
 
+    log_lines: LogLines
     fetch_sessions: FetchSessions
     telemetry: Telemetry
     unserved: UnservedRequests

@@ -5,7 +5,7 @@ from __future__ import annotations
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.state import Group, Phase
 from coterie.coordinator.subscriptions import CONSUMER
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import ErrorCode, short_text
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from coterie.wire.messages.list_groups import ListedGroup
 
@@ -21,7 +21,7 @@ def describe_group(group: Group | ConsumerGroup | None, group_id: str, api_versi
         if api_version >= NOT_FOUND_FROM:
             other = isinstance(group, ConsumerGroup)
             text = f"Group {group_id} is not a classic group." if other else f"Group {group_id} not found."
-            return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, text, group_id, Phase.DEAD.value)
+            return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, short_text(text), group_id, Phase.DEAD.value)
         return DescribedGroup(ErrorCode.NONE, None, group_id, Phase.DEAD.value)
     stable = group.phase == Phase.STABLE and group.protocol is not None
     return DescribedGroup(

@@ -158,10 +158,19 @@ def error_of(code: int) -> ErrorCode:
     return _BY_CODE.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
+MAX_TEXT_LENGTH = 8_000  # which fits into a string of the wire whatever its characters are
+
+
+def short_text(text: str) -> str:
+    """An error's text, cut where it repeats a name of 32 kB: with another word it would be longer than a string may be."""
+    return text if len(text) <= MAX_TEXT_LENGTH else text[: MAX_TEXT_LENGTH - 1] + "…"
+
+
 class Refusal(Exception):
     """A request that the broker answers with an error code: an expected answer, never a fault of the program."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        message = message and short_text(message)
         super().__init__(message or code.text)
         self.code = code
         self.message = message

@@ -10,7 +10,7 @@ from coterie.broker.scram_credentials import Credential
 from coterie.broker.services import ClientServices, Handler
 from coterie.broker.turns import Work
 from coterie.wire.declaration import Message
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import ErrorCode, short_text
 from coterie.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -39,10 +39,10 @@ def _describe(broker: ClientServices, request: DescribeUserScramCredentialsReque
         result = DescribeUserScramCredentialsResult(user, error_message="")
         if requested[user] > 1:
             result.error_code = ErrorCode.DUPLICATE_RESOURCE
-            result.error_message = f"the request names user {user} twice"
+            result.error_message = short_text(f"the request names user {user} twice")
         elif not iterations:
             result.error_code = ErrorCode.RESOURCE_NOT_FOUND
-            result.error_message = f"user {user} has no SCRAM credentials"
+            result.error_message = short_text(f"user {user} has no SCRAM credentials")
         else:
             result.credential_infos = [CredentialInfo(mechanism, count) for mechanism, count in iterations.items()]
         response.results.append(result)

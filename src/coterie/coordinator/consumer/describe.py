@@ -9,7 +9,7 @@ from coterie.coordinator.consumer.stored import partitions_by_topic
 from coterie.coordinator.consumer.target import NO_PARTITIONS, assignor_wishes, preferred_assignor
 from coterie.coordinator.consumer.topics import TopicsImage
 from coterie.coordinator.state import GroupOffsets
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import ErrorCode, short_text
 from coterie.wire.messages.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1  # member types (KIP-1099)
@@ -22,7 +22,7 @@ def describe_consumer_group(
     ``assignors`` are the broker's, the default one first; members may ask for others, where an earlier broker had them."""
     if not isinstance(group, ConsumerGroup):
         missing = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
-        return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, missing, group_id)
+        return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, short_text(missing), group_id)
     names = {image.topic_id: image.name for image in topics.topics.values()}
     wishes = assignor_wishes(group.members.values())
     return DescribedGroup(
