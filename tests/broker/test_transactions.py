@@ -181,7 +181,7 @@ def test_what_a_producer_may_not_do(broker: LocalBroker) -> None:
             with pytest.raises(ConfigError, match=r"no transactional\.id"):
                 await plain.init_transactions()
         with pytest.raises(ConfigError, match="acks=all"):
-            Producer({"transactional.id": "x", "acks": "1"})
+            Producer({"bootstrap.servers": "127.0.0.1:1", "transactional.id": "x", "acks": "1"})
         long_ms = {"transactional.id": "mover", "transaction.timeout.ms": 10**9}
         too_long = Producer({"bootstrap.servers": broker.bootstrap_servers} | long_ms)
         with pytest.raises(KafkaError, match="INVALID_TRANSACTION_TIMEOUT"):
