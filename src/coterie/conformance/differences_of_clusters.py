@@ -39,6 +39,14 @@ OF_CLUSTERS = (
         _has_no_time,
     ),
     KnownDifference(
+        "cluster, high watermark",
+        "records that no follower has fetched yet are above the high watermark, and none above it is deleted",
+        "DeleteRecords",
+        r"topics\[\]\.partitions\[\]\.low_watermark",
+        lambda case: case.part.ours < case.part.theirs,
+        lasting=True,
+    ),
+    KnownDifference(
         "cluster, between brokers",
         "a cluster on ZooKeeper offers the requests of its controller, as Kafka's did",
         "ApiVersions",
