@@ -23,6 +23,7 @@ from coterie.conformance.certify.recording import (
     NOT_ASKED,
     Recording,
     load,
+    only_its_topics,
     record,
     recorded_versions,
     save,
@@ -165,6 +166,15 @@ def test_the_command_line_answers_mistakes_with_a_sentence() -> None:
 def test_the_command_line_writes_json(rules: Recording, tmp_path: Path) -> None:
     certificate = _certified(rules)
     assert json.loads(json.dumps(certificate.as_json()))["different"] == 0
+
+
+@pytest.mark.parametrize("version", recorded_versions())
+def test_no_recorded_request_alters_what_is_not_its_own(version: str) -> None:
+    """A certified broker has its settings afterwards; variants of a broker's and of metrics had come into the recording."""
+    questions = [question for story in load(version).stories for question in story.story.questions]
+    altering = [question for question in questions if question.api == "IncrementalAlterConfigs"]
+    assert altering
+    assert [question.name for question in altering if not only_its_topics(question)] == []
 
 
 @pytest.mark.parametrize("version", recorded_versions())

@@ -45,6 +45,7 @@ TRANSIENT = (
 )
 NOT_YET_S = 4.0
 _FOLDER = "recordings"
+TOPIC_RESOURCE = 2  # of IncrementalAlterConfigs
 # APIs in no story, since the certified broker must be unchanged afterwards.
 NOT_ASKED = {
     "ApiVersions": "what is served is a table of its own",
@@ -150,8 +151,15 @@ def _keeps_to_itself(question: Question) -> bool:
         return False
     if question.api == "OffsetCommit" and question.body.get("group_id", "") == "":
         return False  # Kafka keeps offsets of a group without a name, which all stories share
+    if question.api == "IncrementalAlterConfigs" and not only_its_topics(question):
+        return False  # the variants of a broker, of metrics and of a group
     field = question.covers[0].rpartition(".")[2]
     return question.covers[1] == "right" or field not in _OWN_NAMES.get(question.api, ())
+
+
+def only_its_topics(question: Question) -> bool:
+    """Whether the resources that the question names are topics."""
+    return all(resource.get("resource_type") == TOPIC_RESOURCE for resource in question.body.get("resources") or ())
 
 
 def _of_rule(rule: CertifyRule) -> RecordedStory:
