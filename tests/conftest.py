@@ -48,6 +48,7 @@ SPARK_FILES = (
     "tests/pipeline/test_spark.py",
     "tests/pipeline/test_spark_load.py",
     "tests/pipeline/test_spark_modes.py",
+    "tests/pipeline/test_unreadable_batches.py",
     "tests/pipeline/test_what_if.py",
     "tests/pipeline/test_worker_python.py",
 )

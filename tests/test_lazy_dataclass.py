@@ -274,7 +274,15 @@ def test_fields_that_need_the_standard_decorator_are_refused() -> None:
             "from coterie.client import Admin, Consumer, Producer",
             {
                 f"client.{name}"
-                for name in ("admin_each", "admin_types", "advice", "group_explanation", "lint_rule", "types")
+                for name in (
+                    "admin_each",
+                    "admin_types",
+                    "advice",
+                    "group_explanation",
+                    "lint_rule",
+                    "telemetry_clients",
+                    "types",
+                )
             },
         ),
     ],
