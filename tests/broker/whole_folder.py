@@ -102,7 +102,7 @@ async def _fill(broker: Broker, client: Client) -> None:
 
 
 async def known(fs: FaultyFileSystem) -> dict[str, Any]:
-    """Everything that a client could be told after a start."""
+    """All responses that a client can receive after a start."""
     async with started(fs) as (broker, _):
         kept = broker.kept_configs
         group = {g.group_id: dict(g.offsets) for g in broker.groups.groups()}

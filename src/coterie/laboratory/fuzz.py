@@ -7,6 +7,7 @@ a bound, every living member in it, every partition owned by exactly one of them
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -61,6 +62,20 @@ def naming_seed(seed: int) -> Iterator[None]:
         raise FuzzFailure(f"seed {seed}: {error}") from error
     except Exception as error:
         raise FuzzFailure(f"seed {seed}: {type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def without_log_lines(*names: str) -> Iterator[None]:
+    """Without the lines of these loggers, the broker's by default: under faults it logs what fails."""
+    loggers = [logging.getLogger(name) for name in names or ("coterie.broker",)]
+    before = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL + 1)
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 def holds(check: Callable[[], object]) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import random
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,7 +11,7 @@ from typing import Any
 from coterie.client import KafkaError
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.laboratory.consumer_group_checker import check_consumer_group
-from coterie.laboratory.fuzz import naming_seed
+from coterie.laboratory.fuzz import naming_seed, without_log_lines
 from coterie.stories import checkers
 from coterie.stories.faults import StoryFaults
 from coterie.stories.history import History, TopicPartition
@@ -53,20 +51,6 @@ class StoryReport:
     faults: int
     broker_crashes: int
     trace: str
-
-
-@contextmanager
-def without_log_lines() -> Iterator[None]:
-    """A program under faults logs what fails."""
-    loggers = [logging.getLogger(name) for name in LOGGERS]
-    before = [logger.level for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL + 1)
-        yield
-    finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
 
 
 class ProgramStory:
@@ -206,5 +190,5 @@ class ProgramStory:
 
 def run_story_seed(seed: int, minutes: float = 1.0, *, brokers: int | None = None) -> StoryReport:
     """Runs one seed for so many virtual minutes of faults. Raises FuzzFailure naming the seed."""
-    with naming_seed(seed), without_log_lines(), simulate(seed) as world:
+    with naming_seed(seed), without_log_lines(*LOGGERS), simulate(seed) as world:
         return ProgramStory(world, draw_plan(seed, brokers)).run(minutes * 60)

@@ -11,7 +11,7 @@ from coterie.laboratory.cluster.report import ClusterReport
 from coterie.laboratory.cluster.story import run_cluster_seed
 from coterie.laboratory.cluster.transaction_client_story import run_transaction_client_seed
 from coterie.laboratory.cluster.transaction_story import run_transaction_cluster_seed
-from coterie.laboratory.node.story import without_log_lines
+from coterie.laboratory.fuzz import without_log_lines
 
 WITH_TRANSACTIONS_FROM = 100  # every fourth seed
 WITH_GROUPS_FROM = 120_000  # every second seed

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from coterie.laboratory.fuzz import naming_seed
+from coterie.laboratory.fuzz import naming_seed, without_log_lines
 from coterie.laboratory.node.consumer_story import ClientsReport, ConsumersStory
 from coterie.laboratory.node.copying_story import CopyingStory
 from coterie.laboratory.node.server_assigned_story import ServerAssignedCopyingStory, ServerAssignedStory
-from coterie.laboratory.node.story import without_log_lines
 
 COPYING_FROM = 400_000
 SERVER_ASSIGNED_FROM = 500_000

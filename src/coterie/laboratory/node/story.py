@@ -6,14 +6,12 @@ The rules are in `record_checker`, checked after each start and at the end.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from coterie.laboratory.broker_actor import Durability
-from coterie.laboratory.fuzz import naming_seed
+from coterie.laboratory.fuzz import naming_seed, without_log_lines
 from coterie.laboratory.node.broker import SETTINGS, LaboratoryBroker
 from coterie.laboratory.node.readers import RecordDeleter, RecordReader
 from coterie.laboratory.node.record_checker import RecordChecker, TopicPartition
@@ -42,20 +40,6 @@ def run_records_seed(seed: int, minutes: float = 5.0) -> RecordsReport:
     """Runs one seed for so many virtual minutes. Raises FuzzFailure naming the seed."""
     with naming_seed(seed), without_log_lines():
         return RecordsStory(seed).run(int(minutes * 60_000))
-
-
-@contextmanager
-def without_log_lines() -> Iterator[None]:
-    """A broker on a failing disk logs what fails."""
-    loggers = [logging.getLogger("coterie.broker")]
-    before = [logger.level for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL + 1)
-        yield
-    finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
 
 
 def _partitions_of(topics: Mapping[str, int]) -> list[TopicPartition]:
