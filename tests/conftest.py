@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from coterie.edition import COMPILED, edition
+from coterie.runtime.edition import COMPILED, edition
 
 # A busy machine makes one example slow; that is no failure of what the test asks.
 settings.register_profile("coterie", deadline=None)

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from coterie.extras import EXTRAS
+from coterie.runtime.extras import EXTRAS
 from tests.broker_process import free_port
 
 ROOT = Path(__file__).parent.parent

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import coterie
-from coterie.extras import EXTRAS
+from coterie.runtime.extras import EXTRAS
 from tests.fresh_environment import BUILD_REQUIRES, NO_COMPILER, ROOT, FreshEnvironment
 
 RESULTS = ROOT / "docs" / "results" / "package.json"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.backoff import JITTER, Backoff, Retries
+from coterie.machines.backoff import JITTER, Backoff, Retries
 
 MS = st.integers(0, 2**63 - 1)
 BACKOFFS = st.builds(Backoff, MS, MS) | st.builds(Backoff, st.integers(0, 2_000), st.integers(0, 10_000))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.cluster_metadata import GROUP, TRANSACTION, Address, ClusterMetadata
+from coterie.machines.cluster_metadata import GROUP, TRANSACTION, Address, ClusterMetadata
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from coterie.wire.messages.metadata import (

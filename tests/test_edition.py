@@ -19,8 +19,8 @@ import pytest
 from click.testing import CliRunner
 
 from coterie.cli import main
-from coterie.edition import COMPILED, compiled_parts, edition
 from coterie.records import compiled
+from coterie.runtime.edition import COMPILED, compiled_parts, edition
 from tests.test_compiled_source import write_interpretable
 
 ROOT = Path(__file__).parent.parent

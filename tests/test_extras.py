@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.extras import EXTRAS, explain, require
+from coterie.runtime.extras import EXTRAS, explain, require
 
 BLOCKER = """\
 import sys

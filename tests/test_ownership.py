@@ -13,18 +13,18 @@ import pytest
 from coterie.cli.groups import history_row
 from coterie.console import history_page
 from coterie.coordinator import events as e
-from coterie.coordinator.journal_lines import JournalLines
+from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.stored import to_record
-from coterie.journal import JournalLine
 from coterie.laboratory.deliveries import Delivered
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.reading_member import TOPIC, ReadingMember, Workload
 from coterie.laboratory.watching_broker import WatchingBroker
 from coterie.laboratory.world import World
+from coterie.machines.ownership import OwnershipMeter, UnownedTimes, has_moved
 from coterie.member.config import MemberConfig
-from coterie.ownership import OwnershipMeter, UnownedTimes, has_moved
 from coterie.pipeline.history.rebalances import generation_rows, journal_log_events, journal_rows, unowned_spells
 from coterie.pipeline.history.server_log import rebalances
 

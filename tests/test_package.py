@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import coterie
-from coterie.extras import EXTRAS
+from coterie.runtime.extras import EXTRAS
 from tests.fresh_environment import BUILD_REQUIRES, NO_COMPILER, ROOT, CommandFailed, FreshEnvironment
 from tests.package_matrix import Result, saved_results, table
 

@@ -8,7 +8,7 @@ import tracemalloc
 
 import pytest
 
-from coterie.receiver import RECEIVE_BYTES, Receiver
+from coterie.runtime.receiver import RECEIVE_BYTES, Receiver
 
 
 class Kept(Receiver):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.text_files import NotText, decode_properties, decode_text
+from coterie.text.files import NotText, decode_properties, decode_text
 from tests.cli.test_every_command import ended
 
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be")

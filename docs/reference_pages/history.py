@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.journal import CAUSES, EVENTS, FIELDS
+from coterie.coordinator.journal.line import CAUSES, EVENTS, FIELDS
 from coterie.pipeline.history.tables import COLUMNS, OWN_COLUMNS, TABLES
 from reference_pages.markdown import code, sentence, table, text
 

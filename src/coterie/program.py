@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def main() -> NoReturn:
     """`coterie`, and `python -m coterie`."""
     gc.disable()  # until the command runs: imports leave hardly any reference cycles to collect
-    from coterie.interruption import INTERRUPTED, install
+    from coterie.runtime.interruption import INTERRUPTED, install
 
     def exit_if_interrupted(event: Any) -> None:
         """An interrupt that met a destructor or a callback of the import system would be printed and lost."""

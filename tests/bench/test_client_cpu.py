@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from coterie.addresses import format_address
 from coterie.bench import client_rounds, load
 from coterie.bench.client_cpu import OURS, client_cpu, sources_of
 from coterie.bench.measurement import broker
 from coterie.cli import main
+from coterie.text.addresses import format_address
 
 
 def test_a_checkout_is_compared_with_itself() -> None:

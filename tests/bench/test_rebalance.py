@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from coterie.addresses import format_address
 from coterie.bench import load
 from coterie.bench.clients import rate
 from coterie.bench.consumer_groups import (
@@ -23,6 +22,7 @@ from coterie.bench.rebalance import rebalance_ms, settled_crew
 from coterie.client.errors import KafkaError
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
+from coterie.text.addresses import format_address
 
 Address = tuple[str, int]
 

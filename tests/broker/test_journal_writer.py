@@ -12,10 +12,10 @@ import pytest
 from coterie.broker.journal_writer import JournalRecord, JournalWriter
 from coterie.broker.replica_effects import ReplicaEffects
 from coterie.coordinator.commands import Command
+from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.write_queue import drive
-from coterie.journal import JournalLine
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from coterie.wire.messages.leave_group import LeaveGroupRequest

@@ -26,7 +26,7 @@ from coterie.broker.node import BrokerNode
 from coterie.broker.server import AcceptedConnection
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.turns import finish
-from coterie.receiver import RECEIVE_BYTES
+from coterie.runtime.receiver import RECEIVE_BYTES
 from coterie.wire.declaration import Message
 from coterie.wire.framing import encode_request
 from tests.fake_transport import FakeTransport

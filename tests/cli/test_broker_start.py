@@ -40,7 +40,16 @@ def test_a_lone_broker_imports_what_it_needs() -> None:
     assert process.returncode == 0
     imported = {line.rpartition("|")[2].strip() for line in imports.splitlines()}
     assert "coterie.broker.group_coordinator" in imported
-    others = ("client", "member", "consuming", "producing", "zookeeper", "zookeeper_session", "rocketmq", "pipeline")
+    others = (
+        "client",
+        "member",
+        "consuming",
+        "producing",
+        "zookeeper",
+        "runtime.zookeeper_session",
+        "rocketmq",
+        "pipeline",
+    )
     assert not imported & {f"coterie.{room}" for room in others}
     assert not imported & {"javaproperties", "kazoo", "http.server"}
     # Needed by the first pattern and the first compressed batch alone; 4 MB.

@@ -25,7 +25,8 @@ HARNESS = """
 import os, signal, sys
 kind, (number, moment, report) = sys.argv[1], map(int, sys.argv[2:5])
 sys.argv[1:] = sys.argv[5:]
-from coterie import interruption, program
+from coterie import program
+from coterie.runtime import interruption
 seen, process = -1, os.getpid()  # workers are forked: a moment in one of them is none of the command's
 def count(event, arguments):
     global seen

@@ -16,12 +16,12 @@ from click.testing import CliRunner
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coterie.addresses import format_address, parse_address
 from coterie.cli import main
 from coterie.client import Consumer
-from coterie.lag import lag_text, total_lag
-from coterie.quantity import quantity
 from coterie.testing import LocalBroker
+from coterie.text.addresses import format_address, parse_address
+from coterie.text.lag import lag_text, total_lag
+from coterie.text.quantity import quantity
 
 ROOT = Path(__file__).parent.parent.parent
 # Words in s after a number or a name that are no nouns in plural.

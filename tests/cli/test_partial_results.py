@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from coterie.cli import main
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer
-from coterie.journal import TOPIC as JOURNAL
+from coterie.coordinator.journal.line import TOPIC as JOURNAL
 from coterie.records.encoding import NewRecord
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.apis import APIS

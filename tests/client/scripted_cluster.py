@@ -14,7 +14,7 @@ from coterie.client import Producer
 from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError
 from coterie.client.settings import ClientSettings
-from coterie.cluster_metadata import GROUP
+from coterie.machines.cluster_metadata import GROUP
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnResponse

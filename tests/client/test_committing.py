@@ -22,9 +22,9 @@ from coterie.client import (
     Record,
     TopicPartition,
 )
-from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.commit_errors import Verdict
 from coterie.consuming.commit_verdicts import may_commit, verdict
+from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.member.stages import Stage
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.errors import ErrorCode as Code

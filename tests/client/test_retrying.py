@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from coterie.backoff import Backoff, Retries
 from coterie.client import Admin, Consumer, ConsumerSettings, KafkaError, Producer, clock, loop_clock
 from coterie.client.cluster import Cluster
 from coterie.client.settings import client_settings
 from coterie.client.types import TopicPartition
 from coterie.consuming.commit_errors import Verdict
 from coterie.consuming.commits import Commits
+from coterie.machines.backoff import Backoff, Retries
 from coterie.pipeline.fetching import fetched, read_range
 from coterie.pipeline.options import source_options
 from coterie.pipeline.planning import OffsetRange

@@ -12,7 +12,7 @@ from coterie.client import Admin, KafkaError, Producer
 from coterie.client.cluster import Cluster
 from coterie.client.connection import Connection
 from coterie.client.errors import ConfigError
-from coterie.cluster_metadata import ClusterMetadata
+from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.testing import ErrorCode, LocalBroker
 from tests.awaiting import quiet, until
 

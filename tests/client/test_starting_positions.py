@@ -17,12 +17,12 @@ from coterie.client.settings import client_settings
 from coterie.client.starting_positions import StartingPositions
 from coterie.client.types import OffsetAndMetadata, TopicPartition
 from coterie.client.waits import Waits
-from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import SendFetch
 from coterie.consuming.fetching import Fetching
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup
 from coterie.consuming.position import UNKNOWN, FetchState
+from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.list_offsets import ListOffsetsRequest
 from tests.awaiting import LoopClock, quiet, until

@@ -6,8 +6,8 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
 from coterie.broker.fetch_sessions import FetchedPartition, FetchSessions
-from coterie.cluster_metadata import EPOCHS_FROM, ClusterMetadata
 from coterie.consuming.record import TopicPartition
+from coterie.machines.cluster_metadata import EPOCHS_FROM, ClusterMetadata
 from coterie.records.batch import TRANSACTIONAL_BIT, stamp
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction

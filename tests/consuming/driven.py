@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from coterie.backoff import Backoff
-from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import Effect, PartitionFailed, RefreshMetadata, SendFetch
 from coterie.consuming.fetching import Fetching
 from coterie.consuming.record import TopicPartition
+from coterie.machines.backoff import Backoff
+from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from coterie.wire.messages.produce import NodeEndpoint

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from coterie.backoff import Backoff
-from coterie.cluster_metadata import GROUP, ClusterMetadata
 from coterie.consuming.auto_commit import AutoCommitSchedule
 from coterie.consuming.commit_errors import Verdict
 from coterie.consuming.commit_verdicts import CommitPurpose
 from coterie.consuming.commits import CommitEffect, CommitEnded, Commits, SendCommit
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
+from coterie.machines.backoff import Backoff
+from coterie.machines.cluster_metadata import GROUP, ClusterMetadata
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from coterie.wire.messages.offset_commit import (

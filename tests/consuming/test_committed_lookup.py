@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.backoff import Backoff
-from coterie.cluster_metadata import GROUP, ClusterMetadata
 from coterie.consuming.committed_lookup import (
     CommittedConfig,
     CommittedFailure,
@@ -20,6 +18,8 @@ from coterie.consuming.committed_lookup import (
 )
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.record import TopicPartition
+from coterie.machines.backoff import Backoff
+from coterie.machines.cluster_metadata import GROUP, ClusterMetadata
 from coterie.wire.codec import decode, encode
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse

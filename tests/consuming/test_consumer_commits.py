@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.cluster_metadata import GROUP
 from coterie.consuming.auto_commit import AutoCommitSchedule
 from coterie.consuming.commit_errors import Verdict
 from coterie.consuming.commit_verdicts import CommitPurpose
 from coterie.consuming.commits import CommitEnded, Commits, SendCommit
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
+from coterie.machines.cluster_metadata import GROUP
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.consumer.stages import ConsumerStage

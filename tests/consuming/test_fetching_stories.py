@@ -11,8 +11,6 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from coterie.backoff import Backoff
-from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
 from coterie.consuming.fetch_errors import REMEDIES, FetchRemedy
@@ -20,6 +18,8 @@ from coterie.consuming.fetching import Fetching
 from coterie.consuming.position import FetchState
 from coterie.consuming.record import TopicPartition
 from coterie.consuming.validation import is_to_validate
+from coterie.machines.backoff import Backoff
+from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.fetch import FetchResponse
 from tests.consuming.cluster import NO_LEADER, NODES, PARTITIONS, SimulatedCluster

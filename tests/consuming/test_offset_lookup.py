@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.backoff import Backoff
-from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.fetch_effects import RefreshMetadata
 from coterie.consuming.offset_lookup import LookupConfig, LookupFailure, OffsetLookup, SendListOffsets
 from coterie.consuming.record import TopicPartition
+from coterie.machines.backoff import Backoff
+from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,

@@ -6,13 +6,13 @@ import pytest
 
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.coordinator.commands import Command
-from coterie.coordinator.journal_lines import JournalLines
+from coterie.coordinator.journal.line import CAUSES, EVENTS, JournalLine
+from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.partitioning import java_hash, partition_for
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.stored import from_record
 from coterie.coordinator.write_queue import drive
-from coterie.journal import CAUSES, EVENTS, JournalLine
 from coterie.laboratory.scenario import ScenarioRun
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

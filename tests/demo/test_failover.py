@@ -6,6 +6,7 @@ import pytest
 
 from coterie.client.admin_types import Node, TopicDescription, TopicPartitionInfo
 from coterie.client.types import TopicPartition
+from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.partitioning import partition_for
 from coterie.demo.failover import (
     OFFSETS_TOPIC,
@@ -17,7 +18,6 @@ from coterie.demo.failover import (
     marks,
     moved_text,
 )
-from coterie.journal import JournalLine
 
 CREW = partition_for("crew", 3)
 OTHERS = [number for number in range(3) if number != CREW]

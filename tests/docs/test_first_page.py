@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from coterie.extras import EXTRAS
+from coterie.runtime.extras import EXTRAS
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -30,8 +30,8 @@ from coterie.broker.unserved import UNSERVED
 from coterie.cli.json_documents import json_documents
 from coterie.client import KafkaError
 from coterie.client.settings import CLIENT_SETTINGS
+from coterie.coordinator.journal.line import CAUSES, EVENTS, FIELDS, JournalLine
 from coterie.coordinator.state import LEGAL_PREDECESSORS, Phase
-from coterie.journal import CAUSES, EVENTS, FIELDS, JournalLine
 from coterie.member.consumer.stages import CONSUMER_SUCCESSORS, ConsumerStage
 from coterie.member.stages import KAFKA_STATES, LEGAL_SUCCESSORS, NOT_TAKING_PART, Stage
 from coterie.pipeline.history.tables import COLUMNS, OWN_COLUMNS, TABLES

@@ -11,7 +11,7 @@ import pytest
 from coterie.controller.config_changes import ConfigChanges
 from coterie.laboratory.cluster.machine_clocks import OWN_CLOCKS_FROM
 from coterie.laboratory.cluster.seeds import run_seed_of_clusters
-from coterie.script import Steps
+from coterie.machines.script import Steps
 from coterie.zookeeper.operations import Read, Znode
 from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 

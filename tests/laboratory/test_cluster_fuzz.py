@@ -15,11 +15,11 @@ from coterie.laboratory.cluster.disk_replica_log import BrokerDisk, DiskReplicaL
 from coterie.laboratory.cluster.seeds import run_seed_of_clusters
 from coterie.laboratory.cluster.story import run_cluster_seed
 from coterie.laboratory.fuzz import FuzzFailure
+from coterie.machines.script import Steps
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
 from coterie.replication.replicas import Replicas
 from coterie.replication.states import PartitionState, ReplicaError, ReplicaRefusal, TopicPartition
-from coterie.script import Steps
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import ANY_VERSION, Multi, MultiRefused, Read, Write
 from tests.laboratory.known_seeds import Defect, KnownSeeds

@@ -12,7 +12,7 @@ from coterie.controller import producer_id_blocks
 from coterie.controller.producer_id_blocks import ProducerIdBlocks
 from coterie.laboratory.cluster.seeds import run_seed_of_clusters
 from coterie.laboratory.cluster.story import PRODUCER_IDS_FROM
-from coterie.script import Steps
+from coterie.machines.script import Steps
 from coterie.zookeeper.operations import ANY_VERSION, BadVersion, ConnectionLost, NodeExists, NoNode, Write
 from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 

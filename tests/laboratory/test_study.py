@@ -27,7 +27,7 @@ from coterie.laboratory.study.group import StudySetting
 from coterie.laboratory.study.measures import Measures
 from coterie.laboratory.study.run import run
 from coterie.laboratory.study.spread import Cell, Study, run_job, summarise
-from coterie.ownership import OwnershipMeter
+from coterie.machines.ownership import OwnershipMeter
 
 DOCS = Path(__file__).parents[2] / "docs"
 MEMBERS, PARTITIONS = 6, 24

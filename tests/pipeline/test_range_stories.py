@@ -13,8 +13,8 @@ import pytest
 from coterie.client import clock
 from coterie.client.errors import KafkaError
 from coterie.client.settings import client_settings
-from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.fetch_errors import REMEDIES, FetchRemedy
+from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.pipeline import fetching
 from coterie.pipeline.data_loss import DataLossError
 from coterie.pipeline.planning import OffsetRange

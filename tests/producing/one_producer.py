@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from coterie.backoff import Backoff
+from coterie.machines.backoff import Backoff
 from coterie.producing.batch import ProduceFailure, ProducerBatch
 from coterie.producing.config import ProducingConfig
 from coterie.producing.effects import (

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from coterie.backoff import Backoff
-from coterie.cluster_metadata import ClusterMetadata
+from coterie.machines.backoff import Backoff
+from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.producing.effects import LookUpLeaders
 from coterie.producing.requests import new_leaders
 from coterie.wire.errors import ErrorCode

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coterie.backoff import JITTER, Backoff
+from coterie.machines.backoff import JITTER, Backoff
 from coterie.producing.batch import ProduceFailure
 from coterie.producing.opened_transaction import is_unsent
 from coterie.records import compression

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie.cluster_metadata import GROUP, TRANSACTION
+from coterie.machines.cluster_metadata import GROUP, TRANSACTION
 from coterie.producing.transactions import LookUpCoordinatorOf, SendTransactional
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.cluster_metadata import TRANSACTION
+from coterie.machines.cluster_metadata import TRANSACTION
 from coterie.producing.transactions import LookUpCoordinatorOf
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse

@@ -8,7 +8,7 @@ from itertools import count
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from coterie.cluster_metadata import GROUP, TRANSACTION
+from coterie.machines.cluster_metadata import GROUP, TRANSACTION
 from coterie.producing.transaction_errors import TransactionRemedy, remedy_of
 from coterie.producing.transactions import LookUpCoordinatorOf, SendTransactional, TransactionCallEnded
 from coterie.wire.declaration import Message

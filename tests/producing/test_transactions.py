@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.backoff import Backoff
-from coterie.cluster_metadata import GROUP, TRANSACTION, ClusterMetadata
+from coterie.machines.backoff import Backoff
+from coterie.machines.cluster_metadata import GROUP, TRANSACTION, ClusterMetadata
 from coterie.producing.transaction_errors import TransactionRemedy, remedy_of
 from coterie.producing.transaction_requests import CommittingMember
 from coterie.producing.transaction_state import LEGAL_SUCCESSORS, TransactionState

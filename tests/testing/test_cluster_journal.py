@@ -13,7 +13,7 @@ from coterie.cli import main
 from coterie.cli.journal_reading import read_journal
 from coterie.cli.json_documents import GroupEvent
 from coterie.client.blocking import BlockingConsumer
-from coterie.journal import TOPIC as JOURNAL_TOPIC
+from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.testing import LocalBroker
 from tests.awaiting import until_in_thread
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from coterie.addresses import parse_address
 from coterie.client import TopicPartition
 from coterie.client.blocking import BlockingAdmin
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.cluster import Cluster
 from coterie.client.settings import client_settings
 from coterie.testing import LocalBroker
+from coterie.text.addresses import parse_address
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.delete_records import (
     DeleteRecordsPartition,

@@ -9,9 +9,9 @@ from typing import Any, Protocol, TypeVar
 from coterie.controller.config import ControllerConfig
 from coterie.laboratory.world import World
 from coterie.laboratory.zookeeper_server import ZooKeeperServer
-from coterie.script import Steps, Wait
+from coterie.machines.script import Steps, Wait
+from coterie.runtime.zookeeper_session import ZooKeeperSession, connect
 from coterie.zookeeper.operations import Delete, List, NoNode, NotEmpty, Operation, Read, Write, ZooKeeperError
-from coterie.zookeeper_session import ZooKeeperSession, connect
 from tests.awaiting import until_in_thread
 
 SESSION_MS = 30_000

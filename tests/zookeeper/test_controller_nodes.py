@@ -17,8 +17,8 @@ from coterie.controller.registration import registration_of
 from coterie.controller.requests import Registered, RequestBatch
 from coterie.controller.session import Candidate, Moved, OfficeSession
 from coterie.controller.topics import TopicChanges
+from coterie.machines.script import Steps, Wait
 from coterie.replication.states import PartitionState, TopicPartition
-from coterie.script import Steps, Wait
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import BadVersion, Create, Delete, List, NodeExists, Read, Write, Znode
 from tests.zookeeper.connections import Connection, Elected, T, carry_out

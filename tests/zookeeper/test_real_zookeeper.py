@@ -21,6 +21,7 @@ from coterie.client import Admin, KafkaError, Producer, TopicPartition
 from coterie.client.zookeeper import ConsumerRebalanceFailed, ZooKeeperConsumer
 from coterie.client.zookeeper.zookeeper_groups import ZooKeeperGroups, migrate
 from coterie.pipeline.session import JavaMissing
+from coterie.runtime.zookeeper_session import Unreachable, ZooKeeperSession, connect
 from coterie.testing.local_zookeeper import LocalZooKeeper
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import (
@@ -39,7 +40,6 @@ from coterie.zookeeper.operations import (
     Write,
     Znode,
 )
-from coterie.zookeeper_session import Unreachable, ZooKeeperSession, connect
 from tests.awaiting import until_in_thread
 from tests.broker_process import BrokerProcess
 from tests.cli.json_shapes import documented

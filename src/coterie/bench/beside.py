@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from coterie.addresses import format_address
 from coterie.bench import clients, consumer_groups, load
 from coterie.bench.measurement import SECONDS, Measurement, broker, idle_mb, resident_mb
 from coterie.bench.rebalance import rebalance_ms, settled_crew
 from coterie.conformance.differential import wait_for_coordinator
 from coterie.conformance.kafka import VERSIONS, running
+from coterie.text.addresses import format_address
 
 KAFKA = VERSIONS[-1]
 CONNECTIONS = (1, 100, 1000)

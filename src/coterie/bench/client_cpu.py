@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import coterie
-from coterie.addresses import format_address
 from coterie.bench import client_rounds, load
 from coterie.bench.beside import BROKER_CORE, DRIVER_CORE, bind
 from coterie.bench.clients import rate
 from coterie.bench.measurement import Measurement, broker
+from coterie.text.addresses import format_address
 
 PAIRS = 5  # of processes
 ROUNDS = 16  # of each process

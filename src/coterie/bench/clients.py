@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from coterie.addresses import format_address
 from coterie.bench import load
 from coterie.bench.measurement import Measurement, broker
+from coterie.text.addresses import format_address
 
 VALUE = b"x" * 100
 PARTITIONS = 6

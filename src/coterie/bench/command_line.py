@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from coterie.addresses import format_address
 from coterie.bench.measurement import Measurement, broker
 from coterie.conformance.kafka import VERSIONS, java
+from coterie.text.addresses import format_address
 
 LINES, LINE_BYTES = 1_000_000, 1_000
 KAFKA = VERSIONS[-1]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from coterie.addresses import parse_address
 from coterie.bench.beside import BROKER_CORE, bound
+from coterie.text.addresses import parse_address
 
 END_S = 30.0
 

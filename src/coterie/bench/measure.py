@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from coterie.addresses import format_address
 from coterie.bench import load
 from coterie.bench.measurement import SECONDS, Measurement, broker, idle_mb
 from coterie.bench.rebalance import rebalance_ms
 from coterie.broker.disk import raise_open_file_limit
 from coterie.client.blocking_socket import BrokerSocket
+from coterie.text.addresses import format_address
 
 
 def start_and_memory(_: Path) -> Iterable[Measurement]:

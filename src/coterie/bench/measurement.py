@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coterie.addresses import parse_address
+from coterie.text.addresses import parse_address
 
 SECONDS = 2.5
 IDLE_AFTER_S = 2.0  # a second after its start, a broker imports the handlers of all requests

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from coterie.addresses import format_address
 from coterie.bench import spark_load
 from coterie.bench.load import fill_topic
 from coterie.bench.measurement import Measurement, broker
 from coterie.conformance.spark import PEER_SPARK, connector_jars, peer_python, run_on
+from coterie.text.addresses import format_address
 
 SOURCE_ROWS = 500_000
 

@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from coterie.addresses import format_address
 from coterie.bench.measurement import broker
 from coterie.bench.study_worker import INTERVAL_MS, SESSION_MS, TOPIC
 from coterie.client.blocking import BlockingAdmin
@@ -44,8 +43,9 @@ from coterie.laboratory.study.questions import (
 )
 from coterie.laboratory.study.run import run
 from coterie.laboratory.study.workload import Event, Plan
-from coterie.ownership import OwnershipMeter
+from coterie.machines.ownership import OwnershipMeter
 from coterie.testing.local_zookeeper import LocalZooKeeper
+from coterie.text.addresses import format_address
 
 MEMBERS, PARTITIONS = 4, 8
 METADATA_MAX_AGE_MS = 60_000  # a fifth of the default, where the topic grows

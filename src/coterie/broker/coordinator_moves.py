@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.shard import Shard
-from coterie.journal import JournalLine
 from coterie.lazy_dataclass import dataclass
 
 

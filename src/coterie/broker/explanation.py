@@ -18,12 +18,12 @@ from coterie.broker.topics import Topics
 from coterie.coordinator.consumer.explain import explain_consumer_group
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.explain import explain_group
-from coterie.coordinator.group_ownership import owners_of
+from coterie.coordinator.journal.group_ownership import owners_of
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER
-from coterie.lag import total_lag, total_lag_ms
 from coterie.records.batch import NO_TIMESTAMP
+from coterie.text.lag import total_lag, total_lag_ms
 
 STALLED_AFTER_MS = 60_000
 NOT_PUSHED: dict[str, Any] = {"last_push_ms": None, "pushed": []}

@@ -24,12 +24,12 @@ from coterie.broker.log_lines import LogLines
 from coterie.broker.metrics import GroupMetrics, MetricSources
 from coterie.broker.pushed_metrics import telemetry_clients
 from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.coordinator.replay import AnyGroup
-from coterie.journal import TOPIC as JOURNAL_TOPIC
-from coterie.lag import total_lag, total_lag_ms
 from coterie.log.time_lookup import offset_near_end
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
+from coterie.text.lag import total_lag, total_lag_ms
 from coterie.wire.errors import Refusal
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

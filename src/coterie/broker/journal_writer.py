@@ -11,10 +11,10 @@ from coterie.broker.replica_effects import ReplicaEffects
 from coterie.broker.scheduling import Scheduler
 from coterie.broker.topics import Topics
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.coordinator.journal_lines import JournalLines
+from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Decision, Step
-from coterie.journal import JournalLine
 from coterie.wire.errors import Refusal
 
 logger = logging.getLogger(__name__)

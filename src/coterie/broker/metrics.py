@@ -33,8 +33,8 @@ from coterie.broker.log_lines import LogLines
 from coterie.broker.telemetry import Telemetry
 from coterie.broker.unserved import UnservedRequests
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerGroupState
+from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.state import Phase
-from coterie.journal import JournalLine
 
 
 class MetricSources(GroupSources, Protocol):

@@ -22,7 +22,7 @@ from coterie.broker.pending import NO_RESPONSE, Pending
 from coterie.broker.routes import ROUTES, UNREADABLE, find_route, server_error
 from coterie.broker.services import Handler, Services
 from coterie.broker.turns import MAX_TURN_S
-from coterie.receiver import Receiver
+from coterie.runtime.receiver import Receiver
 from coterie.wire.codec import unreadable
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

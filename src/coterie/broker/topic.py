@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import field
 
 from coterie.broker.settings import BrokerSettings
-from coterie.journal import TOPIC as JOURNAL_TOPIC
+from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.lazy_dataclass import dataclass
 from coterie.log.appended import Appended
 from coterie.log.epoch_cache import EndOfEpoch

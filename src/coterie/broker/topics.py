@@ -25,7 +25,7 @@ from coterie.broker.topic import (
 )
 from coterie.broker.topic_store import StoredLog, TopicStore
 from coterie.broker.turns import finish
-from coterie.journal import TOPIC as JOURNAL_TOPIC
+from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, Report, unreported
 from coterie.log.partition_log import PartitionLog, SyncFailed

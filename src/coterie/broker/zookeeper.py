@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from coterie.runtime.zookeeper_session import Unreachable, ZooKeeperSession, connect
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import (
     ConnectionLost,
@@ -26,7 +27,6 @@ from coterie.zookeeper.operations import (
     Znode,
     ZooKeeperError,
 )
-from coterie.zookeeper_session import Unreachable, ZooKeeperSession, connect
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ import click
 
 from coterie.cli.commands import CommandGroup
 from coterie.cli.exit_codes import exit_code, output_errors
-from coterie.interruption import started
+from coterie.runtime.interruption import started
 
 # verb -> (module, its line in `coterie --help`)
 VERBS = {
@@ -80,7 +80,7 @@ class _Verbs(CommandGroup):
             with output_errors():
                 return super().invoke(ctx)
         except ImportError as error:
-            from coterie.extras import explain
+            from coterie.runtime.extras import explain
 
             text = explain(error, f"coterie {ctx.invoked_subcommand}")
             if text is None:
@@ -119,7 +119,7 @@ def _write_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
     from importlib.metadata import version
 
     from coterie.console.terminal import write_lines
-    from coterie.edition import compiled_parts, edition
+    from coterie.runtime.edition import compiled_parts, edition
 
     write_lines([f"coterie, version {version('coterie')} ({edition()})", *compiled_parts()])
     ctx.exit()

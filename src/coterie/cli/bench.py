@@ -99,8 +99,8 @@ def bench(
         raise click.UsageError("--quick and --out belong to --report")
     from coterie.bench.measure import results_of, run_parts
     from coterie.conformance.kafka import CannotRun
-    from coterie.edition import COMPILED, edition
-    from coterie.extras import require
+    from coterie.runtime.edition import COMPILED, edition
+    from coterie.runtime.extras import require
 
     sources = None if against is None else _sources(against, parts)
     on_spark = ON_SPARK & set(parts or BY_DEFAULT)

@@ -19,7 +19,7 @@ from coterie.conformance.kfake import NAME as KFAKE
 from coterie.conformance.kfake import kfake_program
 from coterie.console.growth_page import CostPoint, markdown, pictures
 from coterie.console.terminal import write_line
-from coterie.edition import COMPILED, edition
+from coterie.runtime.edition import COMPILED, edition
 
 GROWTH = Path("results", "growth.json")
 LARGEST, QUICK_LARGEST, QUICK_S = 10**6, 1_000, 0.5

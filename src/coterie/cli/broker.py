@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.addresses import format_address, parse_address
 from coterie.cli.invocation import run_until_stopped, settings_option
 from coterie.console.terminal import VisibleFormatter, write_line
-from coterie.interruption import INTERRUPTED
-from coterie.quantity import quantity
+from coterie.runtime.interruption import INTERRUPTED
+from coterie.text.addresses import format_address, parse_address
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.broker.broker import Broker
@@ -88,7 +88,7 @@ def broker(
 
     keep_freed_memory()
     from coterie.broker.settings import SettingError
-    from coterie.extras import require
+    from coterie.runtime.extras import require
 
     handler = logging.StreamHandler()
     handler.setFormatter(VisibleFormatter(_LOG_LINE, "%Y-%m-%d %H:%M:%S"))
@@ -114,7 +114,7 @@ def broker(
 def _properties_text(path: Path) -> str:
     """Raises SettingError for a file that is no text."""
     from coterie.configuration import SettingError
-    from coterie.text_files import NotText, decode_properties
+    from coterie.text.files import NotText, decode_properties
 
     try:
         return decode_properties(path.read_bytes())
@@ -255,7 +255,7 @@ def _start_trouble(
 
     reported: tuple[type[Exception], ...] = (DataFolderInUse, FolderOfAnother, SettingError)
     if settings.current.zookeeper_connect:
-        from coterie.zookeeper_session import Unreachable
+        from coterie.runtime.zookeeper_session import Unreachable
 
         reported += (Unreachable,)
     if isinstance(error, reported):

@@ -10,7 +10,7 @@ import click
 from coterie.cli.invocation import broker_option, json_option, run, show
 from coterie.cli.partial_results import end_with
 from coterie.console.terminal import write_line
-from coterie.quantity import quantity, span
+from coterie.text.quantity import quantity, span
 
 if TYPE_CHECKING:
     from coterie.client import KafkaError, Node, TelemetryClient

@@ -16,8 +16,8 @@ from coterie.cli.invocation import broker_option, json_option, run, run_until_st
 from coterie.cli.partial_results import end_with
 from coterie.cli.ranges import IntegerRange
 from coterie.console.terminal import write_line
-from coterie.interruption import INTERRUPTED
-from coterie.quantity import quantity
+from coterie.runtime.interruption import INTERRUPTED
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.cli.cluster_processes import ClusterState, LocalCluster
@@ -78,8 +78,8 @@ def start(
     with the extra `spark` and needs Java.
     """
     from coterie.cli.cluster_processes import ClusterTrouble, LocalCluster
-    from coterie.extras import require
     from coterie.pipeline.session import JavaMissing
+    from coterie.runtime.extras import require
 
     require("zookeeper", "coterie cluster start")
     require("spark", "coterie cluster start")

@@ -7,8 +7,8 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, cast
 
-from coterie.addresses import format_address
 from coterie.cli.json_figures import ClusterBrokerRow, ClusterFigures
+from coterie.text.addresses import format_address
 
 KNOWN_S, LOOK_S = 30.0, 0.05
 SESSION_MS = 10_000
@@ -79,9 +79,9 @@ async def until_known(local: LocalCluster, stop: asyncio.Event) -> None:
 def existing_topics(zookeeper: str) -> set[str]:
     """The topics of a cluster by its ZooKeeper, at HOST:PORT, without those in deletion; none where it does not answer."""
     from coterie.controller.nodes import DELETED_TOPICS
+    from coterie.runtime.zookeeper_session import ZooKeeperSession, connect
     from coterie.zookeeper.operations import List, ZooKeeperError
     from coterie.zookeeper.paths import TOPICS
-    from coterie.zookeeper_session import ZooKeeperSession, connect
 
     try:
         session = ZooKeeperSession(connect(zookeeper, SESSION_MS, SESSION_MS), lambda _: None, lambda _: None)

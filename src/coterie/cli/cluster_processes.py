@@ -22,9 +22,9 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 
-from coterie.addresses import format_address
 from coterie.pipeline.session import JavaMissing
 from coterie.testing.local_zookeeper import LocalZooKeeper
+from coterie.text.addresses import format_address
 
 HOST = "127.0.0.1"
 READY = "listening on"

@@ -19,7 +19,7 @@ from coterie.cli.invocation import json_option, was_given
 from coterie.cli.ranges import IntegerRange, NumberRange
 from coterie.conformance.kafka import EVERY_VERSION, CannotRun
 from coterie.console.terminal import write_json, write_line, write_lines
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 PARTS = tuple(in_order((*KAFKA_PARTS, *OTHER_PARTS)))
 PARTS_OF_OPTION: dict[str, tuple[str, ...]] = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from coterie.cli.conformance_cluster import CLUSTER_VERSION
 from coterie.cli.conformance_options import Figures, PartOptions, write_check
 from coterie.console.terminal import write_line
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.conformance.cluster_clients.judge import KillsJudgement

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from coterie.cli.conformance_options import Figures, PartOptions
 from coterie.console.terminal import write_line
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.conformance.histories import JudgedHistory

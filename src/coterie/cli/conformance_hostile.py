@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.conformance.kafka import CannotRun
 from coterie.console.terminal import write_line
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.conformance.hostile.run import AttackOutcome

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from coterie.addresses import format_address
 from coterie.cli.conformance_applications import applications_part, applications_sentences
 from coterie.cli.conformance_cluster import CLUSTER_VERSION, cluster_part, cluster_sentences
 from coterie.cli.conformance_cluster_clients import cluster_clients_part, cluster_clients_sentences
@@ -28,7 +27,8 @@ from coterie.conformance.assignors import JAVA_LIMIT_S
 from coterie.conformance.commands import is_older
 from coterie.conformance.kafka import EVERY_VERSION, VERSIONS, CannotRun
 from coterie.console.terminal import write_line, write_lines
-from coterie.quantity import quantity
+from coterie.text.addresses import format_address
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.conformance.format import FormatCheck

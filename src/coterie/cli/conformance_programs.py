@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from coterie.addresses import format_address
 from coterie.cli.conformance_options import Figures, PartOptions, write_check
-from coterie.quantity import quantity
+from coterie.text.addresses import format_address
+from coterie.text.quantity import quantity
 
 # Topics without a number of partitions get more than one here, and a group of one member does not wait for others.
 BROKER_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "num.partitions": "2"}

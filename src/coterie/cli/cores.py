@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import click
 
-from coterie.interruption import deferred
+from coterie.runtime.interruption import deferred
 
 # Seeds make much garbage that counts itself away; looking for cycles that often costs a tenth of the time.
 GC_THRESHOLD = 50_000

@@ -12,7 +12,7 @@ from coterie.cli.invocation import run
 from coterie.cli.ranges import IntegerRange
 from coterie.cli.spark import check_master
 from coterie.console.terminal import drawing_console, text_of, write_drawing, write_json, write_line, write_lines
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.cli.json_figures import DemoCheck, DemoResult
@@ -53,7 +53,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 def demo(input_: Path | None, key: str | None, out: Path | None, master: str, brokers: int, as_json: bool) -> None:
     """Show coterie at work: a broker, a group that rebalances, Spark tables, checks, a report."""
-    from coterie.extras import require
+    from coterie.runtime.extras import require
 
     if key is not None and input_ is None:
         raise click.UsageError("--key goes with --input; the flights are keyed by tail number.")

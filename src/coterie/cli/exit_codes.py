@@ -20,7 +20,7 @@ from typing import Any
 import click
 
 from coterie.console.terminal import OutputFailed, visible, write_text
-from coterie.interruption import INTERRUPTED, ending, interrupted
+from coterie.runtime.interruption import INTERRUPTED, ending, interrupted
 
 READER_GONE = 141
 _OF_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

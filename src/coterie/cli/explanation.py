@@ -23,8 +23,8 @@ from coterie.console.terminal import (
     write_json,
     write_line,
 )
-from coterie.lag import lag_text
-from coterie.quantity import quantity, span
+from coterie.text.lag import lag_text
+from coterie.text.quantity import quantity, span
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -10,8 +10,8 @@ import click
 
 from coterie.cli.ranges import NumberRange
 from coterie.console.terminal import write_line, write_lines
-from coterie.extras import is_installed, require
-from coterie.quantity import quantity
+from coterie.runtime.extras import is_installed, require
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.fuzzing.runner import BreakingInput

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from coterie.cli.partial_results import LEADER_MS
-from coterie.lag import total_lag, total_lag_ms
+from coterie.text.lag import total_lag, total_lag_ms
 
 if TYPE_CHECKING:
     from coterie.cli.json_documents import DescribedMember, DescribedPartition, GroupDocument, GroupRow

@@ -20,9 +20,9 @@ from coterie.cli.offset_reset import reset
 from coterie.cli.partial_results import end_with
 from coterie.cli.zookeeper import describe_in_zookeeper, list_in_zookeeper, migrate, zookeeper_option
 from coterie.console.terminal import write_finding, write_line, write_lines
-from coterie.lag import lag_text
-from coterie.ownership import unowned_text
-from coterie.quantity import quantity, span
+from coterie.machines.ownership import unowned_text
+from coterie.text.lag import lag_text
+from coterie.text.quantity import quantity, span
 
 if TYPE_CHECKING:
     from coterie.cli.json_documents import GroupDocument, GroupEvent, GroupRow

@@ -11,7 +11,7 @@ from coterie.cli.invocation import done, history_option, json_option, show
 from coterie.cli.ranges import IntegerRange, NumberRange
 from coterie.cli.spark import run_on_spark, spark_options
 from coterie.console.terminal import write_json, write_line
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.console.page import Section

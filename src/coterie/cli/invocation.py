@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from coterie.console.terminal import visible, write_json, write_line, write_table
-from coterie.interruption import INTERRUPTED, end_at_once, on_signal
+from coterie.runtime.interruption import INTERRUPTED, end_at_once, on_signal
 
 NO_BROKER = "no broker answers"  # how the client's error begins
 COMMAND_CONFIG = "coterie.command_config"  # the file's settings in the meta of a context
@@ -64,7 +64,7 @@ def _read_command_config(ctx: click.Context, param: click.Parameter, path: Path 
     from coterie.client.errors import ConfigError
     from coterie.client.settings import CLIENT_SETTINGS, ClientSettings, read_client_settings
     from coterie.configuration import SettingError
-    from coterie.text_files import NotText, decode_properties
+    from coterie.text.files import NotText, decode_properties
 
     try:
         given = read_properties(decode_properties(path.read_bytes()))

@@ -13,7 +13,7 @@ async def read_journal(group: str | None, client: dict[str, str]) -> tuple[list[
     """The lines of one group, or of all, oldest first, each with ``why`` in words; and a sentence for each line that cannot be
     read. Raises KafkaError."""
     from coterie.client import Admin, Consumer, TopicPartition
-    from coterie.journal import TOPIC
+    from coterie.coordinator.journal.line import TOPIC
 
     journal = TopicPartition(TOPIC, 0)
     async with Admin(client) as admin:
@@ -50,7 +50,7 @@ def _line(value: bytes) -> GroupEvent:
     """Raises ValueError."""
     import json
 
-    from coterie.journal import JournalLine
+    from coterie.coordinator.journal.line import JournalLine
 
     line = JournalLine.from_json(value)
     event: GroupEvent = json.loads(line.to_json()) | {"why": line.why()}

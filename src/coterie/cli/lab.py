@@ -25,7 +25,7 @@ from coterie.cli.seed_results import Result, SeedResults
 from coterie.cli.spark import check_master
 from coterie.cli.study import study
 from coterie.console.terminal import write_line, write_lines
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 FAILURES_SHRUNK = 3
 

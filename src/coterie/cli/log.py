@@ -11,7 +11,7 @@ import click
 from coterie.cli.commands import CommandGroup
 from coterie.cli.invocation import json_option
 from coterie.console.terminal import write_json, write_line, write_lines
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.cli.json_documents import CheckedFolder, FolderFinding

@@ -9,7 +9,7 @@ from typing import Any
 
 from coterie.conformance.kafka import CannotRun
 from coterie.console.terminal import write_line, write_lines
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 ALLOCATION_CASES = 5_000
 CANNOT_RUN_EXIT = 3

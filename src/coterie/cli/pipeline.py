@@ -25,7 +25,7 @@ from coterie.cli.ranges import IntegerRange
 from coterie.cli.soak import soak
 from coterie.cli.spark import INTERRUPTED, reach, run_on_spark, spark_options
 from coterie.console.terminal import write_json, write_line
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.cli.json_figures import GroupAsOf, MemberAsOf, OffsetAsOf

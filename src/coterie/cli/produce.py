@@ -14,7 +14,7 @@ import click
 from coterie.cli.completion import complete_topics
 from coterie.cli.invocation import broker_option, json_option, run, settings_option
 from coterie.console.terminal import write_json, write_line
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.cli.json_documents import Produced

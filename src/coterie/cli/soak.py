@@ -13,7 +13,7 @@ import click
 from coterie.cli.invocation import json_option
 from coterie.cli.ranges import NumberRange
 from coterie.console.terminal import write_json, write_line
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 
 @click.command()
@@ -30,7 +30,7 @@ def soak(minutes: float, seed: int, out: Path | None, as_json: bool) -> None:
     Exits 1 if a record was lost, or delivered twice without a kill that explains it."""
     from coterie.bench.soak import run_soak
     from coterie.conformance.kafka import free_port
-    from coterie.extras import require
+    from coterie.runtime.extras import require
 
     require("spark", "coterie pipeline soak")
     folder = out or Path(tempfile.mkdtemp(prefix="coterie-soak-"))

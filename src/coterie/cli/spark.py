@@ -17,7 +17,7 @@ import click
 
 from coterie.cli.invocation import run
 from coterie.console.terminal import write_line
-from coterie.extras import require
+from coterie.runtime.extras import require
 
 INTERRUPTED = 130
 _MASTER = re.compile(r"local(-cluster)?(\[[\d*, ]+\])?|yarn|(spark|k8s|sc)://.+")

@@ -18,7 +18,7 @@ from coterie.cli.ranges import IntegerRange
 from coterie.cli.spark import check_master
 from coterie.cli.study_rows import RowFile, code_digest
 from coterie.console.terminal import write_line
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.laboratory.study.questions import StudyRow

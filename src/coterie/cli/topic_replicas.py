@@ -14,7 +14,7 @@ from coterie.cli.invocation import broker_option, json_option, run, show
 from coterie.cli.partial_results import end_with
 from coterie.cli.ranges import IntegerRange
 from coterie.cli.reassignment_plan import plan_document, plan_of, plan_over
-from coterie.text_files import NotText, decode_text
+from coterie.text.files import NotText, decode_text
 
 if TYPE_CHECKING:
     from coterie.cli.json_documents import Election, ReassignmentRow

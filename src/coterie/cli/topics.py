@@ -14,7 +14,7 @@ from coterie.cli.partial_results import LEADER_MS, end_with
 from coterie.cli.ranges import IntegerRange
 from coterie.cli.topic_replicas import elect, ids, reassign
 from coterie.console.terminal import write_line, write_lines
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.cli.json_documents import DescribedReplicas, DescribedTopic, ListedTopic

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from coterie.addresses import parse_address
 from coterie.cli.completion import complete_groups
 from coterie.cli.group_description import lags_ms_of, partition_row
 from coterie.cli.invocation import client_options, json_option, run, sentences, show
 from coterie.cli.partial_results import LEADER_MS
 from coterie.console.terminal import write_line
-from coterie.interruption import on_signal
-from coterie.lag import total_lag, total_lag_ms
-from coterie.quantity import quantity
+from coterie.runtime.interruption import on_signal
+from coterie.text.addresses import parse_address
+from coterie.text.lag import total_lag, total_lag_ms
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     from coterie.cli.json_documents import DescribedPartition, GroupDocument, GroupRow, ZooKeeperMember

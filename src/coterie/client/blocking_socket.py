@@ -15,8 +15,8 @@ from coterie.client.errors import KafkaError
 from coterie.client.handshake import MAX_ANSWER_BYTES, Handshake, VersionTable, answer_type, encoded
 from coterie.client.security import PLAINTEXT, Security
 from coterie.client.unreachable import UNREACHABLE, is_tls_error, not_opened
-from coterie.cluster_metadata import Address
 from coterie.lazy_dataclass import dataclass
+from coterie.machines.cluster_metadata import Address
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import decode_response

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from coterie.addresses import format_address
 from coterie.client.clock import now_ms
 from coterie.client.connection import Connection
 from coterie.client.errors import AuthenticationError, BootstrapError, ConfigError, KafkaError, check
@@ -18,7 +17,16 @@ from coterie.client.settings import ClientSettings
 from coterie.client.shared_work import Shared
 from coterie.client.unreachable import is_unresolved
 from coterie.client.waits import Waits
-from coterie.cluster_metadata import GROUP, NO_NODE, TOPICS_BY_ID_FROM, TRANSACTION, Address, ClusterMetadata, TopicInfo
+from coterie.machines.cluster_metadata import (
+    GROUP,
+    NO_NODE,
+    TOPICS_BY_ID_FROM,
+    TRANSACTION,
+    Address,
+    ClusterMetadata,
+    TopicInfo,
+)
+from coterie.text.addresses import format_address
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.find_coordinator import FindCoordinatorResponse

@@ -11,7 +11,7 @@ from coterie.client.errors import KafkaError
 from coterie.client.handshake import MAX_ANSWER_BYTES, Handshake, VersionTable, encoded
 from coterie.client.security import PLAINTEXT, Security
 from coterie.client.unreachable import UNREACHABLE, not_opened
-from coterie.receiver import FrameReceiver
+from coterie.runtime.receiver import FrameReceiver
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import decode_response

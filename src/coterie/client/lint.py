@@ -15,7 +15,7 @@ from coterie.client.advice import Advice
 from coterie.client.lint_rule import ProtocolSupport
 from coterie.client.lint_rule import member_name as _name
 from coterie.client.protocol_lint import DOWNGRADE, UPGRADE, protocol_advice
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 COOPERATIVE = " or ".join(COOPERATIVE_ASSIGNORS)
 OWNED_FROM = 1  # the version of a subscription that has what a member owns

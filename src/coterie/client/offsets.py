@@ -17,7 +17,6 @@ from coterie.client.loop_clock import until_due
 from coterie.client.offset_checks import NO_STABLE, check_committed, check_stable
 from coterie.client.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
-from coterie.cluster_metadata import NO_NODE
 from coterie.consuming.commit_requests import commit_request
 from coterie.consuming.committed_lookup import (
     CommittedConfig,
@@ -29,6 +28,7 @@ from coterie.consuming.committed_lookup import (
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.fetch_effects import RefreshMetadata
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendListOffsets
+from coterie.machines.cluster_metadata import NO_NODE
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic

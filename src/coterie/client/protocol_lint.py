@@ -11,7 +11,7 @@ from coterie.client.admin_types import ConsumerGroupDescription, GroupType
 from coterie.client.advice import Advice, LintFinding
 from coterie.client.lint_rule import CLASSIC_MAX_SIZE, POLICY, LintRule, Observation, ProtocolSupport, member_names
 from coterie.client.upgrade_rules import UPGRADE_RULES, policy_refuses, too_large
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 UPGRADE = "start its members with group.protocol=consumer (classic to consumer protocol, KIP-848)"
 DOWNGRADE = "start its members with group.protocol=classic (consumer to classic protocol)"

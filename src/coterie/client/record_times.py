@@ -14,7 +14,7 @@ from coterie.client.cluster import Cluster
 from coterie.client.errors import KafkaError
 from coterie.client.offsets import list_offsets
 from coterie.client.types import TopicPartition
-from coterie.cluster_metadata import NO_NODE
+from coterie.machines.cluster_metadata import NO_NODE
 from coterie.records.batch import NO_TIMESTAMP, first_timestamp
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode

@@ -3,10 +3,10 @@ are worth it: what `wire.errors` calls retriable, unless a part names them as fi
 
 from __future__ import annotations
 
-from coterie.backoff import Backoff, Retries
 from coterie.client.clock import jitter, now_ms
 from coterie.client.errors import KafkaError
 from coterie.client.settings import ClientSettings
+from coterie.machines.backoff import Backoff, Retries
 from coterie.wire.errors import ErrorCode
 
 FOREVER_S = float("inf")

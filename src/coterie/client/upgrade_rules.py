@@ -27,7 +27,7 @@ from coterie.client.lint_rule import (
     ProtocolSupport,
     member_names,
 )
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment
 from coterie.wire.primitives import WireError
 

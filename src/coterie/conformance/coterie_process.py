@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from coterie.addresses import format_address
 from coterie.conformance.kafka import CannotRun, free_port
+from coterie.text.addresses import format_address
 
 COMMAND = [sys.executable, "-m", "coterie", "broker"]
 

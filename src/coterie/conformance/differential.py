@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coterie.addresses import parse_address
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.client.security import PLAINTEXT, Security
 from coterie.conformance.kafka import START_S, running
 from coterie.conformance.questions import METADATA_MAX_BYTES, OTHER_TOPIC, PARTITIONS, TOPIC
 from coterie.conformance.story import GroupStory, StoryResult
+from coterie.text.addresses import parse_address
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.addresses import format_address
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.conformance.differential import coterie_broker, make_topics, wait_for_coordinator
 from coterie.conformance.kafka import java, running
 from coterie.conformance.questions import TOPIC
+from coterie.text.addresses import format_address
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from coterie.wire.messages.offset_commit import (

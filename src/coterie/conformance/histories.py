@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from coterie.addresses import format_address
 from coterie.client import Admin
 from coterie.conformance.coterie_process import CoterieBroker
 from coterie.conformance.history_workload import HistoryWorkload, WorkloadConfig
 from coterie.conformance.kafka import KafkaBroker
 from coterie.laboratory.operation_history import Anomaly, ClientOperation, PollStep, SendStep, anomalies
+from coterie.text.addresses import format_address
 
 TOPIC, PARTITIONS = "histories", 4
 KILLS, KILLED_EVERY_S = 5, 6.0

@@ -14,11 +14,11 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from coterie.addresses import format_address
 from coterie.broker.cluster.config import ClusterConfig, cluster_config
 from coterie.broker.settings import BrokerSettings
 from coterie.testing.cluster_brokers import ClusterBrokers
 from coterie.testing.faults import Faults
+from coterie.text.addresses import format_address
 from coterie.wire.errors import ErrorCode, Refusal
 
 # A lone broker's: its topics have one replica, as far as anybody asks.

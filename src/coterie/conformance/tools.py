@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from coterie.addresses import format_address
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.conformance.differential import coterie_broker
@@ -27,6 +26,7 @@ from coterie.conformance.tools_commands import COMMANDS
 from coterie.conformance.tools_programs import PROGRAMS
 from coterie.conformance.tools_state import prepared
 from coterie.conformance.tools_table import FILES, LEFT_OUT, OLD, TOOLS, Compare, ToolCommand
+from coterie.text.addresses import format_address
 from coterie.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 # Both brokers are started with these.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from coterie.console.page import Markup, markup_text
 from coterie.console.svg import LEFT, RIGHT, WIDTH, caption, colours, short, svg
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 Scale = Callable[[float], float]
 TOP, BOTTOM, HEIGHT = 40, 300, 344

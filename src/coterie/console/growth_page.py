@@ -12,7 +12,7 @@ from typing import Any
 
 from coterie.console.growth_chart import Growth, growth_chart
 from coterie.console.study_page import number
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 FITTED = 3  # of a curve's largest sizes: below them the fixed part of a cost hides its growth
 CONSTANT, LINEAR = 0.1, (0.9, 1.1)  # exponents

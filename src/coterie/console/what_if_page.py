@@ -7,7 +7,7 @@ from typing import Any
 
 from coterie.console.page import Section, table
 from coterie.console.svg import Spread, small_multiples
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 Row = Mapping[str, Any]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coterie.backoff import Retries
 from coterie.consuming.commit_errors import RETRIED, Verdict
 from coterie.consuming.commit_requests import CommitOffsets
 from coterie.consuming.commit_verdicts import CommitPurpose, may_auto_commit
 from coterie.consuming.commits import CommitEnded, Commits
 from coterie.lazy_dataclass import dataclass
+from coterie.machines.backoff import Retries
 from coterie.member.consumer.machine import ConsumerMemberMachine
 
 Consumed = Callable[[], CommitOffsets]

@@ -12,8 +12,6 @@ from collections import deque
 from dataclasses import field
 from typing import NamedTuple
 
-from coterie.backoff import Backoff, Retries
-from coterie.cluster_metadata import GROUP, ClusterMetadata
 from coterie.consuming.commit_errors import RETRIED, Verdict
 from coterie.consuming.commit_requests import CommitOffsets, commit_request, first_error
 from coterie.consuming.commit_verdicts import (
@@ -28,6 +26,8 @@ from coterie.consuming.commit_verdicts import (
 )
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.lazy_dataclass import dataclass
+from coterie.machines.backoff import Backoff, Retries
+from coterie.machines.cluster_metadata import GROUP, ClusterMetadata
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 

@@ -12,11 +12,11 @@ from dataclasses import field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from coterie.backoff import Backoff, Retries
-from coterie.cluster_metadata import GROUP, ClusterMetadata
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.record import TopicPartition
 from coterie.lazy_dataclass import dataclass
+from coterie.machines.backoff import Backoff, Retries
+from coterie.machines.cluster_metadata import GROUP, ClusterMetadata
 from coterie.wire.errors import COORDINATOR_LOST, ErrorCode, error_of
 from coterie.wire.messages.offset_fetch import (
     OffsetFetchRequest,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from coterie.cluster_metadata import NO_NODE, Address
 from coterie.consuming.record import TopicPartition
+from coterie.machines.cluster_metadata import NO_NODE, Address
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchResponse
 

@@ -7,8 +7,6 @@ Back-pressure is by bytes: a partition with more than ``buffer_bytes`` unread, o
 
 from __future__ import annotations
 
-from coterie.backoff import Retries
-from coterie.cluster_metadata import NO_NODE, ClusterMetadata
 from coterie.consuming.assigned_positions import AssignedPositions
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import (
@@ -32,6 +30,8 @@ from coterie.consuming.position import (
 )
 from coterie.consuming.record import TopicPartition
 from coterie.consuming.validation import EpochEnd, epoch_ends, is_to_validate, validation_request
+from coterie.machines.backoff import Retries
+from coterie.machines.cluster_metadata import NO_NODE, ClusterMetadata
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.fetch import FetchResponse, PartitionData
 from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from coterie.backoff import Backoff, Retries
-from coterie.cluster_metadata import NO_NODE, ClusterMetadata
 from coterie.consuming.fetch_effects import RefreshMetadata
 from coterie.consuming.record import TopicPartition
 from coterie.lazy_dataclass import dataclass
+from coterie.machines.backoff import Backoff, Retries
+from coterie.machines.cluster_metadata import NO_NODE, ClusterMetadata
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.list_offsets import (
     ListOffsetsPartition,

@@ -8,9 +8,9 @@ from dataclasses import field
 from enum import Enum
 from heapq import heappop, heappush
 
-from coterie.backoff import Retries
 from coterie.consuming.record import Record, TimestampType, TopicPartition
 from coterie.lazy_dataclass import dataclass
+from coterie.machines.backoff import Retries
 from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchError, BatchHeader, batches, check_crc
 from coterie.records.decoding import decode_rows
 from coterie.records.legacy import is_legacy, readable

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.position import UNKNOWN_EPOCH, FetchState, Position
 from coterie.consuming.record import TopicPartition
 from coterie.lazy_dataclass import dataclass
+from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,

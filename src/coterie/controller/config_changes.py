@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from coterie.controller import nodes
 from coterie.controller.session_script import SessionScript
-from coterie.script import Steps, Wait
+from coterie.machines.script import Steps, Wait
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import Corrupt, Delete, List, NoNode, Read, SessionExpired, Znode
 

@@ -15,8 +15,8 @@ from coterie.controller.election import NEW_VERSION
 from coterie.controller.requests import RequestBatch
 from coterie.controller.session import OfficeSession
 from coterie.controller.view import Replica
+from coterie.machines.script import Steps
 from coterie.replication.states import EPOCH_DURING_DELETE, LEADER_DURING_DELETE, PartitionState
-from coterie.script import Steps
 from coterie.wire.errors import ErrorCode
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import Delete, List, NoNode, Read

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from coterie.controller import nodes
 from coterie.controller.session_script import SessionScript
+from coterie.machines.script import Steps, Wait
 from coterie.replication.states import PartitionState, TopicPartition, WriteIsr
-from coterie.script import Steps, Wait
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import (
     BadVersion,

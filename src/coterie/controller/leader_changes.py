@@ -9,8 +9,8 @@ from coterie.controller.commands import ElectionType, ElectLeaders, LeadersElect
 from coterie.controller.requests import RequestBatch
 from coterie.controller.session import OfficeSession
 from coterie.controller.view import Replica
+from coterie.machines.script import Steps
 from coterie.replication.states import NO_LEADER, PartitionState, TopicPartition
-from coterie.script import Steps
 from coterie.wire.errors import ErrorCode
 from coterie.zookeeper.operations import Corrupt, Read, Znode
 

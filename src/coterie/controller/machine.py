@@ -17,8 +17,8 @@ from coterie.controller.office import Office
 from coterie.controller.requests import InOffice, Registered
 from coterie.controller.session import Moved
 from coterie.controller.session_script import SessionScript
+from coterie.machines.script import Steps, Wait
 from coterie.replication.states import NO_LEADER, TopicPartition
-from coterie.script import Steps, Wait
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import (
     BadVersion,

@@ -26,8 +26,8 @@ from coterie.controller.reassignment import Reassignments
 from coterie.controller.requests import RequestBatch, ShutdownAllowed
 from coterie.controller.session import Candidate, Moved, OfficeSession
 from coterie.controller.topics import TopicChanges
+from coterie.machines.script import Steps
 from coterie.replication.states import PartitionState, TopicPartition
-from coterie.script import Steps
 from coterie.wire.errors import ErrorCode
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import Corrupt, List, Read, Znode

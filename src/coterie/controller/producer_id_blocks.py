@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from coterie.controller.session_script import SessionScript
-from coterie.script import Steps, Wait
+from coterie.machines.script import Steps, Wait
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.zookeeper.operations import (
     BadVersion,

@@ -23,8 +23,8 @@ from coterie.controller.election import narrowed, renewed
 from coterie.controller.requests import RequestBatch
 from coterie.controller.session import OfficeSession
 from coterie.controller.view import with_replicas
+from coterie.machines.script import Steps
 from coterie.replication.states import PartitionState, TopicPartition
-from coterie.script import Steps
 from coterie.wire.errors import ErrorCode
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import BadVersion, Corrupt, NoNode, Read, Write, Znode

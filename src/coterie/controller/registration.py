@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from coterie.addresses import parse_address
+from coterie.text.addresses import parse_address
 from coterie.zookeeper.operations import Corrupt
 
 PLAINTEXT = "PLAINTEXT"

@@ -15,6 +15,7 @@ from coterie.controller.config import ControllerConfig
 from coterie.controller.election import NEW_VERSION, first_state
 from coterie.controller.requests import LeaderAndIsr, Offline, Request, RequestBatch, StopReplica, UpdateMetadata
 from coterie.controller.view import ControllerView, Replica, with_replicas
+from coterie.machines.script import Steps
 from coterie.replication.states import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
@@ -22,7 +23,6 @@ from coterie.replication.states import (
     PartitionState,
     TopicPartition,
 )
-from coterie.script import Steps
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import (
     BadVersion,

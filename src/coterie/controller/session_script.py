@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coterie.script import ScriptMachine, Steps, Wait
+from coterie.machines.script import ScriptMachine, Steps, Wait
 from coterie.zookeeper.operations import ConnectionLost, Operation, SessionExpired
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from coterie.controller import nodes
 from coterie.controller.requests import RequestBatch
 from coterie.controller.session import OfficeSession
-from coterie.script import Steps
+from coterie.machines.script import Steps
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import BadVersion, Corrupt, List, NoNode, Read, Write, Znode
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.state import Group, Member, Phase
-from coterie.quantity import listed, quantity
+from coterie.text.quantity import listed, quantity
 
 MEMBERS_NAMED = 3
 

@@ -14,7 +14,7 @@ from coterie.demo.rows import InputRow, read_rows
 from coterie.pipeline.fetching import read_range
 from coterie.pipeline.options import source_options
 from coterie.pipeline.topics import TopicReader
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 
 @dataclass(slots=True)

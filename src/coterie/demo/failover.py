@@ -13,10 +13,10 @@ from coterie.client.admin_types import TopicDescription
 from coterie.client.types import TopicPartition
 from coterie.console.report import LeaderMove
 from coterie.console.svg import Mark, Stretch
+from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.partitioning import partition_for
 from coterie.demo.checks import Check
-from coterie.journal import JournalLine
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 GROUP, OFFSETS_TOPIC = "crew", "__consumer_offsets"
 LOOK_EVERY_S = 0.2

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.console.terminal import visible
-from coterie.quantity import quantity
-from coterie.text_files import text_encoding
+from coterie.text.files import text_encoding
+from coterie.text.quantity import quantity
 
 FLIGHT_COLUMNS = ("carrier", "flight", "tailnum", "origin", "dest", "time_hour", "dep_delay")
 

@@ -29,7 +29,7 @@ from coterie.demo.processes import DemoError, Processes
 from coterie.demo.summary import write_report
 from coterie.demo.view import View
 from coterie.demo.watcher import Watch, Watcher
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 TOPIC, PARTITIONS = "flights", 12
 KILLED, STATIC, LEAVER = "ben", "cleo", "anna"

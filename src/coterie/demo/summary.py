@@ -8,12 +8,12 @@ from pathlib import Path
 
 from coterie.console.report import Rebalance, Report, render
 from coterie.console.svg import Line, Stretch
+from coterie.coordinator.journal.line import JournalLine
 from coterie.demo.checks import Check
 from coterie.demo.failover import ClusterWatch, leader_moves, leadership, marks
 from coterie.demo.view import plain
 from coterie.demo.watcher import Watch, short_name
-from coterie.journal import JournalLine
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 TOP_KEYS = 20
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from coterie.console.terminal import text_of
 from coterie.demo.failover import ClusterWatch
 from coterie.demo.watcher import Watch, short_name
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 COLOURS = ("bright_blue", "yellow", "green", "magenta", "cyan", "red")
 _UUID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

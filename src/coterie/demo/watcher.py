@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.client import Admin, Consumer, GroupState, KafkaError
-from coterie.journal import TOPIC as JOURNAL_TOPIC
-from coterie.journal import JournalLine
+from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
+from coterie.coordinator.journal.line import JournalLine
 
 UUID_LENGTH = 37  # a dash and a UUID: what a member id has beyond its client or instance id
 

@@ -12,22 +12,22 @@ from contextlib import suppress
 from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
 from coterie.broker.otlp import NoMetrics, pushed_metrics
 from coterie.broker.routes import UNREADABLE
+from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.stored import from_record
 from coterie.coordinator.stored_consumer_groups import RECORD_KINDS
 from coterie.coordinator.transactions.state import decode_transaction
-from coterie.extras import is_installed
 from coterie.fuzzing.batches import malformed_batch, malformed_message_set
 from coterie.fuzzing.files import FILE_TARGETS
 from coterie.fuzzing.messages import random_struct
 from coterie.fuzzing.small_files import small_file_targets
 from coterie.fuzzing.target import Target
-from coterie.journal import JournalLine
 from coterie.records import batch as batches
 from coterie.records import compiled, compression, markers
 from coterie.records.decoding import decode_keys_and_values, decode_records
 from coterie.records.fields import BatchError
 from coterie.records.legacy import readable, to_batch
 from coterie.records.walking import walk, walk_each
+from coterie.runtime.extras import is_installed
 from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.codec import MAX_ELEMENTS, decode, decoder
 from coterie.wire.declaration import Message

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from coterie.backoff import Backoff
-from coterie.cluster_metadata import GROUP as OF_GROUP
-from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.auto_commit import AutoCommitSchedule
 from coterie.consuming.commit_errors import Verdict
 from coterie.consuming.commit_requests import CommitOffsets
@@ -18,6 +15,9 @@ from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.owned_offsets import OwnedOffsets
 from coterie.consuming.record import TopicPartition
 from coterie.laboratory.world import World
+from coterie.machines.backoff import Backoff
+from coterie.machines.cluster_metadata import GROUP as OF_GROUP
+from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.machine import ConsumerMemberMachine

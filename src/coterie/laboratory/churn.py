@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from coterie.text_files import NotText, decode_text
+from coterie.text.files import NotText, decode_text
 
 SETTLE_MS = 30_000  # beyond every timeout, for a rebalance to run its course
 _DELIMITERS = ",;\t"

@@ -25,11 +25,11 @@ from coterie.coordinator.consumer.state import (
 )
 from coterie.coordinator.consumer.target import Target
 from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
-from coterie.coordinator.journal_lines import JournalLines
+from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.outcome import Context
 from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.state import Cause
-from coterie.journal import JournalLine
 from coterie.laboratory.consumer_group_checker import EpochChecker, check_consumer_group, check_loaded
 from coterie.laboratory.scenario import ScenarioRun
 from coterie.laboratory.scenario_requests import RequestActor, plain, topic_id_of

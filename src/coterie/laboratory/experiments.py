@@ -24,8 +24,8 @@ PATIENCE_MS = 600_000
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """The cost of one more member, as `coterie.ownership` defines it: partitions that were unowned, for how long in sum, at
-    most and one by one, how many moved, how many members paused, and how many rebalances it took."""
+    """The cost of one more member, as `coterie.machines.ownership` defines it: partitions that were unowned, for how long in
+    sum, at most and one by one, how many moved, how many members paused, and how many rebalances it took."""
 
     assignor: str
     protocol: str

@@ -6,7 +6,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 
-from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
 from coterie.consuming.fetching import Fetching
@@ -14,6 +13,7 @@ from coterie.consuming.record import TopicPartition
 from coterie.laboratory.earliest_timer import EarliestTimer
 from coterie.laboratory.node.starting_offsets import StartingOffsets
 from coterie.laboratory.world import World
+from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.wire import topic_names
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message

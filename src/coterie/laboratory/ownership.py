@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from coterie.consuming.commit_verdicts import GroupMachine
-from coterie.ownership import OwnershipMeter
+from coterie.machines.ownership import OwnershipMeter
 
 TopicPartition = tuple[str, int]
 

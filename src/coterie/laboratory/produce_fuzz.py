@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coterie.backoff import Backoff
 from coterie.laboratory.broker_actor import Durability
 from coterie.laboratory.fuzz import naming_seed
 from coterie.laboratory.produce_cluster import NODES, ProduceCluster
 from coterie.laboratory.sending_actor import SendingActor
 from coterie.laboratory.world import World
+from coterie.machines.backoff import Backoff
 from coterie.producing.config import ProducingConfig
 
 SETTLE_MS = 60_000  # longer than any delivery timeout

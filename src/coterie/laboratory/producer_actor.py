@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
-from coterie.backoff import Backoff
-from coterie.cluster_metadata import ClusterMetadata
 from coterie.coordinator.outcome import Context
 from coterie.laboratory.transaction_checker import GROUP
 from coterie.laboratory.transactional_broker import TransactionalBroker
 from coterie.laboratory.world import World
+from coterie.machines.backoff import Backoff
+from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.producing.transaction_requests import CommittingMember
 from coterie.producing.transaction_state import TransactionState
 from coterie.producing.transactions import (

@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from coterie.backoff import Backoff
 from coterie.laboratory.scenario import ScenarioError
+from coterie.machines.backoff import Backoff
 from coterie.producing.batch import ProduceFailure, ProducerBatch, TopicPartition
 from coterie.producing.config import ProducingConfig
 from coterie.producing.effects import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 
-from coterie.cluster_metadata import ClusterMetadata
 from coterie.laboratory.client_connections import LEADERS, LOOKUPS, ClientConnections
 from coterie.laboratory.producing_actor import LOST, ProducingActor
 from coterie.laboratory.world import World
+from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.producing.batch import ProduceFailure, ProducerBatch, TopicPartition
 from coterie.producing.config import ProducingConfig
 from coterie.producing.effects import SendProduce

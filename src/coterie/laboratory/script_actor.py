@@ -13,7 +13,7 @@ from typing import Any
 from coterie.laboratory.deliveries import Reader
 from coterie.laboratory.ownership import Ownership, TopicPartition
 from coterie.laboratory.world import World
-from coterie.script import ScriptMachine
+from coterie.machines.script import ScriptMachine
 
 Log = list[tuple[int, str, Any]]  # (time, actor, effect)
 

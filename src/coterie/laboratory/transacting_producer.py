@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coterie.backoff import Backoff
 from coterie.laboratory.client_connections import COORDINATORS, ClientConnections
 from coterie.laboratory.requesting_producer import PRODUCE_VERSION, RECORD_BYTES, RequestingProducer
 from coterie.laboratory.world import World
+from coterie.machines.backoff import Backoff
 from coterie.producing.batch import ProduceFailure, ProducerBatch, TopicPartition
 from coterie.producing.config import ProducingConfig
 from coterie.producing.opened_transaction import ABORTED, is_unsent

@@ -14,10 +14,10 @@ answer producer=7/0
 
 from __future__ import annotations
 
-from coterie.backoff import Backoff
-from coterie.cluster_metadata import GROUP, ClusterMetadata
 from coterie.laboratory.producer_scenario import Options, ProducerScenario
 from coterie.laboratory.scenario import ScenarioError
+from coterie.machines.backoff import Backoff
+from coterie.machines.cluster_metadata import GROUP, ClusterMetadata
 from coterie.producing.batch import ProduceFailure, ProducerBatch, TopicPartition
 from coterie.producing.opened_transaction import ABORTED, is_unsent
 from coterie.producing.transaction_requests import CommittingMember

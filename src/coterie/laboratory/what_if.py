@@ -74,10 +74,10 @@ GRID_SETTINGS: dict[str, Setting[object]] = settings_of(WhatIfSetting, Setting)
 
 @dataclass(slots=True)
 class Costs:
-    """The costs of a run. Times in ms; ``moved`` and ``unowned_ms`` (summed over partitions) are as `coterie.ownership`
-    defines them; ``longest_unowned_ms``: the longest time that one partition was unowned; ``detection_ms``: from a kill
-    until the coordinator knew, summed over ``detected`` of the ``kills``; ``false_alarms``: removals of members that were
-    alive."""
+    """The costs of a run. Times in ms; ``moved`` and ``unowned_ms`` (summed over partitions) are as
+    `coterie.machines.ownership` defines them; ``longest_unowned_ms``: the longest time that one partition was unowned;
+    ``detection_ms``: from a kill until the coordinator knew, summed over ``detected`` of the ``kills``; ``false_alarms``:
+    removals of members that were alive."""
 
     rebalances: int = 0
     unowned_ms: int = 0

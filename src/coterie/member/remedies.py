@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.backoff import Backoff
+from coterie.machines.backoff import Backoff
 from coterie.member import events as e
 from coterie.member.decision import MemberDecision
 from coterie.member.effects import Failed, Revoke

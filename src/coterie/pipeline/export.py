@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from coterie.extras import require
+from coterie.runtime.extras import require
 
 NAMESPACE = "coterie"
 

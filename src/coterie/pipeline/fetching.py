@@ -11,8 +11,8 @@ import pyarrow as pa
 from coterie.client.blocking_socket import BrokerSocket, Sockets
 from coterie.client.errors import CorruptBatchError, OffsetOutOfRangeError
 from coterie.client.settings import ClientSettings
-from coterie.cluster_metadata import Address
 from coterie.consuming.position import Stored
+from coterie.machines.cluster_metadata import Address
 from coterie.pipeline.data_loss import DataLossError
 from coterie.pipeline.planning import OffsetRange
 from coterie.pipeline.range_reader import RangeReader

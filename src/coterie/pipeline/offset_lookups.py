@@ -11,12 +11,12 @@ from coterie.client.retrying import backoff_of
 from coterie.client.settings import ClientSettings
 from coterie.client.types import ByPartition
 from coterie.client.waits import Waits
-from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.committed_lookup import CommittedConfig, CommittedLookup, PendingOffsets, SendOffsetFetch
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.fetch_effects import RefreshMetadata
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendListOffsets
 from coterie.consuming.record import TopicPartition
+from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.wire.messages.list_offsets import ListOffsetsResponse
 from coterie.wire.messages.offset_fetch import OffsetFetchResponse
 

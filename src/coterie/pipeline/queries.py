@@ -13,7 +13,7 @@ from coterie.pipeline.group_stream import epochs_of, ranges_of
 from coterie.pipeline.offsets import TopicPartition, from_json
 from coterie.pipeline.options import SourceOptions
 from coterie.pipeline.topics import TopicReader
-from coterie.quantity import quantity
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

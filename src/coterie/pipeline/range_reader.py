@@ -11,13 +11,13 @@ from coterie.client.errors import CorruptBatchError, KafkaError, OffsetOutOfRang
 from coterie.client.retrying import backoff_of
 from coterie.client.settings import ClientSettings
 from coterie.client.waits import Waits
-from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
 from coterie.consuming.fetching import Fetching
 from coterie.consuming.offset_lookup import SendListOffsets
 from coterie.consuming.position import Position, Stored
 from coterie.consuming.record import TopicPartition
+from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.pipeline.offset_lookups import looked_up
 from coterie.pipeline.offsets import EARLIEST
 from coterie.pipeline.planning import OffsetRange

@@ -14,12 +14,12 @@ from coterie.client.offset_checks import check_stable, commit_error
 from coterie.client.retrying import NO_SUCH_TOPIC, Retrying
 from coterie.client.settings import ClientSettings
 from coterie.client.waits import Waits
-from coterie.cluster_metadata import GROUP, Address, ClusterMetadata
 from coterie.consuming.commit_errors import RETRIED, Verdict, verdict_without_machine
 from coterie.consuming.commit_requests import CommitOffsets, commit_request, first_error
 from coterie.consuming.committed_lookup import SendOffsetFetch
 from coterie.consuming.offset_lookup import SendListOffsets
 from coterie.consuming.validation import VALIDATED_FROM
+from coterie.machines.cluster_metadata import GROUP, Address, ClusterMetadata
 from coterie.pipeline.data_loss import DataLossError
 from coterie.pipeline.offset_lookups import committed, looked_up
 from coterie.pipeline.offsets import EARLIEST, LATEST, TopicOffsets, TopicPartition, from_json

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from coterie.backoff import Backoff
 from coterie.lazy_dataclass import dataclass
+from coterie.machines.backoff import Backoff
 from coterie.records import compression
 
 

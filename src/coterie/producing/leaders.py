@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coterie.backoff import Backoff, Retries
+from coterie.machines.backoff import Backoff, Retries
 from coterie.producing.batch import ProduceFailure, ProducerBatch, TopicPartition
 from coterie.producing.effects import Effect, ForgetLeaders, LookUpLeaders
 from coterie.producing.repeated_request import RepeatedRequest

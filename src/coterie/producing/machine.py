@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from coterie.backoff import Retries
+from coterie.machines.backoff import Retries
 from coterie.producing.accumulator import FOREVER_MS, Accumulator, BatchClosed
 from coterie.producing.batch import (
     Acknowledged,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coterie.backoff import Retries
 from coterie.lazy_dataclass import dataclass
+from coterie.machines.backoff import Retries
 from coterie.producing.accumulator import FOREVER_MS
 
 

@@ -16,9 +16,9 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import field
 
-from coterie.backoff import Backoff, Retries
-from coterie.cluster_metadata import GROUP, TRANSACTION, ClusterMetadata
 from coterie.lazy_dataclass import dataclass
+from coterie.machines.backoff import Backoff, Retries
+from coterie.machines.cluster_metadata import GROUP, TRANSACTION, ClusterMetadata
 from coterie.producing.accumulator import FOREVER_MS
 from coterie.producing.transaction_errors import ENDED_ELSEWHERE, TransactionRemedy, remedy_of
 from coterie.producing.transaction_requests import (

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from coterie.machines.script import ScriptMachine, Steps, Wait
 from coterie.rocketmq.allocation import MessageQueue, Strategy, averagely
 from coterie.rocketmq.operations import (
     Consumed,
@@ -29,7 +30,6 @@ from coterie.rocketmq.operations import (
     Unlock,
     Unregister,
 )
-from coterie.script import ScriptMachine, Steps, Wait
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from coterie.broker.pending import Pending
 from coterie.broker.services import Handler, Services
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.topic import OFFSETS_TOPIC
+from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.partitioning import partition_for
-from coterie.journal import JournalLine
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.replication.states import PartitionState
 from coterie.testing.faults import Faults

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from coterie.addresses import format_address
 from coterie.broker.broker import Broker
 from coterie.broker.explanation import state_of
 from coterie.broker.settings import BrokerSettings
@@ -23,17 +22,18 @@ from coterie.client.errors import KafkaError, check
 from coterie.client.partition_counts import checked_partition
 from coterie.client.partitioner import partition_for_key
 from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import Phase
-from coterie.journal import JournalLine
-from coterie.quantity import quantity
 from coterie.records.encoding import encode_batch
 from coterie.testing.argument_checks import checked_arguments
 from coterie.testing.cluster_brokers import ClusterBrokers
 from coterie.testing.cluster_controls import START_S, WAIT_S, ClusterControls
 from coterie.testing.fault_controls import FaultControls
 from coterie.testing.faults import FaultRule, Faults
+from coterie.text.addresses import format_address
+from coterie.text.quantity import quantity
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

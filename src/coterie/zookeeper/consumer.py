@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from coterie.script import ScriptMachine, Steps, Wait
+from coterie.machines.script import ScriptMachine, Steps, Wait
 from coterie.zookeeper import paths
 from coterie.zookeeper.assignment import share, threads_by_topic, threads_of
 from coterie.zookeeper.operations import (

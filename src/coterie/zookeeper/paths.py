@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from coterie.addresses import parse_address
+from coterie.text.addresses import parse_address
 from coterie.zookeeper.operations import Corrupt
 
 CONSUMERS = "/consumers"

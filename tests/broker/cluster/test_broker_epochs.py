@@ -12,8 +12,8 @@ from coterie.broker.pending import Pending
 from coterie.controller import encoding, nodes
 from coterie.controller.office import Office
 from coterie.controller.requests import ControlRequest, LeaderAndIsr, StopReplica, UpdateMetadata
+from coterie.machines.script import Steps
 from coterie.replication.states import PartitionState, StoppedReplica
-from coterie.script import Steps
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from coterie.wire.messages.stop_replica import StopReplicaRequest

@@ -16,9 +16,9 @@ from coterie.broker.settings import BrokerSettings
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.coordinator.partitioning import partition_for
 from coterie.pipeline.session import JavaMissing
+from coterie.runtime.zookeeper_session import ZooKeeperSession, connect
 from coterie.testing.local_zookeeper import LocalZooKeeper
 from coterie.zookeeper.operations import Create, Delete, Read, Znode
-from coterie.zookeeper_session import ZooKeeperSession, connect
 from tests.awaiting import until_in_thread
 from tests.broker_process import free_port
 

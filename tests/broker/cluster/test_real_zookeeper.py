@@ -11,9 +11,9 @@ import pytest
 from coterie.broker.cluster.kazoo_session import KazooSession
 from coterie.broker.cluster.zookeeper_session import ClusterSession, SessionEvents
 from coterie.pipeline.session import JavaMissing
+from coterie.runtime.zookeeper_session import ZooKeeperSession, connect
 from coterie.testing.local_zookeeper import LocalZooKeeper
 from coterie.zookeeper.operations import ConnectionLost, Operation
-from coterie.zookeeper_session import ZooKeeperSession, connect
 from tests.awaiting import until
 from tests.broker.cluster.harness import CONFIG, Cluster, RunningBroker, running
 

@@ -6,7 +6,7 @@ import asyncio
 
 from coterie.broker.cluster.script_task import ScriptTask
 from coterie.controller.session_script import SessionScript
-from coterie.script import Steps
+from coterie.machines.script import Steps
 from coterie.zookeeper.operations import ConnectionLost, Operation, Read
 
 

@@ -13,9 +13,9 @@ from coterie.broker.cluster.zookeeper_session import ClusterSession, SessionEven
 from coterie.broker.node import BrokerNode
 from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.controller import nodes
+from coterie.runtime.zookeeper_session import Unreachable, ZooKeeperSession, connect
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import Create, NodeExists, Read, Znode, ZooKeeperError
-from coterie.zookeeper_session import Unreachable, ZooKeeperSession, connect
 
 _EVERY_ADDRESS = ("0.0.0.0", "::")
 SESSIONS_WAITED_FOR = 2  # until the registration of an earlier process of this broker is gone

@@ -28,7 +28,7 @@ from coterie.broker.cluster_view import ClusterView
 from coterie.broker.node import BrokerNode
 from coterie.controller import nodes
 from coterie.controller.config_changes import SettingsChanged
-from coterie.journal import TOPIC as JOURNAL_TOPIC
+from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.replication.states import TopicPartition
 
 

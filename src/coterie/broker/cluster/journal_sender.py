@@ -11,7 +11,7 @@ from coterie.broker.cluster.peer_connection import PEER_FAILED, Address, PeerCon
 from coterie.broker.cluster.peer_stream import Dial, open_stream
 from coterie.broker.journal_writer import BATCH_BYTES, JournalRecord, record_bytes
 from coterie.broker.topic import JOURNAL_CLIENT_ID
-from coterie.journal import TOPIC
+from coterie.coordinator.journal.line import TOPIC
 from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData

@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 from coterie.broker.cluster.zookeeper_session import SessionEvents
+from coterie.runtime.zookeeper_session import ZooKeeperSession, connect
 from coterie.zookeeper.operations import ConnectionLost, Operation
-from coterie.zookeeper_session import ZooKeeperSession, connect
 
 THREADS = 4  # the controller, the writer of ISRs and the reader of settings request one operation at a time each
 

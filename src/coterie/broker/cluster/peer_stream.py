@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from coterie.receiver import FrameReceiver
+from coterie.runtime.receiver import FrameReceiver
 from coterie.wire.primitives import WireError
 
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024

@@ -16,7 +16,7 @@ from coterie.broker.topics import Topics
 from coterie.controller import nodes
 from coterie.controller.assignment import ReplicaAssignment
 from coterie.controller.round_robin import assign_replicas
-from coterie.journal import TOPIC as JOURNAL_TOPIC
+from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import BadVersion, Create, NodeExists, Operation, Read, Write, Znode, ZooKeeperError

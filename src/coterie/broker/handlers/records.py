@@ -17,8 +17,8 @@ from coterie.broker.replica_effects import AppendToken
 from coterie.broker.services import Handler, RecordServices
 from coterie.broker.topic import INTERNAL_TOPICS, JOURNAL_CLIENT_ID, Partition
 from coterie.broker.turns import Work
+from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODUCE_V2_FROM, Claim
-from coterie.journal import TOPIC as JOURNAL_TOPIC
 from coterie.log.appended import Appended
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import offsets_before

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coterie.addresses import format_address
 from coterie.broker.settings.broker_settings import BrokerSettings
 from coterie.broker.settings.broker_table import BrokerConfig
 from coterie.configuration import SettingError
 from coterie.lazy_dataclass import dataclass
+from coterie.text.addresses import format_address
 
 _PLAINTEXT = "PLAINTEXT"
 _EVERY_ADDRESS = "0.0.0.0"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from coterie.broker.settings.broker_table import BROKER_SETTINGS
 from coterie.configuration import SettingError, nearest
 from coterie.lazy_dataclass import dataclass
-from coterie.quantity import listed
+from coterie.text.quantity import listed
 
 _OF_LISTENER = "listener.name."
 MOST_NAMED = 10  # unknown settings: a file of another kind has a name on each line

@@ -18,7 +18,8 @@ from coterie.client.errors import KafkaError
 from coterie.client.zookeeper.fetchers import FetcherManager
 from coterie.client.zookeeper.settings import consumer_settings
 from coterie.client.zookeeper.streams import PartitionTopicInfo, Stream
-from coterie.cluster_metadata import Address
+from coterie.machines.cluster_metadata import Address
+from coterie.runtime.zookeeper_session import Unreachable, ZooKeeperSession, connect
 from coterie.wire.errors import ErrorCode
 from coterie.zookeeper import paths
 from coterie.zookeeper.assignment import threads_of
@@ -37,7 +38,6 @@ from coterie.zookeeper.operations import (
     TopicPartition,
     ZooKeeperError,
 )
-from coterie.zookeeper_session import Unreachable, ZooKeeperSession, connect
 
 logger = logging.getLogger(__name__)
 

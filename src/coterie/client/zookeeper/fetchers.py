@@ -10,18 +10,18 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
-from coterie.backoff import Backoff
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.clock import jitter, now_ms
 from coterie.client.errors import KafkaError
 from coterie.client.waits import Waits
 from coterie.client.zookeeper.settings import ZooKeeperConsumerSettings
 from coterie.client.zookeeper.streams import PartitionTopicInfo
-from coterie.cluster_metadata import Address, ClusterMetadata
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
 from coterie.consuming.fetching import Fetching
 from coterie.consuming.record import TopicPartition
+from coterie.machines.backoff import Backoff
+from coterie.machines.cluster_metadata import Address, ClusterMetadata
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from coterie.addresses import format_address
 from coterie.client.admin import Admin
 from coterie.client.errors import KafkaError
 from coterie.client.types import TopicPartition
-from coterie.quantity import quantity
+from coterie.runtime.zookeeper_session import ZooKeeperSession, connect
+from coterie.text.addresses import format_address
+from coterie.text.quantity import quantity
 from coterie.wire.errors import ErrorCode
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import List, Operation, Read, ReadEach, Znode, ZooKeeperError
-from coterie.zookeeper_session import ZooKeeperSession, connect
 
 TIMEOUT_MS = 6_000
 _UNKNOWN = -1

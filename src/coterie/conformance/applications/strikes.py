@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import time
 
-from coterie.addresses import format_address
 from coterie.conformance.applications.java_process import JavaProcess
 from coterie.conformance.histories import KillableBroker
+from coterie.text.addresses import format_address
 
 STRIKE_EVERY_S, DOWN_S = 8.0, 2.0
 STRIKES_EACH = 2

@@ -16,13 +16,13 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 
 from coterie import __version__
-from coterie.addresses import parse_address
 from coterie.conformance.certify.page import as_markdown
 from coterie.conformance.certify.recording import load, recorded_versions
 from coterie.conformance.certify.replay import HOLDS, Certificate, certify
 from coterie.conformance.differential import coterie_broker
 from coterie.conformance.kafka import end
 from coterie.conformance.kfake import NAME, kfake_program
+from coterie.text.addresses import parse_address
 
 Address = tuple[str, int]
 PAGES = Path("docs/certify")

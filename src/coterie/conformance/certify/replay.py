@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.addresses import format_address
 from coterie.client.connection import Connection
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
@@ -31,6 +30,7 @@ from coterie.conformance.everything.answers import Part, Tree
 from coterie.conformance.everything.comparison import NOT_YET, READING
 from coterie.conformance.everything.question import API_BY_NAME, Question
 from coterie.conformance.everything.side import ANSWER_S, CLOSED, StorySide
+from coterie.text.addresses import format_address
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 PATIENCE_S = 6.0

@@ -13,13 +13,13 @@ from enum import Enum
 from pathlib import Path
 from typing import TypeVar
 
-from coterie.addresses import format_address
 from coterie.client import Admin
 from coterie.conformance.cluster.view import ZooKeeperView
 from coterie.conformance.coterie_process import COMMAND, CoterieBroker
 from coterie.conformance.kafka import CannotRun, KafkaBroker
 from coterie.pipeline.session import JavaMissing
 from coterie.testing.local_zookeeper import LocalZooKeeper
+from coterie.text.addresses import format_address
 
 VERSION = "2.6.3"  # the last whose brokers are run here on ZooKeeper
 HEAP = "256m"

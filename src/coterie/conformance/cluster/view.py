@@ -6,9 +6,9 @@ import json
 
 from coterie.controller import nodes
 from coterie.replication.states import PartitionState, TopicPartition
+from coterie.runtime.zookeeper_session import ZooKeeperSession, connect
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import List, Read, Znode
-from coterie.zookeeper_session import ZooKeeperSession, connect
 
 _SESSION_MS, _CONNECT_MS = 30_000, 20_000
 

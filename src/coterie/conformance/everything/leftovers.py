@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from coterie.conformance.everything.question import Story
-from coterie.zookeeper_session import connect
+from coterie.runtime.zookeeper_session import connect
 
 _SESSION_MS, _CONNECT_MS = 30_000, 20_000
 _FOLDERS = ("/config/users", "/config/clients")

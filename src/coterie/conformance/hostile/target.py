@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.addresses import parse_address
 from coterie.broker.disk import raise_open_file_limit
+from coterie.text.addresses import parse_address
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

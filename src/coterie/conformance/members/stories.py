@@ -17,12 +17,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.addresses import format_address
 from coterie.client import Admin, GroupType
 from coterie.client.blocking import BlockingProducer
 from coterie.conformance.differential import coterie_broker
 from coterie.conformance.kafka import CannotRun
 from coterie.conformance.members.programs import MEMBER_PROGRAMS, RunningMember
+from coterie.text.addresses import format_address
 
 TOPIC, PARTITIONS, MEMBERS = "fed", 6, 3
 SHARE = PARTITIONS // MEMBERS

@@ -19,7 +19,7 @@ from coterie.coordinator.consumer.state import (
 from coterie.coordinator.consumer.target import NO_PARTITIONS, assignor_wishes, preferred_assignor, time_to_target_ms
 from coterie.coordinator.consumer.topics import TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig
-from coterie.quantity import listed, quantity
+from coterie.text.quantity import listed, quantity
 
 NAMED = 3
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from coterie.laboratory.world import World
-from coterie.script import ScriptMachine
+from coterie.machines.script import ScriptMachine
 from coterie.zookeeper.operations import ConnectionLost, SessionExpired, ZooKeeperError
 
 FOREVER_MS = 10**15

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Generic
 
-from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.commit_requests import CommitOffsets
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
@@ -25,6 +24,7 @@ from coterie.laboratory.node.delivery_checker import DeliveryChecker
 from coterie.laboratory.node.starting_offsets import StartingOffsets
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
+from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.wire import topic_names
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message

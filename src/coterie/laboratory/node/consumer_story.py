@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coterie.backoff import Backoff
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerGroupState
 from coterie.coordinator.replay import AnyGroup
@@ -26,6 +25,7 @@ from coterie.laboratory.node.group_consumers import AnyConsumer, ClassicConsumer
 from coterie.laboratory.node.producer import ProducingClient
 from coterie.laboratory.node.story import TOPICS, RecordsStory
 from coterie.laboratory.ownership import Ownership
+from coterie.machines.backoff import Backoff
 from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.producing.config import ProducingConfig

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from coterie.backoff import Backoff
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.laboratory.node.connection import LaboratoryConnection
 from coterie.laboratory.node.consumer_story import ConsumersStory
@@ -21,6 +20,7 @@ from coterie.laboratory.node.copying_consumer import (
 from coterie.laboratory.node.record_checker import TopicPartition, committed_records
 from coterie.laboratory.node.transactional_producer import TransactionalProducer
 from coterie.laboratory.transacting_producer import TransactionConfig
+from coterie.machines.backoff import Backoff
 from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.producing.config import ProducingConfig

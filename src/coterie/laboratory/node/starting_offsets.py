@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from coterie.cluster_metadata import ClusterMetadata
 from coterie.consuming.fetch_effects import RefreshMetadata
 from coterie.consuming.fetching import Fetching
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendListOffsets
@@ -14,6 +13,7 @@ from coterie.consuming.position import Position
 from coterie.consuming.record import TopicPartition
 from coterie.laboratory.actor_commits import LOOKUP_MS
 from coterie.log.time_lookup import EARLIEST_TIMESTAMP
+from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.list_offsets import ListOffsetsResponse

@@ -10,7 +10,7 @@ class Measures:
     """One run's. Times in seconds.
 
     ``moved``, ``unowned_s`` (per partition; a stalled owner is as good as none) and ``pause_s`` (per member) are as
-    `coterie.ownership` defines them; ``paused_members``: how many paused. ``doubled_s``: per partition, in which two
+    `coterie.machines.ownership` defines them; ``paused_members``: how many paused. ``doubled_s``: per partition, in which two
     members read it. ``agree_s``: from a change until the last partition had found its owner, mean over the changes.
     ``idle_per_s``: messages in a second of the group at rest; ``busiest_per_s``: in the busiest second at the
     coordinator, at ZooKeeper, or at all RocketMQ brokers.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.backoff import Backoff
+from coterie.machines.backoff import Backoff
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.effects import ConsumerEffect
 from coterie.member.consumer.events import ConsumerMemberEvent

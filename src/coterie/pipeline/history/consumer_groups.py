@@ -14,7 +14,7 @@ from coterie.coordinator.consumer import events as e
 from coterie.coordinator.consumer.state import ConsumerSubscription, CurrentAssignment, TopicIdPartition
 from coterie.coordinator.consumer.stored import event_of
 from coterie.coordinator.stored_consumer_groups import from_bytes
-from coterie.ownership import PartitionOwners, count_moved
+from coterie.machines.ownership import PartitionOwners, count_moved
 from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.tables import (

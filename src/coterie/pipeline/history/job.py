@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coterie.client.errors import KafkaError
-from coterie.journal import TOPIC as JOURNAL_TOPIC
+from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.pipeline.history import commits as c
 from coterie.pipeline.history import (
     consumer_groups,

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coterie.text_files import text_encoding
+from coterie.text.files import text_encoding
 
 KAFKAS, PLAIN, JSON = "Kafka's layout", "another layout", "JSON"
 _TIME = re.compile(

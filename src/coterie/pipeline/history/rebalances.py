@@ -2,7 +2,7 @@
 
 The journal is exact. A broker's log (`server_log`) knows causes and phases, and nothing of partitions. The generations
 alone know who came and went and what moved, and no more of the time than when the new assignment was stored. A log and the
-generations together know for how long partitions were unowned (`coordinator/group_ownership`).
+generations together know for how long partitions were unowned (`coordinator/journal/group_ownership`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from coterie.coordinator.group_ownership import GenerationChange, GroupOwnership
-from coterie.journal import DEPARTURES, JournalLine
-from coterie.ownership import UnownedSpell
+from coterie.coordinator.journal.group_ownership import GenerationChange, GroupOwnership
+from coterie.coordinator.journal.line import DEPARTURES, JournalLine
+from coterie.machines.ownership import UnownedSpell
 from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.group_metadata import stored_value

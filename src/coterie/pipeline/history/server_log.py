@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.journal import DEPARTURES
+from coterie.coordinator.journal.line import DEPARTURES
 from coterie.pipeline.ddl import arrow_schema
 from coterie.pipeline.history.log_layouts import logged_lines, time_of
 from coterie.pipeline.history.tables import LOG_EVENTS
-from coterie.quantity import quantity
 from coterie.records.arrow_arrays import batch_of_rows, table_of_rows
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +40,7 @@ _LEFT = re.compile(rf"Member\[group\.instance\.id .*?, member\.id (?P<member>[^\
 _LEFT_OF_4 = re.compile(r"\[Group (?P<group>\S+)\] Member (?P<member>\S+) has left group")
 _DELETED = re.compile(r"The following groups were deleted: (?P<groups>[^.]+)\.")
 
-# The cause (coterie.journal.CAUSES) for a text in a reason; the first match counts.
+# The cause (coterie.coordinator.journal.line.CAUSES) for a text in a reason; the first match counts.
 _CAUSES = (
     (re.compile(r"adding new member", re.I), "member_joined"),
     (re.compile(r"heartbeat expiration", re.I), "session_timeout"),

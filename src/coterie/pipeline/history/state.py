@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.coordinator.events import OffsetRemoved, OffsetStored
-from coterie.coordinator.group_ownership import owners_of
+from coterie.coordinator.journal.group_ownership import owners_of
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Shard

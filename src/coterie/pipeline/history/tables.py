@@ -47,8 +47,8 @@ OWNERSHIP = (
 )
 
 # One row per rebalance. `source`: the journal (exact), a broker's log, or the offsets (inferred from who came
-# and went). `why` in words; `cause` one of coterie.journal.CAUSES; moved, unowned_ms and undetected_ms are as
-# coordinator/group_ownership counts them, the times null where the phases or the assignment are missing.
+# and went). `why` in words; `cause` one of coterie.coordinator.journal.line.CAUSES; moved, unowned_ms and undetected_ms are as
+# coordinator/journal/group_ownership counts them, the times null where the phases or the assignment are missing.
 REBALANCES = (
     "group string, generation int, source string, event string, time_ms bigint, members int, leader string, "
     "protocol string, cause string, why string, causes int, joined int, departed int, join_ms bigint, sync_ms bigint, "

@@ -6,7 +6,7 @@ from collections import Counter
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-PACKAGE = Path(__file__).parent
+PACKAGE = Path(__file__).parents[1]
 COMPILED = "compiled"
 
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from coterie.extras import require
+from coterie.runtime.extras import require
 from coterie.zookeeper.operations import (
     ANY_VERSION,
     BadVersion,

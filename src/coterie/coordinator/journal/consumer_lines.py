@@ -14,9 +14,9 @@ from coterie.coordinator.consumer.state import (
     TopicId,
     TopicIdPartition,
 )
+from coterie.coordinator.journal.line import MOVED_SHOWN, JournalLine
 from coterie.coordinator.state import Cause
-from coterie.journal import MOVED_SHOWN, JournalLine
-from coterie.ownership import OwnerChange, PartitionOwners, count_moved
+from coterie.machines.ownership import OwnerChange, PartitionOwners, count_moved
 
 TopicName = Callable[[TopicId], str]  # of an id; of a topic that is gone any text that names it
 

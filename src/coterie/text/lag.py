@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from coterie.quantity import quantity, span
+from coterie.text.quantity import quantity, span
 
 Partition = Mapping[str, Any]  # with "committed", "lag" and "lag_ms", each None where there is none
 

@@ -8,13 +8,10 @@ from typing import Any
 
 from coterie.coordinator import events as e
 from coterie.coordinator.consumer.events import ConsumerEvent
-from coterie.coordinator.consumer.journal_lines import ConsumerJournalLines, TopicName
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.coordinator.group_ownership import GenerationChange, GroupOwnership
-from coterie.coordinator.replay import AnyGroup
-from coterie.coordinator.shard import Step
-from coterie.coordinator.state import PREPARING, Cause, TopicPartition
-from coterie.journal import (
+from coterie.coordinator.journal.consumer_lines import ConsumerJournalLines, TopicName
+from coterie.coordinator.journal.group_ownership import GenerationChange, GroupOwnership
+from coterie.coordinator.journal.line import (
     MOVED_SHOWN,
     OWNERS_SHOWN,
     JournalLine,
@@ -23,6 +20,9 @@ from coterie.journal import (
     line_start,
     quote,
 )
+from coterie.coordinator.replay import AnyGroup
+from coterie.coordinator.shard import Step
+from coterie.coordinator.state import PREPARING, Cause, TopicPartition
 from coterie.lazy_dataclass import dataclass
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
 

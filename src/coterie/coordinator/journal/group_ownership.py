@@ -1,5 +1,5 @@
 """The ownership of a classic group's partitions as its coordinator knows it, generation by generation: what moved, what is
-unowned and for how long, by the definitions of `coterie.ownership`.
+unowned and for how long, by the definitions of `coterie.machines.ownership`.
 
 The coordinator sees neither a revocation nor a death. Members of an eager protocol revoke everything when a rebalance starts,
 those of a cooperative one what their new assignment lacks; a member whose session timed out died with its last heartbeat.
@@ -17,7 +17,7 @@ from coterie.assignors.blobs import decode_assignment
 from coterie.coordinator.state import Group, TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.lazy_dataclass import dataclass
-from coterie.ownership import OwnerChange, PartitionOwners, UnownedTimes, count_moved
+from coterie.machines.ownership import OwnerChange, PartitionOwners, UnownedTimes, count_moved
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
 from coterie.wire.primitives import WireError
 

@@ -1,0 +1,1 @@
+"""What several machines share: scripts, pauses between attempts, the cluster's metadata, and the ownership of partitions."""

@@ -1,0 +1,1 @@
+"""What drivers share of the process they run in: signals, optional dependencies, buffers of connections, ZooKeeper by kazoo."""
