@@ -16,13 +16,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import coterie.coordinator.shard as a_compiled_module
+from coterie.broker.connections.server import AcceptedConnection
 from coterie.broker.handlers import HANDLERS
-from coterie.broker.memory import RequestMemory
 from coterie.broker.node import BrokerNode
-from coterie.broker.server import AcceptedConnection
+from coterie.broker.requests.memory import RequestMemory
+from coterie.broker.requests.turns import finish
+from coterie.broker.requests.unserved import UnservedRequests
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.turns import finish
-from coterie.broker.unserved import UnservedRequests
 from coterie.fuzzing.messages import random_struct
 from coterie.laboratory.cluster.seeds import WITH_GROUPS_FROM, WITH_WHOLE_CLIENTS_FROM, run_seed_of_clusters
 from coterie.laboratory.consumer_group_fuzz import run_consumer_seed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.broker.unserved import UNSERVED
+from coterie.broker.requests.unserved import UNSERVED
 from coterie.client.errors import KafkaError, class_of
 from coterie.wire.apis import APIS
 from coterie.wire.error_remedies import remedy_text

@@ -1,4 +1,4 @@
-"""What large requests cost a broker's process in page faults, and many small ones in collections (`broker/allocator`)."""
+"""The cost of large requests in page faults, and of many small ones in collections (`broker/process/allocator`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.allocator import COLLECTED_AFTER, collect_seldom, keep_freed_memory
+from coterie.broker.process.allocator import COLLECTED_AFTER, collect_seldom, keep_freed_memory
 from coterie.client.blocking import BlockingProducer
 from tests.broker_process import BrokerProcess
 

@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 
 from coterie.broker import broker as broker_module
-from coterie.broker import deadline_timer, server
 from coterie.broker.broker import Broker
-from coterie.broker.log_lines import LINES_PER_SECOND, LogLines
-from coterie.broker.memory import RequestMemory
-from coterie.broker.services import Services
+from coterie.broker.connections import server
+from coterie.broker.groups import deadline_timer
+from coterie.broker.handlers.services import Services
+from coterie.broker.process.log_lines import LINES_PER_SECOND, LogLines
+from coterie.broker.requests.memory import RequestMemory
+from coterie.broker.requests.turns import MAX_TURN_S
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.turns import MAX_TURN_S
 from coterie.log.partition_log import PartitionLog
 from coterie.records.encoding import encode_batch
 from coterie.wire.declaration import Message

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from coterie.broker.broker import Broker
-from coterie.broker.cluster_view import ClusterView, LiveBroker
+from coterie.broker.cluster.cluster_view import ClusterView, LiveBroker
 from coterie.broker.settings import BrokerSettings
 from coterie.coordinator.partitioning import partition_for
 from coterie.laboratory.cluster.replica_log import MemoryReplicaLog

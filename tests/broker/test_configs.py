@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from coterie.broker.broker import Broker
-from coterie.broker.disk import DiskFileSystem
-from coterie.broker.kept_configs import KeptConfigs, ResourceType
 from coterie.broker.settings import BrokerSettings, SettingError, Source
 from coterie.broker.settings.changes import check_dynamic
+from coterie.broker.settings.kept_configs import KeptConfigs, ResourceType
 from coterie.broker.settings.resource_tables import GROUP_SETTINGS, check_served
+from coterie.broker.storage.disk import DiskFileSystem
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode, Refusal

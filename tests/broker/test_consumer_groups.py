@@ -13,9 +13,9 @@ import pytest
 
 from coterie.assignors.blobs import encode_subscription
 from coterie.broker.broker import Broker
-from coterie.broker.explanation import explained
-from coterie.broker.metrics import GroupMetrics
+from coterie.broker.groups.explanation import explained
 from coterie.broker.settings import BrokerSettings, SettingError
+from coterie.broker.web.metrics import GroupMetrics
 from coterie.client import KafkaError
 from coterie.client.blocking import BlockingAdmin
 from coterie.client.blocking_socket import BrokerSocket

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from coterie.broker.broker import Broker
-from coterie.broker.disk import DiskFileSystem
-from coterie.broker.kept_configs import ResourceType
-from coterie.broker.kept_files import PRIVATE_FILES
-from coterie.broker.scram_credentials import Credential
+from coterie.broker.clients.scram_credentials import Credential
+from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topics import Topics
-from coterie.broker.transactions import loaded_producer_ids
-from coterie.broker.turns import finish
+from coterie.broker.settings.kept_configs import ResourceType
+from coterie.broker.storage.disk import DiskFileSystem
+from coterie.broker.storage.kept_files import PRIVATE_FILES
+from coterie.broker.storage.topics import Topics
+from coterie.broker.transactions.lone_coordinator import loaded_producer_ids
 from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.laboratory.disk import FaultyFileSystem
 from coterie.log.findings import UnreadableFile
@@ -180,7 +180,7 @@ def test_logs_that_a_full_disk_does_not_close_are_as_after_a_crash() -> None:
     ],
 )
 def test_a_file_that_cannot_be_rebuilt_is_named(tmp_path: Path, name: str, content: bytes) -> None:
-    from coterie.broker import quotas
+    from coterie.broker.clients import quotas
 
     name = quotas._FILE if name == "quotas.json" else name
     (tmp_path / name).write_bytes(content)

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from coterie.broker.broker import Broker
-from coterie.broker.descriptors import ASYNCIO_RETRY_S
+from coterie.broker.process.descriptors import ASYNCIO_RETRY_S
+from coterie.broker.requests.turns import MAX_TURN_S, finish
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topics import Topics
-from coterie.broker.turns import MAX_TURN_S, finish
+from coterie.broker.storage.topics import Topics
 from coterie.log.filesystem import MemoryFile, MemoryFileSystem
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

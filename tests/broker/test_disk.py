@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.disk import DiskFileSystem
+from coterie.broker.storage.disk import DiskFileSystem
 
 
 def test_syncing_a_file_that_was_deleted_meanwhile_is_nothing(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.disk import DiskFileSystem
+from coterie.broker.storage.disk import DiskFileSystem
 
 
 @pytest.fixture

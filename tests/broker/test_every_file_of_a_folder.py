@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from coterie.broker.identity import FolderOfAnother
+from coterie.broker.storage.identity import FolderOfAnother
 from coterie.laboratory.disk import FaultyFileSystem
 from coterie.log.findings import UnreadableFile
 from tests.broker.whole_folder import known, make_folder

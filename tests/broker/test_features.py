@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coterie.broker.broker import Broker
-from coterie.broker.features import TRANSACTION_VERSION, Features, FeatureUpdate
 from coterie.broker.settings import BrokerSettings, SettingError
+from coterie.broker.settings.features import TRANSACTION_VERSION, Features, FeatureUpdate
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.broker.fetch_sessions import FetchSessions, next_epoch
+from coterie.broker.requests.fetch_sessions import FetchSessions, next_epoch
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.messages.delete_records import (

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.broker.flusher import Flusher, Synced, sync_in_thread
+from coterie.broker.storage.flusher import Flusher, Synced, sync_in_thread
 from coterie.log.filesystem import File, MemoryFile
 from coterie.log.flushing import Flushing
 from tests.awaiting import until

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from coterie.broker import handlers
+from coterie.broker.connections.routes import ROUTES
+from coterie.broker.connections.server import AcceptedConnection
 from coterie.broker.handlers import HANDLERS, MODULES
-from coterie.broker.routes import ROUTES
-from coterie.broker.server import AcceptedConnection
 from coterie.laboratory.world import World
 from coterie.wire import apis
 from coterie.wire.apis import APIS, CLUSTER_APIS, Api
@@ -57,7 +57,7 @@ def test_every_handler_is_imported_without_a_request(monkeypatch: pytest.MonkeyP
         for key in keys:
             monkeypatch.setitem(HANDLERS, key, handlers._at_first_use(key, module))
     assert list(handlers.import_all()) == list(MODULES)
-    assert {key: handler.__module__.rpartition(".")[2] for key, handler in HANDLERS.items()} == {
+    assert {key: handler.__module__.removeprefix("coterie.broker.handlers.") for key, handler in HANDLERS.items()} == {
         key: module for module, keys in MODULES.items() for key in keys
     }
 
@@ -78,7 +78,7 @@ class _Connection:
 
 @pytest.mark.parametrize("of", [handlers, apis], ids=["handler", "messages"])
 def test_a_failed_import_ends_one_connection(of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(HANDLERS, HEARTBEAT, handlers._at_first_use(HEARTBEAT, "groups"))
+    monkeypatch.setitem(HANDLERS, HEARTBEAT, handlers._at_first_use(HEARTBEAT, "coordinators.groups"))
     for key in [key for key, route in ROUTES.items() if route.api_key == HEARTBEAT]:
         monkeypatch.delitem(ROUTES, key)
     apis._message.cache_clear()

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from coterie.broker import http as http_module
 from coterie.broker.broker import Broker
-from coterie.broker.explanation import STALLED_AFTER_MS, Progress
-from coterie.broker.http import HttpServer, is_own_host
-from coterie.broker.log_lines import LINES_PER_SECOND
+from coterie.broker.groups.explanation import STALLED_AFTER_MS, Progress
+from coterie.broker.process.log_lines import LINES_PER_SECOND
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.web import http as http_module
+from coterie.broker.web.http import HttpServer, is_own_host
 from coterie.client import Admin, Consumer, KafkaError, Producer, TopicPartition
 from coterie.records.batch import BatchHeader
 from coterie.records.decoding import decode_records

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.broker.identity import FolderOfAnother, identify_alone, identify_member, read_identity
+from coterie.broker.storage.identity import FolderOfAnother, identify_alone, identify_member, read_identity
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.findings import Finding, UnreadableFile
 

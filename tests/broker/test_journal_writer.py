@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from coterie.broker.journal_writer import JournalRecord, JournalWriter
-from coterie.broker.replica_effects import ReplicaEffects
+from coterie.broker.groups.journal_writer import JournalRecord, JournalWriter
+from coterie.broker.storage.replica_effects import ReplicaEffects
 from coterie.coordinator.commands import Command
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.outcome import Context, CoordinatorConfig

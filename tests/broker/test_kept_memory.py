@@ -7,8 +7,8 @@ import gc
 import tracemalloc
 from collections.abc import Callable
 
-from coterie.broker.server import AcceptedConnection
-from coterie.broker.turns import finish
+from coterie.broker.connections.server import AcceptedConnection
+from coterie.broker.requests.turns import finish
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard

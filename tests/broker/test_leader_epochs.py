@@ -9,7 +9,7 @@ import pytest
 
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topics import Topics
+from coterie.broker.storage.topics import Topics
 from coterie.log.epoch_cache import EndOfEpoch
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.records.encoding import encode_batch

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from coterie.broker.broker import Broker
-from coterie.broker.cleaner import Cleaner
-from coterie.broker.clock import Clock
+from coterie.broker.process.clock import Clock
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topic import Topic
+from coterie.broker.storage.cleaner import Cleaner
+from coterie.broker.storage.topic import Topic
 from coterie.coordinator.shard import Shard
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.calls import Call
 from coterie.broker.handlers import HANDLERS
-from coterie.broker.kept_configs import ResourceType
-from coterie.broker.pending import Pending
-from coterie.broker.turns import Work
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.pending import Pending
+from coterie.broker.requests.turns import Work
+from coterie.broker.settings.kept_configs import ResourceType
 from coterie.wire.declaration import Message
 from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from coterie.broker.broker import Broker
-from coterie.broker.lost_commits import SETTING
+from coterie.broker.groups.lost_commits import SETTING
 from coterie.broker.settings import BrokerSettings
 from coterie.cli import main
 from coterie.client import Consumer

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from coterie.broker import ensemble
 from coterie.broker.broker import Broker
-from coterie.broker.cluster import ensemble
-from coterie.broker.machine_reset import FILE, UNKNOWN, BootFile, present_boot_id
+from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.turns import finish
+from coterie.broker.storage.machine_reset import FILE, UNKNOWN, BootFile, present_boot_id
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.records.encoding import encode_batch
 

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from coterie.assignors.blobs import MAX_SUBSCRIBED_TOPICS, decode_subscribed_topics, encode_subscription
-from coterie.broker.turns import REPEATED_AT_MOST, distinct
+from coterie.broker.requests.turns import REPEATED_AT_MOST, distinct
 from coterie.fuzzing.messages import random_struct
 from coterie.wire.apis import APIS
 from coterie.wire.codec import decode

@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
+from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.control_requests import ControlRequests
 from coterie.broker.cluster.controller_driver import ControllerDriver
-from coterie.broker.cluster.replica_manager import ReplicaManager
-from coterie.broker.cluster_view import ClusterView
+from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
 from coterie.controller import encoding, nodes
 from coterie.controller.requests import UpdateMetadata
 from coterie.coordinator.partitioning import partition_for

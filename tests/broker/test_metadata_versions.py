@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.metadata_versions import release_of
 from coterie.broker.settings import BrokerSettings, SettingError
+from coterie.broker.settings.metadata_versions import release_of
 
 KAFKA = json.loads((Path(__file__).parent / "data" / "metadata-versions-of-kafka-3.9.1.json").read_text())
 # as written -> its name; "": refused

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.broker.clock import Clock
-from coterie.broker.patterns import BadPattern, matcher, subscription_problem
+from coterie.broker.groups.topics_view import NAMES_A_STEP, TopicsView, resolving
+from coterie.broker.process.clock import Clock
+from coterie.broker.process.patterns import BadPattern, matcher, subscription_problem
+from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topics import Topics
-from coterie.broker.topics_view import NAMES_A_STEP, TopicsView, resolving
-from coterie.broker.turns import finish
+from coterie.broker.storage.topics import Topics
 from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
 from coterie.log.filesystem import MemoryFileSystem
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from coterie.broker.http import HttpServer
-from coterie.broker.otlp import DataPoint, NoMetrics, pushed_metrics
-from coterie.broker.pushed_metrics import telemetry_clients
+from coterie.broker.clients.otlp import DataPoint, NoMetrics, pushed_metrics
+from coterie.broker.clients.pushed_metrics import telemetry_clients
+from coterie.broker.clients.telemetry import KEPT_BYTES, NO_INSTANCE, Push, Telemetry
 from coterie.broker.settings.resource_tables import client_metrics_config
-from coterie.broker.telemetry import KEPT_BYTES, NO_INSTANCE, Push, Telemetry
+from coterie.broker.web.http import HttpServer
 from coterie.cli import main
 from coterie.client.blocking import BlockingAdmin
 from coterie.records import compression

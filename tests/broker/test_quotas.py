@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.broker.disk import DiskFileSystem
-from coterie.broker.quotas import ClientQuotas, Component, Entity, Match
+from coterie.broker.clients.quotas import ClientQuotas, Component, Entity, Match
+from coterie.broker.storage.disk import DiskFileSystem
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.findings import UnreadableFile
 from coterie.wire.errors import ErrorCode, Refusal

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.checkpoints import LogCheckpoints
-from coterie.broker.disk import DiskFileSystem
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topics import Topics
+from coterie.broker.storage.checkpoints import LogCheckpoints
+from coterie.broker.storage.disk import DiskFileSystem
+from coterie.broker.storage.topics import Topics
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.findings import unreported
 from coterie.log.partition_log import PartitionLog

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from coterie.broker.broker import Broker
-from coterie.broker.pending import Pending
+from coterie.broker.requests.pending import Pending
 from coterie.coordinator.commands import Command
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

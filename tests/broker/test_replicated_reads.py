@@ -11,8 +11,8 @@ import pytest
 
 from coterie.broker.broker import Broker
 from coterie.broker.cluster.hosted_topics import HostedTopics
-from coterie.broker.cluster.replica_manager import ReplicaManager
-from coterie.broker.topic import Partition
+from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
+from coterie.broker.storage.topic import Partition
 from coterie.log.appended import Appended
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import TRANSACTIONAL_BIT, batches

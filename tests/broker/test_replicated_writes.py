@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 
 from coterie.broker.broker import Broker
-from coterie.broker.cluster_view import ClusterView, LiveBroker
-from coterie.broker.replica_effects import AppendToken
+from coterie.broker.cluster.cluster_view import ClusterView, LiveBroker
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topic import OFFSETS_TOPIC, Partition
+from coterie.broker.storage.replica_effects import AppendToken
+from coterie.broker.storage.topic import OFFSETS_TOPIC, Partition
 from coterie.records.encoding import encode_batch
 from coterie.replication.leader import Leader
 from coterie.replication.partition import Replica

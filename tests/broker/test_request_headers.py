@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.calls import Call
-from coterie.broker.pending import Pending
-from coterie.broker.server import AcceptedConnection
-from coterie.broker.services import Handler, Services
+from coterie.broker.connections.server import AcceptedConnection
+from coterie.broker.handlers.services import Handler, Services
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.pending import Pending
 from coterie.laboratory.world import World
 from coterie.wire.declaration import Message
 from coterie.wire.framing import decode_response, encode_request

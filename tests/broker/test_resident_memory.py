@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.allocator import KEPT_BYTES, LOOKED_AFTER, RETURNED_FROM_BYTES, FreedMemory, freed_memory
+from coterie.broker.process.allocator import KEPT_BYTES, LOOKED_AFTER, RETURNED_FROM_BYTES, FreedMemory, freed_memory
 from coterie.client.blocking import BlockingProducer
 from coterie.wire.framing import encode_request
 from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 
 from coterie.broker.broker import Broker
-from coterie.broker.server import AcceptedConnection
+from coterie.broker.connections.server import AcceptedConnection
 from coterie.broker.settings import BrokerSettings
 from coterie.records.encoding import encode_batch
 from coterie.wire.apis import APIS

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
+from coterie.broker.clients.telemetry import NO_INSTANCE, Push, Subscription, Telemetry
 from coterie.broker.settings.resource_tables import client_metrics_config
-from coterie.broker.telemetry import NO_INSTANCE, Push, Subscription, Telemetry
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.get_telemetry_subscriptions import (

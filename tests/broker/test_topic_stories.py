@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from coterie.broker import topics as topics_module
-from coterie.broker.checkpoints import LogCheckpoints
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topic import Partition, Topic
-from coterie.broker.topics import Topics
+from coterie.broker.storage import topics as topics_module
+from coterie.broker.storage.checkpoints import LogCheckpoints
+from coterie.broker.storage.topic import Partition, Topic
+from coterie.broker.storage.topics import Topics
 from coterie.log.compaction import Cleaned, clean, plan, swap
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog

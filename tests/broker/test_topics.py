@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.cleaner import Cleaner
-from coterie.broker.clock import Clock
-from coterie.broker.disk import DiskFileSystem
+from coterie.broker.process.clock import Clock
+from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topic import OFFSETS_TOPIC, Partition
-from coterie.broker.topic_store import TopicStore
-from coterie.broker.topics import Topics
-from coterie.broker.turns import finish
+from coterie.broker.storage.cleaner import Cleaner
+from coterie.broker.storage.disk import DiskFileSystem
+from coterie.broker.storage.topic import OFFSETS_TOPIC, Partition
+from coterie.broker.storage.topic_store import TopicStore
+from coterie.broker.storage.topics import Topics
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.log.compaction import clean, plan, swap
 from coterie.log.filesystem import MemoryFileSystem

@@ -14,7 +14,7 @@ from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from kafka import KafkaProducer as KafkaPythonProducer
 
-from coterie.broker.features import TRANSACTION_VERSION, FeatureUpdate, UpgradeType
+from coterie.broker.settings.features import TRANSACTION_VERSION, FeatureUpdate, UpgradeType
 from coterie.client import ConfigError, ConsumerGroupMetadata, KafkaError, Producer
 from coterie.coordinator.transactions.state import Status, Transaction, decode_transaction
 from coterie.log.config import LogConfig

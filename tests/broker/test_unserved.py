@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from coterie.broker.unserved import KINDS_KEPT, OTHERS, UnservedRequest, UnservedRequests
+from coterie.broker.requests.unserved import KINDS_KEPT, OTHERS, UnservedRequest, UnservedRequests
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from tests.broker.test_server import broker, run

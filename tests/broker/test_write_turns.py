@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from coterie.broker.broker import Broker
-from coterie.broker.pending import Pending
+from coterie.broker.requests.pending import Pending
 from coterie.broker.settings import BrokerSettings
 from coterie.records.batch import batches
 from coterie.wire.errors import ErrorCode

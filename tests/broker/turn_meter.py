@@ -17,15 +17,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from coterie.broker.allocator import collect_seldom
-from coterie.broker.clock import Clock
-from coterie.broker.disk import DiskFileSystem
+from coterie.broker.connections.server import AcceptedConnection
 from coterie.broker.handlers import HANDLERS, import_all
-from coterie.broker.memory import RequestMemory
 from coterie.broker.node import BrokerNode
-from coterie.broker.server import AcceptedConnection
+from coterie.broker.process.allocator import collect_seldom
+from coterie.broker.process.clock import Clock
+from coterie.broker.requests.memory import RequestMemory
+from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.turns import finish
+from coterie.broker.storage.disk import DiskFileSystem
 from coterie.runtime.receiver import RECEIVE_BYTES
 from coterie.wire.declaration import Message
 from coterie.wire.framing import encode_request

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from coterie.broker.broker import Broker
-from coterie.broker.features import FeatureUpdate
-from coterie.broker.kept_configs import ResourceType
-from coterie.broker.scram_credentials import Credential
+from coterie.broker.clients.scram_credentials import Credential
+from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.turns import finish
+from coterie.broker.settings.features import FeatureUpdate
+from coterie.broker.settings.kept_configs import ResourceType
 from coterie.laboratory.disk import FaultyFileSystem
 from coterie.log.reading import read_committed
 from coterie.log.retention import delete_records

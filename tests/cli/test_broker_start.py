@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from coterie.broker.allocator import COLLECTED_AFTER
 from coterie.broker.broker import Broker
-from coterie.broker.disk import folder_trouble
 from coterie.broker.handlers import MODULES
+from coterie.broker.process.allocator import COLLECTED_AFTER
+from coterie.broker.storage.disk import folder_trouble
 from coterie.cli import main
 from coterie.cli.broker import is_loopback
 
@@ -39,7 +39,7 @@ def test_a_lone_broker_imports_what_it_needs() -> None:
         _, imports = process.communicate(timeout=60)
     assert process.returncode == 0
     imported = {line.rpartition("|")[2].strip() for line in imports.splitlines()}
-    assert "coterie.broker.group_coordinator" in imported
+    assert "coterie.broker.groups.group_coordinator" in imported
     others = (
         "client",
         "member",
@@ -61,7 +61,8 @@ def test_a_lone_broker_imports_what_it_needs() -> None:
     # 7 ms of a start, with what they import themselves.
     assert not imported & {"hashlib", "importlib.resources", "shutil", "tempfile", "zipfile"}
     # Handlers, and the messages of requests, come with the first request of their API.
-    assert not {name for name in imported if name.startswith("coterie.broker.handlers.")}
+    handlers = {name for name in imported if name.startswith("coterie.broker.handlers.")}
+    assert handlers == {"coterie.broker.handlers.services"}
     messages = {name for name in imported if name.startswith("coterie.wire.messages.")}
     assert len(messages) <= MESSAGES, sorted(messages)
 
@@ -224,7 +225,7 @@ def test_an_address_beyond_loopback_is_warned_of(host: str, warned: bool, monkey
     monkeypatch.setattr(Broker, "start", started)
     monkeypatch.setattr(Broker, "serve_http", served)
     monkeypatch.setattr(Broker, "stop", stopped)
-    monkeypatch.setattr("coterie.broker.http.HttpServer", lambda *_: None)
+    monkeypatch.setattr("coterie.broker.web.http.HttpServer", lambda *_: None)
     done = CliRunner().invoke(main, ["broker", "--memory", "--http", "127.0.0.1:0"])
     assert done.exit_code == 0, done.output
     warnings = [line for line in done.output.splitlines() if line.startswith("warning: ")]

@@ -129,7 +129,7 @@ def test_every_command_is_asked_or_says_why_not() -> None:
 
 def outputs(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Every command's output where groups, clients, members, topics, metadata and reasons have this name."""
-    for module in ("coterie.broker.topic", "coterie.broker.handlers.cluster"):
+    for module in ("coterie.broker.storage.topic", "coterie.broker.handlers.cluster"):
         monkeypatch.setattr(f"{module}.is_legal_name", lambda _: True)
     group, topic, texts = f"g{name}", f"t{name}", {}
     with LocalBroker() as broker:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.calls import Call as BrokerCall
-from coterie.broker.services import Services
+from coterie.broker.handlers.services import Services
+from coterie.broker.requests.calls import Call as BrokerCall
 from coterie.client import Admin, Consumer, KafkaError, NewTopic
 from coterie.client.admin_each import Each
 from coterie.testing import ErrorCode, LocalBroker

@@ -233,7 +233,7 @@ def test_a_broker_that_explains_with_something_else(
 
     coterie_broker.create_topic("t")
     text = SimpleNamespace(encode=lambda: document)
-    monkeypatch.setattr("coterie.broker.handlers.groups.json", SimpleNamespace(dumps=lambda _: text))
+    monkeypatch.setattr("coterie.broker.handlers.coordinators.groups.json", SimpleNamespace(dumps=lambda _: text))
     asyncio.run(story())
 
 

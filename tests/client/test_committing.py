@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.topic import Partition
+from coterie.broker.storage.topic import Partition
 from coterie.client import (
     CommitFailedError,
     ConsumerInterceptor,

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from coterie.broker.calls import Call
 from coterie.broker.handlers import HANDLERS
-from coterie.broker.pending import Pending
-from coterie.broker.services import Handler, Services
+from coterie.broker.handlers.services import Handler, Services
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.pending import Pending
 from coterie.coordinator.state import Group
 from coterie.records.encoding import encode_batch
 from coterie.wire.apis import APIS

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from coterie.broker.broker import Broker
-from coterie.broker.calls import Call
+from coterie.broker.connections.routes import server_error
 from coterie.broker.handlers import HANDLERS
-from coterie.broker.routes import server_error
-from coterie.broker.services import Handler
+from coterie.broker.handlers.services import Handler
+from coterie.broker.requests.calls import Call
 from coterie.broker.settings import BrokerSettings
 from coterie.cli.certify import certify as certify_command
 from coterie.conformance.certify.page import as_html, as_markdown, summary

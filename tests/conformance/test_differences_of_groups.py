@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from coterie.broker.broker import Broker
-from coterie.broker.calls import Call
 from coterie.broker.handlers import HANDLERS
-from coterie.broker.services import Services
+from coterie.broker.handlers.services import Services
+from coterie.broker.requests.calls import Call
 from coterie.broker.settings import BrokerSettings
 from coterie.conformance.differences import row_of
 from coterie.conformance.differential import SETTINGS

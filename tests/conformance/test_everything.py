@@ -12,7 +12,7 @@ import pytest
 
 from coterie.broker.broker import Broker
 from coterie.broker.handlers import HANDLERS
-from coterie.broker.services import Handler
+from coterie.broker.handlers.services import Handler
 from coterie.broker.settings import BrokerSettings
 from coterie.conformance.differential import SETTINGS
 from coterie.conformance.everything.answers import Part

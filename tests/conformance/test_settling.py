@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from coterie.broker.broker import Broker
-from coterie.broker.calls import Call, CannotAnswer
 from coterie.broker.handlers import HANDLERS
-from coterie.broker.services import Handler, Services
+from coterie.broker.handlers.services import Handler, Services
+from coterie.broker.requests.calls import Call, CannotAnswer
 from coterie.broker.settings import BrokerSettings
 from coterie.conformance.differential import SETTINGS
 from coterie.conformance.everything import side as side_module

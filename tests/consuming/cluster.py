@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
-from coterie.broker.fetch_sessions import FetchedPartition, FetchSessions
+from coterie.broker.requests.fetch_sessions import FetchedPartition, FetchSessions
 from coterie.consuming.record import TopicPartition
 from coterie.machines.cluster_metadata import EPOCHS_FROM, ClusterMetadata
 from coterie.records.batch import TRANSACTIONAL_BIT, stamp

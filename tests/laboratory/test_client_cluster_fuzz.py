@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.handlers import fetch
+from coterie.broker.handlers.logs import fetch
 from coterie.consuming.fetching import Fetching
 from coterie.laboratory.cluster.client_story import run_client_cluster_seed
 from coterie.laboratory.cluster.produced_log import ProducedReplicaLog

@@ -49,7 +49,7 @@ def test_a_response_that_arrives_after_a_later_request() -> None:
 
 
 def test_a_broker_that_is_killed_before_it_leaves_the_isrs() -> None:
-    """After a power cut; its next start leaves them (broker/machine_reset). The laboratory's had forgotten the power
+    """After a power cut; its next start leaves them (broker/storage/machine_reset). The laboratory's had forgotten the power
     cut, led, and truncated what was acknowledged."""
     run_seed_of_clusters(43_264, minutes=0.5)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.handlers import fetch
+from coterie.broker.handlers.logs import fetch
 from coterie.consuming.commit_requests import commit_request, first_error
 from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.coordinator.offsets import transactional

@@ -7,9 +7,9 @@ from functools import partial
 
 import pytest
 
-from coterie.broker.group_coordinator import GroupCoordinator
-from coterie.broker.hosted_shard import HostedShard, UnreplicatedDecisions, answer
-from coterie.broker.unreplicated_assignments import UnreplicatedAssignments
+from coterie.broker.groups.group_coordinator import GroupCoordinator
+from coterie.broker.groups.hosted_shard import HostedShard, UnreplicatedDecisions, answer
+from coterie.broker.groups.unreplicated_assignments import UnreplicatedAssignments
 from coterie.laboratory.cluster.group_story import run_group_cluster_seed
 from coterie.laboratory.fuzz import FuzzFailure
 from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie.broker.flusher import Flusher
-from coterie.broker.handlers import fetch
-from coterie.broker.topic import Partition
-from coterie.broker.topics import Topics
+from coterie.broker.handlers.logs import fetch
+from coterie.broker.storage.flusher import Flusher
+from coterie.broker.storage.topic import Partition
+from coterie.broker.storage.topics import Topics
 from coterie.laboratory.fuzz import FuzzFailure
 from coterie.laboratory.node.story import run_records_seed
 from coterie.log.appended import Appended

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.broker.cluster.transaction_verification import PartOfTransaction, TransactionVerification
-from coterie.broker.handlers import fetch
+from coterie.broker.handlers.logs import fetch
+from coterie.broker.transactions.transaction_verification import PartOfTransaction, TransactionVerification
 from coterie.consuming.position import Position
 from coterie.laboratory.cluster.report import ClusterReport
 from coterie.laboratory.cluster.seeds import WITH_WHOLE_CLIENTS_FROM, run_seed_of_clusters

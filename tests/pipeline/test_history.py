@@ -277,7 +277,7 @@ def test_a_second_run_adds_only_what_is_new(spark: Any, tmp_path: Path, monkeypa
 
 def test_ranges_begin_with_batches_and_cover_a_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the index files that a real log has, split into pieces of a few kilobytes."""
-    from coterie.broker.disk import DiskFileSystem
+    from coterie.broker.storage.disk import DiskFileSystem
     from coterie.log.config import LogConfig
     from coterie.log.partition_log import PartitionLog
 

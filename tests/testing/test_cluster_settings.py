@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.topic import Topic
+from coterie.broker.storage.topic import Topic
 from coterie.client import KafkaError
 from coterie.client.admin import Admin
 from coterie.client.cluster import Cluster

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from coterie.broker.cluster.hosted_topics import HostedTopics
-from coterie.broker.topic import Partition
+from coterie.broker.storage.topic import Partition
 from coterie.client import KafkaError
 from coterie.client.admin import Admin
 from coterie.client.blocking import BlockingAdmin

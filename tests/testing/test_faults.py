@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.calls import Call
-from coterie.broker.pending import Pending
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.pending import Pending
 from coterie.testing.faults import API_KEYS, FAILABLE, FaultRule, Faults
 from coterie.wire.apis import APIS
 from coterie.wire.codec import decode

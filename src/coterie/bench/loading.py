@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coterie.bench.measurement import Measurement
-from coterie.broker.disk import DiskFileSystem
+from coterie.broker.storage.disk import DiskFileSystem
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import CoordinatorConfig

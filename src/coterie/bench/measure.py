@@ -13,7 +13,7 @@ from typing import Any
 from coterie.bench import load
 from coterie.bench.measurement import SECONDS, Measurement, broker, idle_mb
 from coterie.bench.rebalance import rebalance_ms
-from coterie.broker.disk import raise_open_file_limit
+from coterie.broker.storage.disk import raise_open_file_limit
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.text.addresses import format_address
 

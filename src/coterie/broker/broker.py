@@ -15,27 +15,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coterie.broker.cleaner import Cleaner
-from coterie.broker.clock import Clock
-from coterie.broker.cluster_view import ClusterView
-from coterie.broker.descriptors import DescriptorReserve, descriptors_left
-from coterie.broker.disk import DiskFileSystem, FolderLock
-from coterie.broker.flusher import sync_in_thread
+from coterie.broker.cluster.cluster_view import ClusterView
+from coterie.broker.connections.server import AcceptedConnection
 from coterie.broker.handlers import HANDLERS
-from coterie.broker.identity import FolderOfAnother
-from coterie.broker.kept_files import PRIVATE_FILES
-from coterie.broker.memory import RequestMemory
 from coterie.broker.node import BrokerNode
-from coterie.broker.server import AcceptedConnection
+from coterie.broker.process.clock import Clock
+from coterie.broker.process.descriptors import DescriptorReserve, descriptors_left
+from coterie.broker.requests.memory import RequestMemory
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.listeners import effective_listeners, effective_log_dirs
+from coterie.broker.storage.cleaner import Cleaner
+from coterie.broker.storage.disk import DiskFileSystem, FolderLock
+from coterie.broker.storage.flusher import sync_in_thread
+from coterie.broker.storage.identity import FolderOfAnother
+from coterie.broker.storage.kept_files import PRIVATE_FILES
 from coterie.log.filesystem import FileSystem, MemoryFileSystem
 from coterie.log.findings import UnreadableFile
 
 if TYPE_CHECKING:
-    from coterie.broker.allocator import FreedMemory
-    from coterie.broker.http import HttpServer
-    from coterie.broker.zookeeper import Registration
+    from coterie.broker.cluster.zookeeper.topics_copy import Registration
+    from coterie.broker.process.allocator import FreedMemory
+    from coterie.broker.web.http import HttpServer
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class Broker(BrokerNode):
         in, or SettingError for a bad setting among those kept in the folder."""
         self.loop = asyncio.get_running_loop()
         if self.settings.joins_cluster:
-            from coterie.broker.cluster.ensemble import read_cluster_id
+            from coterie.broker.ensemble import read_cluster_id
 
             self.cluster_id = await read_cluster_id(self.settings, self.new_cluster_id)
         try:
@@ -141,7 +141,7 @@ class Broker(BrokerNode):
         ensemble = self.settings.current.zookeeper_connect
         if not ensemble:
             return
-        from coterie.broker.zookeeper import Registration
+        from coterie.broker.cluster.zookeeper.topics_copy import Registration
 
         registration = Registration(self.node_id, self._advertised or address, self.topics.partition_counts)
         own = self.settings.current
@@ -156,7 +156,7 @@ class Broker(BrokerNode):
 
     async def _join(self, address: tuple[str, int]) -> None:
         """Joins the cluster of zookeeper.connect. Raises Unreachable, OSError."""
-        from coterie.broker.cluster.ensemble import join_ensemble
+        from coterie.broker.ensemble import join_ensemble
 
         try:
             lost_power = self.topics.lost_power

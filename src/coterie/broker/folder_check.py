@@ -7,18 +7,18 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.broker.disk import DataFolderInUse
-from coterie.broker.features import Features
-from coterie.broker.identity import read_identity
-from coterie.broker.kept_configs import KeptConfigs
-from coterie.broker.kept_files import KeptFiles
-from coterie.broker.overlay import OverlayFileSystem
-from coterie.broker.quotas import ClientQuotas
-from coterie.broker.scram_credentials import ScramCredentials
+from coterie.broker.clients.quotas import ClientQuotas
+from coterie.broker.clients.scram_credentials import ScramCredentials
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from coterie.broker.topics import Topics
-from coterie.broker.transactions import loaded_producer_ids
+from coterie.broker.settings.features import Features
+from coterie.broker.settings.kept_configs import KeptConfigs
+from coterie.broker.storage.disk import DataFolderInUse
+from coterie.broker.storage.identity import read_identity
+from coterie.broker.storage.kept_files import KeptFiles
+from coterie.broker.storage.overlay import OverlayFileSystem
+from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from coterie.broker.storage.topics import Topics
+from coterie.broker.transactions.lone_coordinator import loaded_producer_ids
 from coterie.coordinator.offsets_log import OffsetsLog
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard

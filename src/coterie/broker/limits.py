@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coterie.assignors.blobs import MAX_SUBSCRIBED_TOPICS
-from coterie.broker.allocator import KEPT_BYTES, RETURNED_FROM_BYTES
 from coterie.broker.broker import STOP_GRACE_S
-from coterie.broker.handlers.topic_rules import MAX_PARTITIONS_PER_REQUEST
-from coterie.broker.log_lines import LINES_PER_SECOND
-from coterie.broker.server import CLOSE_GRACE_S, MAX_WAITING, SMALL_REQUEST_BYTES
+from coterie.broker.connections.server import CLOSE_GRACE_S, MAX_WAITING, SMALL_REQUEST_BYTES
+from coterie.broker.handlers.administration.topic_rules import MAX_PARTITIONS_PER_REQUEST
+from coterie.broker.process.allocator import KEPT_BYTES, RETURNED_FROM_BYTES
+from coterie.broker.process.log_lines import LINES_PER_SECOND
+from coterie.broker.requests.turns import MAX_TURN_S, REPEATED_AT_MOST
 from coterie.broker.settings import BROKER_SETTINGS, format_value
-from coterie.broker.topic import MAX_PARTITIONS
-from coterie.broker.turns import MAX_TURN_S, REPEATED_AT_MOST
+from coterie.broker.storage.topic import MAX_PARTITIONS
 from coterie.log.producers import UNVERIFIED_KEPT
 from coterie.records.walking import MAX_STORED_BYTES
 from coterie.wire.framing import MAX_HEADER_TAGS

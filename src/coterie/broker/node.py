@@ -13,33 +13,33 @@ from collections.abc import Callable, Collection, Generator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coterie.broker.calls import Call
-from coterie.broker.clock import Clock
-from coterie.broker.cluster_view import ClusterView
-from coterie.broker.explanation import Progress
-from coterie.broker.features import Features
-from coterie.broker.fetch_sessions import FetchSessions
-from coterie.broker.flusher import Flusher, SyncFiles
-from coterie.broker.group_coordinator import GroupCoordinator
-from coterie.broker.identity import identify_alone, identify_member
-from coterie.broker.inter_broker_protocol import lacks_topic_ids
-from coterie.broker.kept_configs import KeptConfigs, Resource, ResourceType
-from coterie.broker.kept_files import FILE as KEPT_FILES
-from coterie.broker.kept_files import KeptFiles
-from coterie.broker.log_lines import LogLines
-from coterie.broker.memory import AnswerMemory
-from coterie.broker.quotas import ClientQuotas
-from coterie.broker.replica_effects import ReplicaEffects
-from coterie.broker.scheduling import Scheduler
-from coterie.broker.scram_credentials import ScramCredentials
+from coterie.broker.clients.quotas import ClientQuotas
+from coterie.broker.clients.scram_credentials import ScramCredentials
+from coterie.broker.clients.telemetry import Telemetry
+from coterie.broker.cluster.cluster_view import ClusterView
+from coterie.broker.groups.explanation import Progress
+from coterie.broker.groups.group_coordinator import GroupCoordinator
+from coterie.broker.process.clock import Clock
+from coterie.broker.process.log_lines import LogLines
+from coterie.broker.process.scheduling import Scheduler
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.fetch_sessions import FetchSessions
+from coterie.broker.requests.memory import AnswerMemory
+from coterie.broker.requests.turns import Turns, finish
+from coterie.broker.requests.unserved import UnservedRequests
 from coterie.broker.settings import BrokerSettings, advertised_address
+from coterie.broker.settings.features import Features
+from coterie.broker.settings.inter_broker_protocol import lacks_topic_ids
+from coterie.broker.settings.kept_configs import KeptConfigs, Resource, ResourceType
 from coterie.broker.settings.resource_tables import client_metrics_config
-from coterie.broker.telemetry import Telemetry
-from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
-from coterie.broker.topics import Topics
-from coterie.broker.transactions import TransactionCoordinator, loaded_producer_ids
-from coterie.broker.turns import Turns, finish
-from coterie.broker.unserved import UnservedRequests
+from coterie.broker.storage.flusher import Flusher, SyncFiles
+from coterie.broker.storage.identity import identify_alone, identify_member
+from coterie.broker.storage.kept_files import FILE as KEPT_FILES
+from coterie.broker.storage.kept_files import KeptFiles
+from coterie.broker.storage.replica_effects import ReplicaEffects
+from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
+from coterie.broker.storage.topics import Topics
+from coterie.broker.transactions.lone_coordinator import TransactionCoordinator, loaded_producer_ids
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding
 from coterie.log.retention import retain
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from coterie.broker.cluster.entity_settings import EntitySettings
     from coterie.broker.cluster.member import ClusterMember
     from coterie.broker.cluster.topic_changes import TopicAdministration
-    from coterie.broker.cluster.transaction_requests import TransactionRequests
-    from coterie.broker.cluster.verified_requests import VerifiedRequests
+    from coterie.broker.transactions.transaction_requests import TransactionRequests
+    from coterie.broker.transactions.verified_requests import VerifiedRequests
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from coterie.bench.beside import KAFKA
 from coterie.bench.growth import APACHE, growth
 from coterie.bench.measure import machine
 from coterie.bench.measurement import SECONDS
-from coterie.broker.disk import raise_open_file_limit
+from coterie.broker.storage.disk import raise_open_file_limit
 from coterie.conformance.kafka import CannotRun, jars
 from coterie.conformance.kfake import NAME as KFAKE
 from coterie.conformance.kfake import kfake_program

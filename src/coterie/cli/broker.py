@@ -84,7 +84,7 @@ def broker(
     Prints "listening on HOST:PORT" when it is ready. SIGTERM and SIGINT stop it in order, with exit code 0. With
     zookeeper.connect and broker.id it is one of the brokers of that cluster.
     """
-    from coterie.broker.allocator import keep_freed_memory
+    from coterie.broker.process.allocator import keep_freed_memory
 
     keep_freed_memory()
     from coterie.broker.settings import SettingError
@@ -188,10 +188,10 @@ async def _serve(
     http_address: tuple[str, int] | None,
     http_names: tuple[str, ...],
 ) -> int:
-    from coterie.broker.allocator import freed_memory
     from coterie.broker.broker import Broker
-    from coterie.broker.disk import raise_open_file_limit
+    from coterie.broker.process.allocator import freed_memory
     from coterie.broker.settings import SettingError
+    from coterie.broker.storage.disk import raise_open_file_limit
 
     raise_open_file_limit()
     try:
@@ -231,8 +231,8 @@ async def _serve(
 async def _end_start(broker: Broker) -> None:
     """A second after the broker listens, what the first requests need not wait for: the handlers are imported, a module each
     turn of the loop, so that requests pass between them. Once the groups are loaded, cycles are collected again."""
-    from coterie.broker.allocator import collect_seldom
     from coterie.broker.handlers import import_all
+    from coterie.broker.process.allocator import collect_seldom
 
     await asyncio.sleep(START_ENDS_AFTER_S)
     try:
@@ -248,9 +248,9 @@ def _start_trouble(
 ) -> str | None:
     """The sentence for a start that failed; None for a bug."""
     from coterie.broker.broker import CannotListen
-    from coterie.broker.disk import DataFolderInUse, folder_trouble
-    from coterie.broker.identity import FolderOfAnother
     from coterie.broker.settings import SettingError
+    from coterie.broker.storage.disk import DataFolderInUse, folder_trouble
+    from coterie.broker.storage.identity import FolderOfAnother
     from coterie.log.findings import UnreadableFile
 
     reported: tuple[type[Exception], ...] = (DataFolderInUse, FolderOfAnother, SettingError)
@@ -291,7 +291,7 @@ def is_loopback(host: str) -> bool:
 
 async def _serve_http(broker: Broker, address: tuple[str, int], names: tuple[str, ...]) -> bool:
     """Serves groups and metrics over HTTP as well; False, with an error written, where the address cannot be used."""
-    from coterie.broker.http import HttpServer
+    from coterie.broker.web.http import HttpServer
 
     try:
         host, port = await broker.serve_http(HttpServer(broker, names), *address)

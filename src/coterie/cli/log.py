@@ -39,8 +39,8 @@ def check(folder: Path, as_json: bool) -> None:
 
     Exits with 0 where all is well, 1 where there are findings. The broker must be stopped.
     """
-    from coterie.broker.disk import DataFolderInUse, folder_trouble, raise_open_file_limit
     from coterie.broker.folder_check import check_folder
+    from coterie.broker.storage.disk import DataFolderInUse, folder_trouble, raise_open_file_limit
 
     raise_open_file_limit()
     try:

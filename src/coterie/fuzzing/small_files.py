@@ -10,13 +10,13 @@ import json
 import random
 from collections.abc import Callable, Iterator
 
-from coterie.broker.checkpoints import CLEANED_OFFSETS, FILE, HIGH_WATERMARKS, START_OFFSETS, LogCheckpoints
-from coterie.broker.features import TRANSACTION_VERSION, Features
-from coterie.broker.kept_configs import KeptConfigs
-from coterie.broker.quotas import ClientQuotas
-from coterie.broker.scram_credentials import ScramCredentials
+from coterie.broker.clients.quotas import ClientQuotas
+from coterie.broker.clients.scram_credentials import ScramCredentials
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topics import Topics
+from coterie.broker.settings.features import TRANSACTION_VERSION, Features
+from coterie.broker.settings.kept_configs import KeptConfigs
+from coterie.broker.storage.checkpoints import CLEANED_OFFSETS, FILE, HIGH_WATERMARKS, START_OFFSETS, LogCheckpoints
+from coterie.broker.storage.topics import Topics
 from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.fuzzing.target import Target
 from coterie.log import checked_files

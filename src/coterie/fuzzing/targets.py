@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
-from coterie.broker.otlp import NoMetrics, pushed_metrics
-from coterie.broker.routes import UNREADABLE
+from coterie.broker.clients.otlp import NoMetrics, pushed_metrics
+from coterie.broker.connections.routes import UNREADABLE
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.stored import from_record
 from coterie.coordinator.stored_consumer_groups import RECORD_KINDS

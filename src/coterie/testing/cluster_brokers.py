@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from coterie.broker.broker import Broker
-from coterie.broker.calls import Call
+from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.config import ClusterConfig, cluster_config
-from coterie.broker.cluster.joining import join
-from coterie.broker.cluster.peer_stream import PeerStream, open_stream
-from coterie.broker.cluster.zookeeper_session import SessionEvents
-from coterie.broker.cluster_view import ClusterView
-from coterie.broker.pending import Pending
-from coterie.broker.services import Handler, Services
+from coterie.broker.cluster.peers.stream import PeerStream, open_stream
+from coterie.broker.cluster.zookeeper.session import SessionEvents
+from coterie.broker.handlers.services import Handler, Services
+from coterie.broker.joining import join
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.pending import Pending
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topic import OFFSETS_TOPIC
+from coterie.broker.storage.topic import OFFSETS_TOPIC
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.partitioning import partition_for
 from coterie.log.filesystem import MemoryFileSystem

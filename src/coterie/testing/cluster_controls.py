@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from coterie.testing.argument_checks import checked_arguments
 from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
 

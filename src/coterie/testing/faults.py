@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.broker.calls import Call
-from coterie.broker.pending import Pending
-from coterie.broker.services import Handler, Services
+from coterie.broker.handlers.services import Handler, Services
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.pending import Pending
 from coterie.coordinator.refusals import response_with
 from coterie.testing import admin_refusals
 from coterie.wire.apis import APIS, CLUSTER_APIS

@@ -7,7 +7,7 @@ import contextvars
 import time
 from collections.abc import Callable
 
-from coterie.broker.cluster.zookeeper_session import SessionEvents
+from coterie.broker.cluster.zookeeper.session import SessionEvents
 from coterie.laboratory.world import NetworkFaults, World
 from coterie.laboratory.zookeeper_server import Session, ZooKeeperServer
 from coterie.zookeeper.operations import ConnectionLost, Operation, SessionExpired

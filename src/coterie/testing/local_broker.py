@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from coterie.broker.broker import Broker
-from coterie.broker.explanation import state_of
+from coterie.broker.groups.explanation import state_of
 from coterie.broker.settings import BrokerSettings
 from coterie.client.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check

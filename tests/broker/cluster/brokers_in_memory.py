@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
-from coterie.broker.checkpoints import HIGH_WATERMARKS
-from coterie.broker.cluster.peer_connection import PeerConnection
+from coterie.broker.cluster.peers.connection import PeerConnection
+from coterie.broker.storage.checkpoints import HIGH_WATERMARKS
 from coterie.client.producer import Producer
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog

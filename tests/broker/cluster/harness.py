@@ -12,8 +12,8 @@ from typing import Protocol
 from coterie.broker.broker import Broker
 from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.member import ClusterMember
-from coterie.broker.cluster.peer_stream import PeerStream, open_stream
-from coterie.broker.cluster.zookeeper_session import ClusterSession, SessionEvents
+from coterie.broker.cluster.peers.stream import PeerStream, open_stream
+from coterie.broker.cluster.zookeeper.session import ClusterSession, SessionEvents
 from coterie.broker.settings import BrokerSettings
 from coterie.controller import nodes
 from coterie.log.epoch_cache import LeaderEpochCache

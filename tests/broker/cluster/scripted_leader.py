@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from coterie.broker.cluster import replica_fetcher
+from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.config import ClusterConfig
-from coterie.broker.cluster.follower_fetches import FollowerFetches
-from coterie.broker.cluster.peer_connection import Address
-from coterie.broker.cluster.replica_fetcher import ReplicaFetchers
-from coterie.broker.cluster.replica_manager import ReplicaManager
-from coterie.broker.cluster_view import ClusterView
-from coterie.broker.pending import Pending
+from coterie.broker.cluster.peers.connection import Address
+from coterie.broker.cluster.replicas import replica_fetcher
+from coterie.broker.cluster.replicas.follower_fetches import FollowerFetches
+from coterie.broker.cluster.replicas.replica_fetcher import ReplicaFetchers
+from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
+from coterie.broker.requests.pending import Pending
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.follower_append import append_as_follower

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 import pytest
 
+from coterie.broker.cluster.cluster_view import ClusterView, LiveBroker
 from coterie.broker.cluster.topic_changes import TopicAdministration
-from coterie.broker.cluster_view import ClusterView, LiveBroker
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topics import Topics
+from coterie.broker.storage.topics import Topics
 from coterie.client.cluster import Cluster
 from coterie.client.settings import client_settings
 from coterie.controller import nodes

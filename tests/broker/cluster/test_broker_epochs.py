@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from coterie.broker.pending import Pending
+from coterie.broker.requests.pending import Pending
 from coterie.controller import encoding, nodes
 from coterie.controller.office import Office
 from coterie.controller.requests import ControlRequest, LeaderAndIsr, StopReplica, UpdateMetadata

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from coterie.broker.cluster.peer_connection import M, PeerConnection
+from coterie.broker.cluster.peers.connection import M, PeerConnection
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.alter_partition_reassignments import (

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from coterie.broker.cluster.config import ClusterConfig
-from coterie.broker.cluster.peer_connection import PeerConnection
-from coterie.broker.cluster.zookeeper_session import ClusterSession, SessionEvents
+from coterie.broker.cluster.peers.connection import PeerConnection
+from coterie.broker.cluster.zookeeper.session import ClusterSession, SessionEvents
 from coterie.controller import encoding
 from coterie.controller.requests import LeaderAndIsr
 from coterie.replication.follower import Follower

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from coterie.broker.cluster.peer_connection import PeerConnection
+from coterie.broker.cluster.peers.connection import PeerConnection
 from coterie.replication.states import ReplicaError, ReplicaRefusal
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse

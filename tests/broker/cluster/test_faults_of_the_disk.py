@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from coterie.broker.cluster.hosted_topics import HostedTopics
-from coterie.broker.disk import DiskFileSystem
-from coterie.broker.machine_reset import BootFile
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topics import Topics
+from coterie.broker.storage.disk import DiskFileSystem
+from coterie.broker.storage.machine_reset import BootFile
+from coterie.broker.storage.topics import Topics
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import FileSystem, MemoryFileSystem
 from coterie.log.partition_log import PartitionLog

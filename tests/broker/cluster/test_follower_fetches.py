@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from coterie.broker.cluster.follower_fetches import FollowerFetches
-from coterie.broker.cluster.replica_manager import ReplicaManager
-from coterie.broker.cluster_view import ClusterView
-from coterie.broker.pending import Pending
+from coterie.broker.cluster.cluster_view import ClusterView
+from coterie.broker.cluster.replicas.follower_fetches import FollowerFetches
+from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
+from coterie.broker.requests.pending import Pending
 from coterie.laboratory.node.scheduler import WorldScheduler
 from coterie.laboratory.world import World
 from coterie.replication.states import PartitionState, ReplicationConfig, TopicPartition

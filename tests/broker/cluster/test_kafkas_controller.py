@@ -11,11 +11,11 @@ from typing import Any, cast
 
 import pytest
 
+from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.control_requests import ControlRequests
 from coterie.broker.cluster.controller_driver import ControllerDriver
-from coterie.broker.cluster.replica_manager import ReplicaManager
-from coterie.broker.cluster_view import ClusterView
-from coterie.broker.pending import Pending
+from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
+from coterie.broker.requests.pending import Pending
 from coterie.conformance.cluster.recording import ReceivedRequest, read_recording
 from coterie.controller import encoding
 from coterie.replication.follower import Follower

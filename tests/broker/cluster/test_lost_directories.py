@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from coterie.broker.calls import Call
-from coterie.broker.pending import Pending
-from coterie.broker.services import Services
+from coterie.broker.handlers.services import Services
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.pending import Pending
 from coterie.controller import nodes
 from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
 from coterie.wire.declaration import Message

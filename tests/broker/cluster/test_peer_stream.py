@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.cluster.peer_stream import MAX_RESPONSE_BYTES, PeerStream, open_stream
+from coterie.broker.cluster.peers.stream import MAX_RESPONSE_BYTES, PeerStream, open_stream
 from coterie.wire.primitives import WireError
 
 REQUEST = b"request"

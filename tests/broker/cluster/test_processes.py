@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.cluster.ensemble import read_cluster_id
+from coterie.broker.ensemble import read_cluster_id
 from coterie.broker.settings import BrokerSettings
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.coordinator.partitioning import partition_for

@@ -8,7 +8,7 @@ import pytest
 
 from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topic import OFFSETS_TOPIC
+from coterie.broker.storage.topic import OFFSETS_TOPIC
 from coterie.client import KafkaError
 from coterie.client.producer import Producer
 from coterie.testing.cluster_brokers import ClusterBrokers

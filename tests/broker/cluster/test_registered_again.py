@@ -8,7 +8,7 @@ import pytest
 
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topic import NO_LEADER_EPOCH
+from coterie.broker.storage.topic import NO_LEADER_EPOCH
 
 
 @pytest.mark.parametrize("epoch", [NO_LEADER_EPOCH, 6])

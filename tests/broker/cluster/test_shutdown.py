@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.broker.cluster.channels import ControllerChannels
+from coterie.broker.cluster.peers.channels import ControllerChannels
 from coterie.client.consumer import Consumer
 from coterie.controller.requests import LeaderAndIsr
 from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker

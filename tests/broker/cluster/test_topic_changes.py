@@ -7,11 +7,11 @@ import random
 
 import pytest
 
+from coterie.broker.cluster.cluster_view import ClusterView, LiveBroker
 from coterie.broker.cluster.topic_changes import TopicAdministration
-from coterie.broker.cluster_view import ClusterView, LiveBroker
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topic import OFFSETS_TOPIC
-from coterie.broker.topics import Topics
+from coterie.broker.storage.topic import OFFSETS_TOPIC
+from coterie.broker.storage.topics import Topics
 from coterie.client import KafkaError
 from coterie.client.admin import Admin
 from coterie.log.filesystem import MemoryFileSystem

@@ -11,12 +11,12 @@ from typing import Any, cast
 import pytest
 
 from coterie.broker.broker import Broker
-from coterie.broker.cluster.peer_requests import PeerRequests
-from coterie.broker.cluster.transaction_coordinator import ClusterTransactions
-from coterie.broker.cluster_view import ClusterView, LiveBroker
-from coterie.broker.features import TRANSACTION_VERSION, FeatureUpdate, UpgradeType
+from coterie.broker.cluster.cluster_view import ClusterView, LiveBroker
+from coterie.broker.cluster.peers.requests import PeerRequests
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topic import TRANSACTIONS_TOPIC, Partition
+from coterie.broker.settings.features import TRANSACTION_VERSION, FeatureUpdate, UpgradeType
+from coterie.broker.storage.topic import TRANSACTIONS_TOPIC, Partition
+from coterie.broker.transactions.transaction_coordinator import ClusterTransactions
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.transactions.replicated import (
     AddToTransaction,

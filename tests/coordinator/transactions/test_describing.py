@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import pytest
 
-from coterie.broker.patterns import matcher
+from coterie.broker.process.patterns import matcher
 from coterie.coordinator.transactions.describe import KNOWN_STATES, STATE_NAMES, describe_transaction, list_transactions
 from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.wire.errors import ErrorCode, Refusal

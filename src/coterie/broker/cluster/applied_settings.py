@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from coterie.broker.kept_configs import KeptConfigs, Resource, ResourceType
+from coterie.broker.requests.turns import finish
 from coterie.broker.settings import TOPIC_SETTINGS, BrokerSettings, SettingError
 from coterie.broker.settings.changes import check_dynamic
+from coterie.broker.settings.kept_configs import KeptConfigs, Resource, ResourceType
 from coterie.broker.settings.resource_tables import check_group_settings, client_metrics_config
-from coterie.broker.topics import Topics
-from coterie.broker.turns import finish
+from coterie.broker.storage.topics import Topics
 from coterie.controller import nodes
 from coterie.controller.config_changes import SettingsChanged
 from coterie.wire.errors import Refusal

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from coterie.broker.cluster.cluster_view import ClusterView, LiveBroker
 from coterie.broker.cluster.controller_driver import ControllerDriver
-from coterie.broker.cluster.replica_manager import ReplicaManager
-from coterie.broker.cluster_view import ClusterView, LiveBroker
-from coterie.broker.pending import Pending
+from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
+from coterie.broker.requests.pending import Pending
 from coterie.controller import encoding
 from coterie.controller.requests import ShutdownAllowed
 from coterie.replication.states import LEADER_DURING_DELETE, ReplicaRefusal, TopicPartition

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TypeVar
 
 from coterie.broker.cluster.controller_driver import ControllerDriver
-from coterie.broker.pending import Pending
+from coterie.broker.requests.pending import Pending
 from coterie.controller.assignment import ReplicaAssignment
 from coterie.controller.commands import (
     AlterReassignments,

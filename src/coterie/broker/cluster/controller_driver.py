@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-from coterie.broker.cluster.channels import ControllerChannels
 from coterie.broker.cluster.config import ClusterConfig
-from coterie.broker.cluster.peer_connection import Address
-from coterie.broker.cluster.peer_stream import Dial, open_stream
+from coterie.broker.cluster.peers.channels import ControllerChannels
+from coterie.broker.cluster.peers.connection import Address
+from coterie.broker.cluster.peers.stream import Dial, open_stream
 from coterie.broker.cluster.script_task import ScriptTask
-from coterie.broker.cluster.zookeeper_session import ClusterSession, OpenSession
+from coterie.broker.cluster.zookeeper.session import ClusterSession, OpenSession
 from coterie.controller import nodes
 from coterie.controller.commands import (
     AlterReassignments,

@@ -6,10 +6,10 @@ import errno
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 
+from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
-from coterie.broker.topics import Topics
-from coterie.broker.turns import finish
+from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
+from coterie.broker.storage.topics import Topics
 from coterie.controller.config_changes import SettingsChanged
 from coterie.log.findings import UnreadableFile
 from coterie.replication.partition import Replica

@@ -7,10 +7,10 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from coterie.broker.cluster.peer_connection import PEER_FAILED, Address, PeerConnection
-from coterie.broker.cluster.peer_stream import Dial, open_stream
-from coterie.broker.journal_writer import BATCH_BYTES, JournalRecord, record_bytes
-from coterie.broker.topic import JOURNAL_CLIENT_ID
+from coterie.broker.cluster.peers.connection import PEER_FAILED, Address, PeerConnection
+from coterie.broker.cluster.peers.stream import Dial, open_stream
+from coterie.broker.groups.journal_writer import BATCH_BYTES, JournalRecord, record_bytes
+from coterie.broker.storage.topic import JOURNAL_CLIENT_ID
 from coterie.coordinator.journal.line import TOPIC
 from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode, Refusal, error_of

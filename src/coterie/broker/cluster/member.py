@@ -7,18 +7,18 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.control_requests import ControlRequests
 from coterie.broker.cluster.controller_commands import ControllerCommands
 from coterie.broker.cluster.controller_driver import ControllerDriver
-from coterie.broker.cluster.follower_fetches import FollowerFetches
 from coterie.broker.cluster.journal_sender import JournalSender
-from coterie.broker.cluster.peer_connection import PEER_FAILED, Address, PeerConnection
-from coterie.broker.cluster.peer_stream import Dial, open_stream
-from coterie.broker.cluster.replica_fetcher import ReplicaFetchers
-from coterie.broker.cluster.replica_manager import ReplicaManager, ReplicaStorage
-from coterie.broker.cluster.zookeeper_session import OpenSession
-from coterie.broker.cluster_view import ClusterView
+from coterie.broker.cluster.peers.connection import PEER_FAILED, Address, PeerConnection
+from coterie.broker.cluster.peers.stream import Dial, open_stream
+from coterie.broker.cluster.replicas.follower_fetches import FollowerFetches
+from coterie.broker.cluster.replicas.replica_fetcher import ReplicaFetchers
+from coterie.broker.cluster.replicas.replica_manager import ReplicaManager, ReplicaStorage
+from coterie.broker.cluster.zookeeper.session import OpenSession
 from coterie.replication.states import TopicPartition
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse

@@ -9,10 +9,10 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from coterie.broker.cluster_view import ClusterView
+from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, internal_configs
-from coterie.broker.topics import Topics
+from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, internal_configs
+from coterie.broker.storage.topics import Topics
 from coterie.controller import nodes
 from coterie.controller.assignment import ReplicaAssignment
 from coterie.controller.round_robin import assign_replicas

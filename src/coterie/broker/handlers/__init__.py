@@ -10,36 +10,36 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-from coterie.broker.calls import Call
-from coterie.broker.pending import Pending
-from coterie.broker.services import Handler, Services
+from coterie.broker.handlers.services import Handler, Services
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.pending import Pending
 from coterie.wire.declaration import Message
 
 # module -> its APIs; the module's own HANDLERS has their handlers.
 MODULES: Mapping[str, tuple[int, ...]] = {
-    "records": (0, 2, 23),
-    "fetch": (1,),
+    "logs.records": (0, 2, 23),
+    "logs.fetch": (1,),
     "cluster": (3, 10, 18, 60, 64),
     "control": (4, 5, 6, 7),
-    "offsets": (8, 9, 47),
-    "groups": (11, 12, 13, 14, 15, 16, 42, 30000),
-    "sasl": (17, 36),
-    "topics": (19, 20, 37),
-    "delete_records": (21,),
-    "transactions": (22, 24, 25, 26, 27, 28),
-    "acls": (29, 30, 31),
-    "configs": (32, 74),
-    "alter_configs": (33, 44),
-    "log_dirs": (34, 35),
-    "delegation_tokens": (38, 39, 40, 41),
-    "replicas": (43, 45, 46),
-    "quotas": (48, 49),
-    "scram": (50, 51),
-    "features": (57,),
-    "transaction_views": (61, 65, 66),
-    "consumer_groups": (68, 69),
+    "coordinators.offsets": (8, 9, 47),
+    "coordinators.groups": (11, 12, 13, 14, 15, 16, 42, 30000),
+    "security.sasl": (17, 36),
+    "administration.topics": (19, 20, 37),
+    "logs.delete_records": (21,),
+    "coordinators.transactions": (22, 24, 25, 26, 27, 28),
+    "security.acls": (29, 30, 31),
+    "administration.configs": (32, 74),
+    "administration.alter_configs": (33, 44),
+    "administration.log_dirs": (34, 35),
+    "security.delegation_tokens": (38, 39, 40, 41),
+    "administration.replicas": (43, 45, 46),
+    "administration.quotas": (48, 49),
+    "security.scram": (50, 51),
+    "administration.features": (57,),
+    "coordinators.transaction_views": (61, 65, 66),
+    "coordinators.consumer_groups": (68, 69),
     "telemetry": (71, 72, 30001),
-    "topic_partitions": (75,),
+    "administration.topic_partitions": (75,),
 }
 
 

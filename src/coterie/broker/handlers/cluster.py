@@ -6,14 +6,21 @@ import logging
 import re
 from collections.abc import Generator, Mapping
 
-from coterie.broker.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
-from coterie.broker.calls import Call
-from coterie.broker.cluster_view import LiveBroker
-from coterie.broker.features import supported_features
-from coterie.broker.pending import Pending
-from coterie.broker.services import ClusterServices, Handler
-from coterie.broker.topic import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, NewPartitions, Topic, is_legal_name
-from coterie.broker.turns import AT_ONCE, distinct, finish
+from coterie.broker.cluster.cluster_view import LiveBroker
+from coterie.broker.handlers.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from coterie.broker.handlers.services import ClusterServices, Handler
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.pending import Pending
+from coterie.broker.requests.turns import AT_ONCE, distinct, finish
+from coterie.broker.settings.features import supported_features
+from coterie.broker.storage.topic import (
+    INTERNAL_TOPICS,
+    OFFSETS_TOPIC,
+    TRANSACTIONS_TOPIC,
+    NewPartitions,
+    Topic,
+    is_legal_name,
+)
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.broker.calls import Call, CannotAnswer
-from coterie.broker.pending import Pending
-from coterie.broker.services import ControlServices, Handler
+from coterie.broker.handlers.services import ControlServices, Handler
+from coterie.broker.requests.calls import Call, CannotAnswer
+from coterie.broker.requests.pending import Pending
 from coterie.wire.declaration import Message
 from coterie.wire.messages.controlled_shutdown import ControlledShutdownRequest
 from coterie.wire.messages.leader_and_isr import LeaderAndIsrRequest

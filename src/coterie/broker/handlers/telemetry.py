@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from coterie.broker.calls import Call
-from coterie.broker.pushed_metrics import telemetry_clients
-from coterie.broker.services import ClientServices, Handler
-from coterie.broker.telemetry import COMPRESSION_TYPES, Push
+from coterie.broker.clients.pushed_metrics import telemetry_clients
+from coterie.broker.clients.telemetry import COMPRESSION_TYPES, Push
+from coterie.broker.handlers.services import ClientServices, Handler
+from coterie.broker.requests.calls import Call
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,

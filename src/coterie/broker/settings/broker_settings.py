@@ -7,7 +7,7 @@ from dataclasses import fields
 from enum import IntEnum
 from itertools import dropwhile
 
-from coterie.broker.patterns import subscription_problem
+from coterie.broker.process.patterns import subscription_problem
 from coterie.broker.settings.broker_table import BROKER_SETTINGS, OWN_SETTINGS, BrokerConfig
 from coterie.broker.settings.consumer_groups import check_consumer_group_settings, server_assignors
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS, TopicConfig

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from coterie.broker.inter_broker_protocol import is_spoken
+from coterie.broker.settings.inter_broker_protocol import is_spoken
 from coterie.broker.settings.kafka_only import KAFKA_ONLY
 from coterie.broker.settings.setting import BrokerSetting, Update
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import TypeVar
 
-from coterie.broker.patterns import BadPattern, matcher
+from coterie.broker.process.patterns import BadPattern, matcher
 from coterie.broker.settings.broker_settings import BrokerSettings
 from coterie.broker.settings.broker_table import BROKER_SETTINGS
 from coterie.configuration import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TypeVar
 
-from coterie.broker.metadata_versions import release_of
+from coterie.broker.settings.metadata_versions import release_of
 from coterie.configuration import (
     BOOLEAN,
     DOUBLE,

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from coterie.client import Admin, Consumer, Producer
 from coterie.client.errors import KafkaError, TransactionAbortableError
 from coterie.conformance.cluster.java_load import JavaClients, JavaLoad

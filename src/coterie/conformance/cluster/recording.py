@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.broker.calls import Call
-from coterie.broker.pending import Pending
-from coterie.broker.services import Handler, Services
+from coterie.broker.handlers.services import Handler, Services
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.pending import Pending
 from coterie.client import Admin
 from coterie.client.errors import KafkaError
 from coterie.conformance.cluster.mixed import BrokerKind, MixedCluster, mixed_cluster, wait_until

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.broker.disk import raise_open_file_limit
+from coterie.broker.storage.disk import raise_open_file_limit
 from coterie.text.addresses import parse_address
 
 SETTINGS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coterie.broker.topic import OFFSETS_TOPIC
+from coterie.broker.storage.topic import OFFSETS_TOPIC
 from coterie.controller import nodes
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerGroupState
 from coterie.coordinator.partitioning import partition_for

@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from coterie.broker.features import Features
-from coterie.broker.flusher import Flusher
-from coterie.broker.group_coordinator import GroupCoordinator
-from coterie.broker.handlers import consumer_groups as consumer_group_handlers
-from coterie.broker.handlers import groups as group_handlers
-from coterie.broker.handlers import offsets as offset_handlers
-from coterie.broker.log_lines import LogLines
-from coterie.broker.replica_effects import ReplicaEffects
+from coterie.broker.groups.group_coordinator import GroupCoordinator
+from coterie.broker.handlers.coordinators import consumer_groups as consumer_group_handlers
+from coterie.broker.handlers.coordinators import groups as group_handlers
+from coterie.broker.handlers.coordinators import offsets as offset_handlers
+from coterie.broker.process.log_lines import LogLines
+from coterie.broker.requests.turns import Turns
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topic import OFFSETS_TOPIC
-from coterie.broker.topics import Topics
-from coterie.broker.turns import Turns
+from coterie.broker.settings.features import Features
+from coterie.broker.storage.flusher import Flusher
+from coterie.broker.storage.replica_effects import ReplicaEffects
+from coterie.broker.storage.topic import OFFSETS_TOPIC
+from coterie.broker.storage.topics import Topics
 from coterie.laboratory.cluster.handling_broker import HandlingBroker
 from coterie.laboratory.cluster.process_scheduler import ProcessScheduler
 from coterie.laboratory.node.scheduler import VirtualClock

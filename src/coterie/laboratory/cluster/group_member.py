@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
-from coterie.broker.topic import OFFSETS_TOPIC
+from coterie.broker.storage.topic import OFFSETS_TOPIC
 from coterie.coordinator.consumer.topics import TopicsImage
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.state import Group

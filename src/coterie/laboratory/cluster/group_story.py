@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from coterie.broker.topic import OFFSETS_TOPIC
+from coterie.broker.storage.topic import OFFSETS_TOPIC
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import Group, Phase

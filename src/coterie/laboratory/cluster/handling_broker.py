@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, cast
 
-from coterie.broker.calls import Call
-from coterie.broker.pending import Pending
-from coterie.broker.replica_effects import AppendToken, ReplicaEffects
-from coterie.broker.services import Handler, Services
-from coterie.broker.topic import Partition
+from coterie.broker.handlers.services import Handler, Services
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.pending import Pending
+from coterie.broker.storage.replica_effects import AppendToken, ReplicaEffects
+from coterie.broker.storage.topic import Partition
 from coterie.laboratory.cluster.records_broker import RecordsBroker
 from coterie.replication.states import ReplicaError, TopicPartition
 from coterie.wire.declaration import Message

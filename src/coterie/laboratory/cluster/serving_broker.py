@@ -7,28 +7,28 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, cast
 
-from coterie.broker.calls import Call
+from coterie.broker.cluster.cluster_view import ClusterView, LiveBroker
 from coterie.broker.cluster.hosted_topics import HostedTopics
-from coterie.broker.cluster.transaction_coordinator import ClusterTransactions
-from coterie.broker.cluster.transaction_requests import TransactionRequests
-from coterie.broker.cluster.verified_requests import VerifiedRequests
-from coterie.broker.cluster_view import ClusterView, LiveBroker
-from coterie.broker.features import Features
-from coterie.broker.fetch_sessions import FetchSessions
-from coterie.broker.flusher import Flusher
-from coterie.broker.group_coordinator import GroupCoordinator
+from coterie.broker.groups.group_coordinator import GroupCoordinator
 from coterie.broker.handlers import cluster as cluster_handlers
-from coterie.broker.handlers import fetch as fetch_handlers
-from coterie.broker.handlers import records as record_handlers
-from coterie.broker.handlers import transactions as transaction_handlers
-from coterie.broker.log_lines import LogLines
-from coterie.broker.memory import NO_LIMIT, AnswerMemory
-from coterie.broker.replica_effects import ReplicaEffects
+from coterie.broker.handlers.coordinators import transactions as transaction_handlers
+from coterie.broker.handlers.logs import fetch as fetch_handlers
+from coterie.broker.handlers.logs import records as record_handlers
+from coterie.broker.process.log_lines import LogLines
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.fetch_sessions import FetchSessions
+from coterie.broker.requests.memory import NO_LIMIT, AnswerMemory
+from coterie.broker.requests.turns import Turns
+from coterie.broker.requests.unserved import UnservedRequests
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.topic import Partition
-from coterie.broker.topics import Topics
-from coterie.broker.turns import Turns
-from coterie.broker.unserved import UnservedRequests
+from coterie.broker.settings.features import Features
+from coterie.broker.storage.flusher import Flusher
+from coterie.broker.storage.replica_effects import ReplicaEffects
+from coterie.broker.storage.topic import Partition
+from coterie.broker.storage.topics import Topics
+from coterie.broker.transactions.transaction_coordinator import ClusterTransactions
+from coterie.broker.transactions.transaction_requests import TransactionRequests
+from coterie.broker.transactions.verified_requests import VerifiedRequests
 from coterie.controller.config_changes import SettingsChanged
 from coterie.controller.requests import Request, UpdateMetadata
 from coterie.laboratory.cluster.administrator import EXTRA_TOPICS, ORDERS

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
-from coterie.broker.cluster.peer_requests import PeerRequests
-from coterie.broker.cluster.transaction_coordinator import ClusterTransactions
-from coterie.broker.cluster.transaction_requests import TransactionRequests
-from coterie.broker.cluster.transaction_verification import TransactionVerification
-from coterie.broker.cluster.verified_requests import VerifiedRequests
-from coterie.broker.group_coordinator import GroupCoordinator
-from coterie.broker.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
+from coterie.broker.cluster.peers.requests import PeerRequests
+from coterie.broker.groups.group_coordinator import GroupCoordinator
+from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
+from coterie.broker.transactions.transaction_coordinator import ClusterTransactions
+from coterie.broker.transactions.transaction_requests import TransactionRequests
+from coterie.broker.transactions.transaction_verification import TransactionVerification
+from coterie.broker.transactions.verified_requests import VerifiedRequests
 from coterie.controller import nodes
 from coterie.coordinator.shard import Shard
 from coterie.laboratory.cluster.coordinating_broker import STATE_PARTITIONS, TRANSACTIONAL, UPKEEP_MS, LedShard

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from coterie.broker.calls import Call, CannotAnswer
-from coterie.broker.flusher import Synced
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.node import BrokerNode
-from coterie.broker.pending import Pending
+from coterie.broker.requests.calls import Call, CannotAnswer
+from coterie.broker.requests.pending import Pending
+from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.turns import finish
+from coterie.broker.storage.flusher import Synced
 from coterie.laboratory.broker_actor import Durability
 from coterie.laboratory.node.scheduler import VirtualClock, WorldScheduler
 from coterie.laboratory.world import World

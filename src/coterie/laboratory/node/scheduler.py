@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
-from coterie.broker.clock import Clock
+from coterie.broker.process.clock import Clock
 from coterie.laboratory.world import World
 from coterie.simulation.disk import ProcessEnded
 

@@ -1,0 +1,1 @@
+"""What the broker keeps about its clients: pushed metrics (KIP-714), quotas and SCRAM credentials."""

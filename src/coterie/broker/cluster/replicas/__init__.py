@@ -1,0 +1,1 @@
+"""The replicas of this broker: fetches from leaders, and of followers."""

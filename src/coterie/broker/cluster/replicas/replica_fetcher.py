@@ -1,0 +1,230 @@
+"""Fetches what this broker's followers lack: one task and one connection for each leader (Kafka's ReplicaFetcherThread)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from coterie.broker.cluster.config import ClusterConfig
+from coterie.broker.cluster.peers.connection import PEER_FAILED, Address, PeerConnection
+from coterie.broker.cluster.peers.stream import Dial, open_stream
+from coterie.broker.cluster.replicas import fetch_requests
+from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
+from coterie.broker.cluster.script_task import woken
+from coterie.log.epoch_cache import EndOfEpoch
+from coterie.replication.follower import Follower
+from coterie.replication.partition import Replica
+from coterie.replication.states import EpochLookup, ReplicaError, ReplicaFetch, TopicPartition
+from coterie.wire.declaration import Message
+from coterie.wire.messages.fetch import FetchResponse, PartitionData
+from coterie.wire.messages.list_offsets import ListOffsetsResponse
+from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse, OffsetForLeaderPartitionResult
+
+logger = logging.getLogger(__name__)
+
+FETCH_VERSION, END_OF_EPOCH_VERSION, LIST_OFFSETS_VERSION = 11, 3, 5  # inter.broker.protocol.version 2.6
+M = TypeVar("M", bound=Message)
+_REPLICA_ERRORS = {error.value: error for error in ReplicaError}
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A request of one follower, under way."""
+
+    replica: Replica
+    role: Follower
+    request: EpochLookup | ReplicaFetch
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the replica has that role still: the log is no longer the follower's, where it leads."""
+        return self.replica.role is self.role
+
+
+class ReplicaFetchers:
+    """Call `wake` after each change of roles or addresses. ``address`` of a leader: None while it is unknown."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        manager: ReplicaManager,
+        address: Callable[[int], Address | None],
+        now_ms: Callable[[], int],
+        dial: Dial = open_stream,
+    ) -> None:
+        self.config, self.manager, self.address, self.now_ms, self.dial = config, manager, address, now_ms, dial
+        self._running: dict[int, tuple[_LeaderFetcher, asyncio.Task[None]]] = {}
+        self._closed = False
+
+    def wake(self) -> None:
+        """Each leader with followers here has a fetcher."""
+        for fetcher, _ in self._running.values():
+            fetcher.woken.set()
+        leaders = {leader for replica in self.manager.replicas.followers() if (leader := _leader_of(replica)) >= 0}
+        for leader in () if self._closed else leaders - self._running.keys():
+            fetcher = _LeaderFetcher(self, leader)
+            self._running[leader] = fetcher, asyncio.get_running_loop().create_task(self._run(fetcher))
+
+    async def _run(self, fetcher: _LeaderFetcher) -> None:
+        try:
+            await fetcher.run()
+        except Exception:
+            logger.exception("the fetcher for broker %d has failed; it begins again at the next change", fetcher.leader)
+        finally:
+            fetcher.connection.close()
+            del self._running[fetcher.leader]
+
+    async def close(self) -> None:
+        """Ends all fetchers."""
+        self._closed = True
+        tasks = [task for _, task in self._running.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _leader_of(replica: Replica) -> int:
+    role = replica.role
+    return role.leader if isinstance(role, Follower) else -1
+
+
+class _LeaderFetcher:
+    """First where epochs end, then records, for all followers of the leader together."""
+
+    def __init__(self, fetchers: ReplicaFetchers, leader: int) -> None:
+        self._all, self.leader = fetchers, leader
+        self._config, self._manager = fetchers.config, fetchers.manager
+        self.connection = PeerConnection(
+            f"broker-{self._config.broker_id}-fetcher-0", self._config.replica_socket_timeout_ms, fetchers.dial
+        )
+        self.woken = asyncio.Event()
+        self._rounds = 0
+
+    async def run(self) -> None:
+        """Until the broker has no follower of the leader any more."""
+        while followers := [r for r in self._manager.replicas.followers() if _leader_of(r) == self.leader]:
+            self.woken.clear()
+            sent = self._next_requests(followers)
+            lookups = [one for one in sent if isinstance(one.request, EpochLookup)]
+            fetches = [one for one in sent if isinstance(one.request, ReplicaFetch)]
+            if lookups:
+                await self._look_up(lookups)
+            if fetches:
+                await self._fetch(fetches)
+            if not sent:
+                await woken(self.woken, _earliest(followers), self._all.now_ms())
+
+    def _next_requests(self, followers: list[Replica]) -> list[_Sent]:
+        """Each round begins with another partition: a response may be full before it has come to the last one."""
+        self._rounds += 1
+        first = self._rounds % len(followers)
+        sent = []
+        for replica in followers[first:] + followers[:first]:
+            role = replica.role
+            assert isinstance(role, Follower)
+            request = role.next_request(self._all.now_ms())
+            if request is not None:
+                sent.append(_Sent(replica, role, request))
+        return sent
+
+    async def _request(self, message: Message, response: type[M], version: int) -> M | None:
+        """The response; None where none came."""
+        address = self._all.address(self.leader)
+        if address is None:
+            return None
+        try:
+            return await self.connection.request(address, message, response, version)
+        except PEER_FAILED as error:
+            logger.debug("%s to broker %d: %r", type(message).__name__, self.leader, error)
+            return None
+
+    # -- where epochs end -----------------------------------------------------------------------------------------------
+
+    async def _look_up(self, sent: list[_Sent]) -> None:
+        epochs = {one.replica.partition: one.request for one in sent if isinstance(one.request, EpochLookup)}
+        message = fetch_requests.ends_of_epochs(self._config.broker_id, epochs)
+        response = await self._request(message, OffsetForLeaderEpochResponse, END_OF_EPOCH_VERSION)
+        ends: dict[TopicPartition, OffsetForLeaderPartitionResult] = {}
+        for topic in () if response is None else response.topics:
+            ends |= {(topic.topic, row.partition): row for row in topic.partitions}
+        for one in sent:
+            row = ends.get(one.replica.partition)
+            if not one.is_current or self._is_refused(one, None if row is None else row.error_code):
+                continue
+            assert row is not None
+            assert isinstance(one.request, EpochLookup)
+            with _isolated(one, self._all.now_ms()):
+                one.role.epoch_ended(one.request, EndOfEpoch(row.leader_epoch, row.end_offset))
+            self._manager.show_high_watermark(one.replica)
+
+    def _is_refused(self, one: _Sent, code: int | None) -> bool:
+        """``code`` None: there was no response. An error that replicas do not know is passed over like none, until the back-off
+        ends."""
+        now_ms = self._all.now_ms()
+        if code == 0:
+            return False
+        error = None if code is None else _REPLICA_ERRORS.get(code)
+        if error is None:
+            one.role.failed(one.request, now_ms)
+        else:
+            one.role.refused(one.request, error, now_ms)
+        return True
+
+    # -- records --------------------------------------------------------------------------------------------------------
+
+    async def _fetch(self, sent: list[_Sent]) -> None:
+        fetches = {one.replica.partition: one.request for one in sent if isinstance(one.request, ReplicaFetch)}
+        response = await self._request(fetch_requests.fetch(self._config, fetches), FetchResponse, FETCH_VERSION)
+        if response is not None and response.error_code:
+            response = None
+        rows: dict[TopicPartition, PartitionData] = {}
+        for topic in () if response is None else response.responses:
+            rows |= {(topic.topic, row.partition_index): row for row in topic.partitions}
+        for one in sent:
+            await self._fetched(one, rows.get(one.replica.partition))
+
+    async def _fetched(self, one: _Sent, row: PartitionData | None) -> None:
+        if not one.is_current:
+            return
+        assert isinstance(one.request, ReplicaFetch)
+        if row is not None and row.error_code == ReplicaError.OFFSET_OUT_OF_RANGE.value:
+            await self._find_ends(one, one.request)
+        elif not self._is_refused(one, None if row is None else row.error_code):
+            assert row is not None
+            with _isolated(one, self._all.now_ms()):
+                one.role.fetched(one.request, fetch_requests.fetched(row))
+        self._manager.show_high_watermark(one.replica)
+
+    async def _find_ends(self, one: _Sent, request: ReplicaFetch) -> None:
+        """Where the leader's log begins and ends, by ListOffsets."""
+        ends = []
+        for timestamp in (fetch_requests.EARLIEST, fetch_requests.LATEST):
+            message = fetch_requests.end_of_log(request, one.replica.partition, timestamp)
+            response = await self._request(message, ListOffsetsResponse, LIST_OFFSETS_VERSION)
+            row = None if response is None else response.topics[0].partitions[0]
+            if not one.is_current or self._is_refused(one, None if row is None else row.error_code):
+                return
+            assert row is not None
+            ends.append(row.offset)
+        with _isolated(one, self._all.now_ms()):
+            one.role.out_of_range(request, *ends)
+
+
+@contextlib.contextmanager
+def _isolated(one: _Sent, now_ms: int) -> Iterator[None]:
+    """What fails for one partition holds up no other: it is tried again after the back-off."""
+    try:
+        yield
+    except Exception:
+        logger.exception("%s-%d cannot follow broker %d for now", *one.replica.partition, one.role.leader)
+        one.role.rest_until(now_ms + one.role.config.replica_fetch_backoff_ms)
+
+
+def _earliest(followers: Iterable[Replica]) -> int | None:
+    roles = (replica.role for replica in followers)
+    due = (role.next_deadline_ms() for role in roles if isinstance(role, Follower))
+    return min((ms for ms in due if ms is not None), default=None)

@@ -1,0 +1,1 @@
+"""The session with ZooKeeper, and what a broker reads and writes there."""

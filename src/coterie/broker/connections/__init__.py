@@ -1,0 +1,1 @@
+"""The connections of clients: bytes in, requests in order to their handlers, bytes out."""

@@ -1,0 +1,162 @@
+"""The explanation of a group with the broker's data: the core's view, lag and progress per partition, last fetches.
+
+Lag is the end of the log less the committed offset, never negative; a partition without a committed offset has none. In time
+it is the age of the record at the committed offset, by the header of its batch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from coterie.broker.clients.pushed_metrics import as_json, last_metrics
+from coterie.broker.clients.telemetry import Instance, Telemetry
+from coterie.broker.groups.group_coordinator import GroupCoordinator
+from coterie.broker.process.clock import Clock
+from coterie.broker.storage.topics import Topics
+from coterie.coordinator.consumer.explain import explain_consumer_group
+from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.coordinator.explain import explain_group
+from coterie.coordinator.journal.group_ownership import owners_of
+from coterie.coordinator.replay import AnyGroup
+from coterie.coordinator.state import TopicPartition
+from coterie.coordinator.subscriptions import CONSUMER
+from coterie.records.batch import NO_TIMESTAMP
+from coterie.text.lag import total_lag, total_lag_ms
+
+STALLED_AFTER_MS = 60_000
+NOT_PUSHED: dict[str, Any] = {"last_push_ms": None, "pushed": []}
+
+
+class Progress:
+    """When each committed offset last moved, as far as calls have observed it. Cleared when it has very many entries, so
+    that deleted groups do not stay in memory."""
+
+    REMEMBERED = 200_000
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
+
+    def unmoved_ms(self, group_id: str, partition: TopicPartition, offset: int, committed_ms: int, now_ms: int) -> int:
+        """The time in ms since the offset last moved: since its commit, or since it was first observed."""
+        seen = self._seen.get((group_id, partition))
+        if seen is None or seen[0] != offset:
+            if len(self._seen) >= self.REMEMBERED:
+                self._seen.clear()
+            self._seen[group_id, partition] = seen = (offset, committed_ms)
+        return max(now_ms - seen[1], 0)
+
+
+class GroupSources(Protocol):
+    """What the explanation of a group is made of. ``fetches``: (client id, host) -> when it last fetched, in ms;
+    ``client_software``: the same -> the library that it named last."""
+
+    groups: GroupCoordinator
+    topics: Topics
+    clock: Clock
+    fetches: dict[tuple[str, str], int]
+    client_software: dict[tuple[str, str], str]
+    progress: Progress
+    telemetry: Telemetry
+
+
+def state_of(groups: GroupCoordinator, group: AnyGroup, now_ms: int) -> dict[str, Any]:
+    """The core's explanation of a group of either protocol."""
+    config = groups.config_of(group.group_id)
+    if isinstance(group, ConsumerGroup):
+        return explain_consumer_group(group, now_ms, config, groups.topics_view.image())
+    return explain_group(group, now_ms, config)
+
+
+def explained(sources: GroupSources, group: AnyGroup) -> dict[str, Any]:
+    """The explanation of one group as JSON."""
+    now_ms = sources.clock.now_ms()
+    document = state_of(sources.groups, group, now_ms)
+    processes = Counter((m["client_id"], m["host"]) for m in document["members"])
+    pushing = sources.telemetry.by_client()
+    for member in document["members"]:
+        who = (member["client_id"], member["host"])
+        # Neither fetches nor ApiVersions carry a member id: two members of one client id and host cannot be rows apart.
+        is_alone = processes[who] == 1
+        fetched_ms = sources.fetches.get(who) if is_alone else None
+        member["last_fetch_ms"] = None if fetched_ms is None else now_ms - fetched_ms
+        member["client_software"] = sources.client_software.get(who) if is_alone else None
+        member |= NOT_PUSHED | (_pushed(pushing, who, now_ms) if is_alone else {})
+    document["partitions"] = partitions_of(sources, group, now_ms)
+    document["lag"] = total_lag(document["partitions"])
+    document["lag_ms"] = total_lag_ms(document["partitions"])
+    document["stalled"] = [f"{p['topic']}-{p['partition']}" for p in document["partitions"] if p["stalled"]]
+    return document
+
+
+def _pushed(pushing: Mapping[tuple[str, str], Instance], who: tuple[str, str], now_ms: int) -> dict[str, Any]:
+    """What a member's client pushed last (KIP-714)."""
+    client_id, host = who
+    instance = pushing.get((client_id, host.removeprefix("/")))
+    if instance is None or instance.pushed_ms < 0:
+        return {}
+    metrics, _ = last_metrics(instance)
+    return {"last_push_ms": max(now_ms - instance.pushed_ms, 0), "pushed": [as_json(metric) for metric in metrics]}
+
+
+def owners(sources: GroupSources, group: AnyGroup) -> dict[TopicPartition, str]:
+    """The owner (member id) of each assigned partition; empty where the assignments are not those of consumers."""
+    if isinstance(group, ConsumerGroup):
+        names = {topic_id: sources.topics.name_of("", topic_id, True) for topic_id, _ in group.owners}
+        return {
+            (name, partition): member_id
+            for (topic_id, partition), member_id in group.owners.items()
+            if (name := names[topic_id]) is not None
+        }
+    if group.protocol_type != CONSUMER:
+        return {}
+    return owners_of((m.member_id, m.assignment) for m in group.members.values())
+
+
+def partitions_of(sources: GroupSources, group: AnyGroup, now_ms: int) -> list[dict[str, Any]]:
+    """Every partition with a committed offset or an owner, with its lag and whether it is stalled."""
+    owned, rows = owners(sources, group), list[dict[str, Any]]()
+    for topic, partition in sorted({*group.offsets, *owned}):
+        committed = group.offsets.get((topic, partition))
+        end = _end_offset(sources, topic, partition)
+        lag = lag_ms = unmoved_ms = None
+        if committed is not None:
+            lag = None if end is None else max(end - committed.offset, 0)
+            lag_ms = 0 if lag == 0 else _lag_ms(sources, topic, partition, committed.offset, now_ms)
+            unmoved_ms = sources.progress.unmoved_ms(
+                group.group_id, (topic, partition), committed.offset, committed.commit_timestamp_ms, now_ms
+            )
+        rows.append(
+            {
+                "topic": topic,
+                "partition": partition,
+                "owner": owned.get((topic, partition)),
+                "committed": None if committed is None else committed.offset,
+                "end": end,
+                "lag": lag,
+                "unmoved_ms": unmoved_ms,
+                "lag_ms": lag_ms,
+                "stalled": bool(lag) and unmoved_ms is not None and unmoved_ms >= STALLED_AFTER_MS,
+            }
+        )
+    return rows
+
+
+def _end_offset(sources: GroupSources, topic: str, partition: int) -> int | None:
+    existing = sources.topics.by_name.get(topic)
+    if existing is None or partition >= len(existing.partitions):
+        return None
+    return existing.partitions[partition].log.end_offset
+
+
+def _lag_ms(sources: GroupSources, topic: str, partition: int, committed: int, now_ms: int) -> int | None:
+    """How long ago the first record that is not committed was written; None where that is not known."""
+    existing = sources.topics.by_name.get(topic)
+    if existing is None or partition >= len(existing.partitions):
+        return None
+    try:
+        timestamp = existing.partitions[partition].log.timestamp_at(committed)
+    except OSError:
+        return None
+    return None if timestamp == NO_TIMESTAMP else max(now_ms - timestamp, 0)

@@ -1,0 +1,399 @@
+"""The group coordinator's driver: shards over the partitions of `__consumer_offsets`, one timer, the journal.
+
+Shards load in the background after a start; until a shard has loaded, requests of its groups are refused with
+COORDINATOR_LOAD_IN_PROGRESS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+
+from coterie.broker.groups.coordinator_moves import CoordinatorElection, moved_lines
+from coterie.broker.groups.deadline_timer import DeadlineTimer
+from coterie.broker.groups.hosted_shard import GroupReplication, HostedShard, answer
+from coterie.broker.groups.journal_writer import JournalWriter
+from coterie.broker.groups.lost_commits import log_losses
+from coterie.broker.groups.open_transactions import OpenTransactions
+from coterie.broker.groups.shard_loading import ShardLoading
+from coterie.broker.groups.topics_view import TopicsView, resolving
+from coterie.broker.process.clock import Clock
+from coterie.broker.process.scheduling import Scheduler
+from coterie.broker.requests.pending import Pending
+from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings.consumer_groups import config_of_group
+from coterie.broker.storage.flusher import Flusher
+from coterie.broker.storage.replica_effects import Decided, ReplicaEffects
+from coterie.broker.storage.topic import NO_LEADER_EPOCH, OFFSETS_TOPIC, Topic
+from coterie.broker.storage.topics import Topics
+from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, RegexesResolved, TopicsDeleted
+from coterie.coordinator.offsets.delete import has_offsets_of
+from coterie.coordinator.outcome import Context, CoordinatorConfig
+from coterie.coordinator.partitioning import partition_for
+from coterie.coordinator.refusals import refuse
+from coterie.coordinator.replay import AnyGroup
+from coterie.coordinator.shard import Decision, Shard, Step
+from coterie.coordinator.state import CommittedOffset, TopicPartition
+from coterie.coordinator.transactions.state import BUMPS_FROM
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire.messages.write_txn_markers import WritableTxnMarker
+
+logger = logging.getLogger(__name__)
+
+GROUPS_CACHED = 100_000
+
+
+class GroupCoordinator:
+    """All groups of the broker. Each shard is hosted with its partition: the driver appends, fsyncs and sends responses."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        topics: Topics,
+        clock: Clock,
+        scheduler: Scheduler,
+        flusher: Flusher,
+        effects: ReplicaEffects,
+        new_member_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        self._topics, self._clock, self._scheduler, self._flusher = topics, clock, scheduler, flusher
+        self._new_member_id = new_member_id
+        self._effects = effects
+        self._replication = GroupReplication(effects, scheduler, settings.current.offsets_commit_timeout_ms)
+        self._settings = settings
+        self.config = settings.coordinator()
+        self._own_configs: dict[str, CoordinatorConfig] = {}  # of groups with settings of their own
+        self.topics_view = TopicsView(topics, clock)
+        self.transactions: OpenTransactions | None = None
+        self.orphans_left = False  # a failing disk kept them from being aborted
+        self.journal = JournalWriter(topics, scheduler, effects, settings.current.coterie_journal_enable)
+        self._hosted: list[HostedShard] = []
+        self._writing: dict[HostedShard, None] = {}  # with decisions that wait for the end of the turn
+        self._hosted_by_group: dict[str, HostedShard] = {}  # spares hashing the id with every request
+        self._deadlines = DeadlineTimer(scheduler, clock, self._hosted, self._carry_out)
+        self._loading = ShardLoading(scheduler, self._load_ended)
+
+    def start(self) -> None:
+        """Hosts a shard for each partition on the disk and begins to load them. In a cluster they are loaded by `elect`."""
+        if OFFSETS_TOPIC in self._topics.by_name:
+            self._host_shards()
+            self._loading.add(hosted for hosted in self._hosted if not hosted.resigned)
+
+    def _host_shards(self) -> None:
+        partitions = self._topics.by_name[OFFSETS_TOPIC].partitions
+        self._hosted += [
+            HostedShard(self._new_shard(), p, self._committed, self._replication)
+            for p in partitions[len(self._hosted) :]
+        ]
+
+    def _new_shard(self) -> Shard:
+        return Shard(self.config, None if self._topics.in_cluster else self._verify, self._own_configs)
+
+    def settings_changed(self) -> None:
+        """Puts the broker's altered settings in force; `configure` follows for each group with settings of its own."""
+        broker = self._settings.current
+        self.config.group_consumer_assignment_interval_ms = broker.group_consumer_assignment_interval_ms
+        for hosted in [hosted for hosted in self._hosted if hosted.losses]:
+            if not hosted.is_in_doubt(broker.coterie_offsets_losses_accepted):
+                self._shard_loaded(hosted)
+
+    def configure(self, group_id: str, own: Mapping[str, str]) -> None:
+        """Puts the settings of a group in force; with none it has the broker's."""
+        self._own_configs.pop(group_id, None)
+        self._own_configs |= {group_id: config_of_group(self.config, self._settings.current, own)} if own else {}
+
+    def _verify(self, request: TxnOffsetCommitRequest, version: int) -> None:
+        assert self.transactions is not None, "a broker has a transaction coordinator before it takes requests"
+        self.transactions.verify_offsets(request, version)
+
+    @property
+    def load_seconds(self) -> float:
+        """How long the load at the start took."""
+        return self._loading.seconds
+
+    def _load_ended(self, hosted: HostedShard) -> None:
+        accepted = self._settings.current.coterie_offsets_losses_accepted
+        if hosted.is_in_doubt(accepted):
+            log_losses(hosted.partition, hosted.losses, accepted)
+        else:
+            self._shard_loaded(hosted)
+
+    def _shard_loaded(self, hosted: HostedShard) -> None:
+        """Starts the sessions of the shard's members, and does what waited for its load."""
+        hosted.assignments.written()
+        if hosted.election is not None:
+            self.journal.add(moved_lines(hosted.shard, hosted.election, self._clock.now_ms()))
+        for group in hosted.shard.every_group():
+            self.journal.loaded(group)
+        for decision in hosted.shard.loaded(self._clock.now_ms()):
+            hosted.queue.carry_out(decision)
+        hosted.queue.write()
+        if self.transactions is not None and self.transactions.loaded:
+            self._abort_orphans(hosted, self.transactions)
+        if hosted.deleted_topics:
+            topics, hosted.deleted_topics = tuple(hosted.deleted_topics), set()
+            self._forget_offsets(hosted, topics)
+        self._deadlines.arm(hosted)
+
+    def when_loaded(self, callback: Callable[[], None]) -> None:
+        """Calls ``callback`` once no partition is being loaded, at once where none is."""
+        self._loading.when_idle(callback)
+
+    async def loaded(self) -> None:
+        """Returns once no partition is being loaded."""
+        event = asyncio.Event()
+        self.when_loaded(event.set)
+        await event.wait()
+
+    def resign(self, index: int, epoch: int) -> bool:
+        """Unloads a partition: waiting requests are answered NOT_COORDINATOR, as are all requests from now on. False,
+        without effect, for an epoch older than that of the last election; NO_LEADER_EPOCH where the replica has no role any
+        more: it may be elected in the same epoch again."""
+        self.ready()
+        hosted = self._hosted[index]
+        if NO_LEADER_EPOCH < epoch < hosted.epoch:
+            return False
+        hosted.queue.write()
+        hosted.epoch, hosted.resigned, hosted.loaded = epoch, True, False
+        answer(hosted.shard.unload())
+        hosted.assignments.resign()
+        return True
+
+    def elect(self, index: int, epoch: int, former: int | None = None) -> bool:
+        """Begins to load a partition that this broker leads from now on, after ``former`` where that is known; one that it
+        leads already only has a newer epoch. False, without effect, for an epoch that is not newer."""
+        self.ready()
+        hosted = self._hosted[index]
+        if epoch <= hosted.epoch:
+            return False
+        hosted.epoch = epoch
+        if hosted.resigned:
+            hosted.host(self._new_shard())
+            own_id = self._settings.current.node_id
+            hosted.election = CoordinatorElection(own_id, epoch, former, self._clock.now_ms())
+            self._loading.add([hosted])
+        return True
+
+    def ready(self) -> None:
+        """Hosts a shard for each partition of `__consumer_offsets`, which a broker alone creates where it does not exist yet.
+        Raises Refusal COORDINATOR_NOT_AVAILABLE where the disk fails, NOT_COORDINATOR in a cluster without the topic."""
+        if not self._hosted:
+            if self._topics.in_cluster and OFFSETS_TOPIC not in self._topics.by_name:
+                raise Refusal(ErrorCode.NOT_COORDINATOR)
+            self._topics.offsets_topic()
+            self._host_shards()
+            for hosted in self._hosted:
+                hosted.loaded = not hosted.resigned
+
+    def _shard_of(self, group_id: str) -> HostedShard:
+        """Raises Refusal while its partition is loading."""
+        hosted = self._hosted_by_group.get(group_id)
+        if hosted is None:
+            self.ready()
+            hosted = self._hosted[partition_for(group_id, len(self._hosted))]
+            if len(self._hosted_by_group) < GROUPS_CACHED:
+                self._hosted_by_group[group_id] = hosted
+        if hosted.resigned or hosted.losses:
+            raise Refusal(ErrorCode.NOT_COORDINATOR)
+        if not hosted.loaded:
+            raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return hosted
+
+    def group(self, group_id: str) -> AnyGroup | None:
+        """The group, of either protocol. Raises Refusal while its partition is loading."""
+        hosted = self._shard_of(group_id)
+        if hosted.queue.has(group_id):
+            hosted.queue.write()
+        return hosted.shard.group(group_id)
+
+    def unreplicated_offsets(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset | None]:
+        """As `UnreplicatedOffsets.of_group`. Raises Refusal."""
+        return self._shard_of(group_id).unreplicated_offsets.of_group(group_id)
+
+    def config_of(self, group_id: str) -> CoordinatorConfig:
+        """The settings in force for a group."""
+        return self._own_configs.get(group_id, self.config)
+
+    def groups(self) -> Iterator[AnyGroup]:
+        """Every group of the loaded partitions. Raises Refusal while one is loading."""
+        self._write()
+        for hosted in self._hosted:
+            if not hosted.loaded and not hosted.resigned and not hosted.losses:
+                raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            yield from hosted.shard.every_group()
+
+    def loaded_groups(self) -> Iterator[AnyGroup]:
+        """Every group of the partitions that are loaded now."""
+        self._write()
+        return (group for hosted in self._hosted if hosted.loaded for group in hosted.shard.every_group())
+
+    def submit(self, command: Command, token: Pending, version: int, client_id: str, client_host: str) -> None:
+        """Carries a command out and answers ``token``, with a refusal where the group's partition is not loaded."""
+        try:
+            hosted = self._shard_of(command.group_id)
+        except Refusal as refusal:
+            token.answer(refuse(command, refusal.code))
+            return
+        ctx = Context(self._clock.now_ms(), token, "", version, client_id, client_host)
+        if hosted.shard.consumer_groups or isinstance(command, ConsumerGroupHeartbeatRequest):
+            ctx.topics = self.topics_view.image()
+        if getattr(command, "member_id", None) == "":
+            ctx.fresh_id = self._new_member_id()
+        if not hosted.queue.execute(command, ctx):
+            self._deadlines.arm(hosted)
+        elif hosted not in self._writing:
+            if not self._writing:
+                self._scheduler.call_soon(self._write)
+            self._writing[hosted] = None
+
+    def _write(self) -> None:
+        """Writes what was decided since the last call: once for each turn of the loop, a batch for each shard."""
+        writing, self._writing = self._writing, {}
+        for hosted in writing:
+            hosted.queue.write()
+            self._deadlines.arm(hosted)
+
+    def _committed(self, hosted: HostedShard, decision: Decision, steps: list[Step]) -> None:
+        if steps:
+            self.journal.record(decision, steps)
+        outcome = decision.outcome
+        if outcome.resolve:
+            self._resolve(decision.group.group_id, outcome.resolve)
+        if not decision.records:
+            in_cluster = hosted.partition.in_cluster
+            answer(hosted.assignments.answerable(outcome.replies) if in_cluster else outcome.replies)
+        elif hosted.unreplicated is not None:
+            hosted.unreplicated.add(decision)
+        elif hosted.partition.sync_due():
+            self._flusher.after_sync(hosted.partition.log, lambda: answer(outcome.replies))
+        else:
+            answer(outcome.replies)
+
+    def _resolve(self, group_id: str, patterns: frozenset[str]) -> None:
+        """Looks up the topics of a group's regular expressions, a step at a time, and submits them to the group."""
+        image = self.topics_view.image()
+        steps = resolving(patterns, image)
+
+        def step() -> None:
+            try:
+                next(steps)
+            except StopIteration as end:
+                self._submit_own(RegexesResolved(group_id, end.value, image.version))
+            else:
+                self._scheduler.call_soon(step)
+
+        self._scheduler.call_soon(step)
+
+    def _submit_own(self, command: Command) -> None:
+        """Carries out a command of the broker's own; nothing where the group's partition is not here any more."""
+        with suppress(Refusal):
+            hosted = self._shard_of(command.group_id)
+            self._carry_out(hosted, command)
+            self._deadlines.arm(hosted)
+
+    def _carry_out(self, hosted: HostedShard, command: Command) -> None:
+        """A command of the broker's own, written at once."""
+        hosted.queue.execute(command, self._own_context(hosted))
+        hosted.queue.write()
+
+    def _own_context(self, hosted: HostedShard) -> Context:
+        now_ms = self._clock.now_ms()
+        return Context(now_ms, topics=self.topics_view.image()) if hosted.shard.consumer_groups else Context(now_ms)
+
+    def end_transaction(self, index: int, marker: WritableTxnMarker, replicated: Decided | None = None) -> None:
+        """Appends a transaction's marker to a partition of `__consumer_offsets` and settles its groups. ``replicated`` as in
+        `ReplicaEffects.append`. Raises Refusal."""
+        self.ready()
+        if not 0 <= index < len(self._hosted):
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        hosted, now_ms = self._hosted[index], self._clock.now_ms()
+        if not hosted.loaded and not hosted.losses:
+            raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        committed = marker.transaction_result
+        hosted.queue.write()
+        try:
+            ended = (marker.producer_id, marker.producer_epoch, committed, marker.coordinator_epoch, now_ms)
+            bumps_epoch = marker.transaction_version >= BUMPS_FROM
+            self._effects.append(
+                hosted.partition,
+                lambda log: hosted.log.append_marker(*ended, bumps_epoch=bumps_epoch),
+                now_ms,
+                replicated,
+            )
+            hosted.partition.sync_if_due()
+        except OSError as error:
+            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        hosted.shard.end_transaction(marker.producer_id, committed, now_ms)
+        hosted.partition.appended()
+
+    def abort_orphans(self, transactions: OpenTransactions) -> None:
+        """Aborts offsets that are pending without an open transaction, which would stay pending for ever; to be called once
+        both coordinators are loaded."""
+        self.orphans_left = False
+        for hosted in [h for h in self._hosted if h.loaded]:
+            self._abort_orphans(hosted, transactions)
+
+    def _abort_orphans(self, hosted: HostedShard, transactions: OpenTransactions) -> None:
+        index = hosted.partition.index
+        for producer_id, epoch in transactions.orphans(hosted.shard.pending_producers(), (OFFSETS_TOPIC, index)):
+            logger.warning(
+                "%s-%d: dropping offsets of producer %d, which has no open transaction",
+                OFFSETS_TOPIC,
+                index,
+                producer_id,
+            )
+            try:
+                self.end_transaction(index, WritableTxnMarker(producer_id, epoch, False))
+            except Refusal as refusal:
+                logger.error("%s-%d cannot be written: %s", OFFSETS_TOPIC, index, refusal)
+                self.orphans_left = True
+
+    def expire_member(self, group_id: str, member_id: str) -> None:
+        """Ends a member's session now, as its timeout would. Raises Refusal."""
+        hosted = self._shard_of(group_id)
+        self._carry_out(hosted, DeadlineExpired(group_id, member_id, at_once=True))
+        self._deadlines.arm(hosted)
+
+    def time_jumped(self) -> None:
+        """The clock was moved: every deadline that is now due expires."""
+        self._deadlines.expire_all()
+
+    # -- upkeep -----------------------------------------------------------------------------------------------------
+
+    def expire_offsets(self) -> None:
+        """Removes offsets that are past their retention; every offsets.retention.check.interval.ms."""
+        for hosted in [h for h in self._hosted if h.loaded]:  # during a load the newest commit may still be unread
+            self._for_groups(hosted, [g.group_id for g in hosted.shard.every_group()], ExpireOffsets)
+
+    def topics_deleted(self, topics: Iterable[Topic]) -> None:
+        """Removes the committed offsets of deleted topics; in a partition that loads, once it has loaded."""
+        deleted = tuple((topic.name, topic.topic_id) for topic in topics)
+        for hosted in self._hosted:
+            if hosted.loaded:
+                self._forget_offsets(hosted, deleted)
+            else:
+                hosted.deleted_topics.update(deleted)
+
+    def _forget_offsets(self, hosted: HostedShard, topics: tuple[tuple[str, bytes], ...]) -> None:
+        names = {name for name, _ in topics}
+        concerned = [g.group_id for g in hosted.shard.every_group() if has_offsets_of(g, names)]
+        self._for_groups(hosted, concerned, lambda group_id: TopicsDeleted(group_id, topics))
+
+    def _for_groups(self, hosted: HostedShard, group_ids: Iterable[str], command: Callable[[str], Command]) -> None:
+        for group_id in group_ids:
+            self._carry_out(hosted, command(group_id))
+
+    def close(self) -> None:
+        """Answers every waiting request with NOT_COORDINATOR and writes the journal."""
+        self._deadlines.stop()
+        self._loading.stop()
+        self._write()
+        for hosted in self._hosted:
+            answer(hosted.shard.unload())
+            hosted.assignments.resign()
+        self.journal.write()

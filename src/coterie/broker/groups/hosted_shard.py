@@ -1,0 +1,166 @@
+"""A shard of the group coordinator on the partition of `__consumer_offsets` that hosts it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+
+from coterie.broker.groups.coordinator_moves import CoordinatorElection
+from coterie.broker.groups.lost_commits import Loss, losses_of
+from coterie.broker.groups.unreplicated_assignments import UnreplicatedAssignments
+from coterie.broker.groups.unreplicated_offsets import UnreplicatedOffsets
+from coterie.broker.process.scheduling import Scheduler, Timer
+from coterie.broker.requests.pending import Pending
+from coterie.broker.storage.replica_effects import AppendToken, ReplicaEffects
+from coterie.broker.storage.topic import OFFSETS_TOPIC, Partition
+from coterie.coordinator.offsets_log import OffsetsLog
+from coterie.coordinator.outcome import Reply
+from coterie.coordinator.replay import OFFSET_EVENTS
+from coterie.coordinator.shard import Decision, Shard, Step
+from coterie.coordinator.write_queue import WriteQueue
+from coterie.lazy_dataclass import dataclass
+from coterie.replication.states import ReplicaError
+from coterie.wire.errors import ErrorCode, Refusal
+
+logger = logging.getLogger(__name__)
+
+# What a member receives for an append that failed, as Kafka's GroupMetadataManager.
+_STORE_ERRORS = {
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+}
+
+
+def answer(replies: Sequence[Reply]) -> None:
+    """Sends the responses of requests that wait."""
+    for reply in replies:
+        if isinstance(reply.token, Pending):
+            reply.token.answer(reply.response)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReplication:
+    """What appends to a partition with replicas need. ``timeout_ms``: offsets.commit.timeout.ms."""
+
+    effects: ReplicaEffects
+    scheduler: Scheduler
+    timeout_ms: int
+
+
+class UnreplicatedDecisions:
+    """The decisions of one append until all replicas in sync have it. They are in force; their responses wait, and carry an
+    error where the leader resigns, too few replicas are in sync, or ``timeout_ms`` passes: what they changed may then be
+    there or not, as after a lost response. ``offsets``: those of the shard that readers do not get yet."""
+
+    def __init__(self, shard: Shard, replication: GroupReplication, offsets: UnreplicatedOffsets) -> None:
+        self._shard, self._replication, self._offsets = shard, replication, offsets
+        self._decisions: list[Decision] = []
+        self._result: ErrorCode | None = None
+        self._timer: Timer | None = None
+        self.token = AppendToken(self._decided)
+
+    def add(self, decision: Decision) -> None:
+        """A decision whose records are in the append."""
+        if self._result is not None:
+            self._answer(decision, self._result)
+            return
+        self._decisions.append(decision)
+        if self._timer is None:
+            self._timer = self._replication.scheduler.call_later(self._replication.timeout_ms / 1000, self._time_out)
+
+    def _time_out(self) -> None:
+        self._end(ErrorCode.REQUEST_TIMED_OUT)
+
+    def _decided(self, error: ReplicaError | None) -> None:
+        self._offsets.ended(self)
+        if self._result is None:
+            self._end(ErrorCode.NONE if error is None else ErrorCode[error.name])
+
+    def _end(self, result: ErrorCode) -> None:
+        self._result = _STORE_ERRORS.get(result, result)
+        if self._timer is not None:
+            self._timer.cancel()
+        decisions, self._decisions = self._decisions, []
+        for decision in decisions:
+            self._answer(decision, self._result)
+
+    def _answer(self, decision: Decision, result: ErrorCode) -> None:
+        replies = decision.outcome.replies
+        if result != ErrorCode.NONE:
+            replies = self._shard.append_failed(decision, result).outcome.replies
+        answer(replies)
+
+
+class HostedShard:
+    """A shard with its partition of `__consumer_offsets`, the log of it, and the decisions that wait to be written there.
+    ``unreplicated``: the decisions of the last append to a partition with replicas. ``losses``: what may be missing and nobody
+    has accepted; its groups are not served then."""
+
+    def __init__(
+        self,
+        shard: Shard,
+        partition: Partition,
+        committed: Callable[[HostedShard, Decision, list[Step]], None],
+        replication: GroupReplication,
+    ) -> None:
+        self.partition = partition
+        self._committed, self._replication = committed, replication
+        self.unreplicated: UnreplicatedDecisions | None = None
+        self.host(shard)
+        self.loaded = False
+        self.election: CoordinatorElection | None = None  # of this broker, in a cluster
+        self.deleted_topics: set[tuple[str, bytes]] = set()  # with ids, during the load; their offsets go after it
+        self.resigned = partition.in_cluster
+        # Of the partition's leadership; an older load or unload is ignored.
+        self.epoch = -1 if partition.in_cluster else 0
+
+    def host(self, shard: Shard) -> None:
+        """Takes the shard in, in the place of the one before."""
+        self.shard, self.log = shard, OffsetsLog(self.partition.log)
+        self.unreplicated_offsets = UnreplicatedOffsets()
+        replication = self._replication
+        self.assignments = UnreplicatedAssignments(
+            self.partition, replication.scheduler, replication.timeout_ms, answer
+        )
+        self.loaded = self.resigned = False
+        self.losses: list[Loss] = []
+        self.queue = WriteQueue(shard, self._append, partial(self._committed, self), self.log.batch_bytes)
+
+    def load_by_chunks(self) -> Iterator[int]:
+        """Loads the shard; yields the number of records in each chunk. Raises OSError, Refusal."""
+        return self.log.load_by_chunks(self.shard)
+
+    def is_in_doubt(self, accepted: Collection[str]) -> bool:
+        """After the load, and whenever ``accepted`` changes: whether commits may be missing, so that it is not served."""
+        self.losses = losses_of(self.partition, self.log.skipped, accepted)
+        self.loaded = not self.losses
+        return not self.loaded
+
+    def _append(self, decisions: list[Decision]) -> None:
+        try:
+            if self.partition.in_cluster:
+                self._append_for_replicas(decisions)
+            else:
+                self.log.append(decisions)
+        except OSError as error:
+            logger.error("%s-%d cannot be written: %s", OFFSETS_TOPIC, self.partition.index, error)
+            raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        self.partition.appended()
+
+    def _append_for_replicas(self, decisions: list[Decision]) -> None:
+        """With acks=all, as Kafka's coordinator. Raises Refusal with the error for members."""
+        waiting = UnreplicatedDecisions(self.shard, self._replication, self.unreplicated_offsets)
+        try:
+            _, effects = self.partition.append(
+                lambda log: self.log.append(decisions), waiting.token, decisions[-1].now_ms, acks_all=True
+            )
+        except Refusal as refusal:
+            raise Refusal(_STORE_ERRORS.get(refusal.code, refusal.code), refusal.message) from refusal
+        self.unreplicated = waiting
+        if any(not isinstance(event, OFFSET_EVENTS) for d in decisions for event in d.outcome.events):
+            self.assignments.written()
+        self.unreplicated_offsets.began(waiting, decisions)
+        self._replication.effects.appended(self.partition, effects)

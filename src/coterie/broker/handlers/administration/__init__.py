@@ -1,0 +1,1 @@
+"""Handlers of topics, settings, quotas, replicas and log folders: what an Admin client sends."""

@@ -1,0 +1,193 @@
+"""CreateTopics, CreatePartitions and DeleteTopics in a cluster: the controller's broker alone carries them out."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from coterie.broker.handlers.administration.cluster_answers import answered_by, refusal_of
+from coterie.broker.handlers.administration.configs import created_configs
+from coterie.broker.handlers.administration.topic_rules import check_named_once, planned_deletions, refusal_of_excess
+from coterie.broker.handlers.services import TopicServices
+from coterie.broker.requests.pending import Pending
+from coterie.broker.storage.topic import MAX_PARTITIONS
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from coterie.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from coterie.zookeeper.operations import ZooKeeperError
+
+if TYPE_CHECKING:
+    from coterie.broker.cluster.topic_changes import TopicAdministration
+
+
+def _check_controller(broker: TopicServices) -> None:
+    if broker.cluster.controller_id != broker.node_id:
+        raise Refusal(ErrorCode.NOT_CONTROLLER, f"broker {broker.cluster.controller_id} is the controller")
+
+
+def create_topics(broker: TopicServices, changes: TopicAdministration, request: CreateTopicsRequest) -> Pending:
+    return answered_by(_create_topics(broker, changes, request))
+
+
+async def _create_topics(
+    broker: TopicServices, changes: TopicAdministration, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
+    response = CreateTopicsResponse()
+    names, excess = Counter(t.name for t in request.topics), refusal_of_excess(broker, request)
+    for requested in {t.name: t for t in request.topics}.values():
+        try:
+            _check_controller(broker)
+            if excess is not None:
+                raise excess
+            check_named_once(names, requested.name)
+            response.topics.append(await _create(broker, changes, requested, request))
+        except (Refusal, ZooKeeperError) as error:
+            refusal = refusal_of(error)
+            response.topics.append(
+                CreatableTopicResult(requested.name, error_code=refusal.code, error_message=str(refusal), configs=[])
+            )
+    return response
+
+
+async def _create(
+    broker: TopicServices, changes: TopicAdministration, requested: CreatableTopic, request: CreateTopicsRequest
+) -> CreatableTopicResult:
+    broker.topics.check_new_name(requested.name)
+    assigned = _assignment(broker, changes, requested)
+    configs = broker.topics.check_new(requested.name, len(assigned), {c.name: c.value for c in requested.configs})
+    factor = len(next(iter(assigned.values())))
+    topic_id = uuid.uuid4().bytes  # as Kafka, which gives an id to a topic that it only checks
+    if not request.validate_only:
+        await changes.create(requested.name, assigned, configs)
+        await changes.until_led(requested.name, len(assigned), request.timeout_ms)
+        topic_id = broker.topics.by_name[requested.name].topic_id
+    return CreatableTopicResult(
+        requested.name,
+        topic_id,
+        ErrorCode.NONE,
+        None,
+        num_partitions=len(assigned),
+        replication_factor=factor,
+        configs=created_configs(broker.settings, configs),
+    )
+
+
+def _assignment(
+    broker: TopicServices, changes: TopicAdministration, requested: CreatableTopic
+) -> dict[int, tuple[int, ...]]:
+    """Raises Refusal."""
+    own = broker.settings.current
+    if not requested.assignments:
+        count = own.num_partitions if requested.num_partitions == -1 else requested.num_partitions
+        factor = requested.replication_factor
+        if not 0 < count <= MAX_PARTITIONS:
+            raise Refusal(ErrorCode.INVALID_PARTITIONS, f"a topic has 1 to {MAX_PARTITIONS} partitions, not {count}")
+        return changes.assign(count, own.default_replication_factor if factor == -1 else factor)
+    if (requested.num_partitions, requested.replication_factor) != (-1, -1):
+        text = "with assignments, num_partitions and replication_factor must both be -1"
+        raise Refusal(ErrorCode.INVALID_REQUEST, text)
+    assigned = {a.partition_index: tuple(a.broker_ids) for a in requested.assignments}
+    _check_assignment(broker, assigned, range(len(requested.assignments)))
+    return assigned
+
+
+def _check_assignment(
+    broker: TopicServices, assigned: dict[int, tuple[int, ...]], indexes: range, factor: int | None = None
+) -> None:
+    """``factor``: the number of replicas of the topic's other partitions. Raises Refusal INVALID_REPLICA_ASSIGNMENT."""
+    if sorted(assigned) != list(indexes):
+        text = f"the partitions {sorted(assigned)} are assigned, and not {indexes.start} to {indexes.stop - 1}"
+        raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    factors = {len(replicas) for replicas in assigned.values()} | ({factor} if factor else set())
+    if len(factors) > 1 or not all(assigned.values()):
+        text = "each partition has the same number of replicas, 1 at least"
+        raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text + (f"; the others have {factor}" if factor else ""))
+    for replicas in assigned.values():
+        dead = [broker_id for broker_id in replicas if broker_id not in broker.cluster.live]
+        if dead or len(set(replicas)) < len(replicas):
+            text = f"broker {dead[0]} is not registered" if dead else f"the replicas {replicas} name a broker twice"
+            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+
+
+def create_partitions(broker: TopicServices, changes: TopicAdministration, request: CreatePartitionsRequest) -> Pending:
+    return answered_by(_create_partitions(broker, changes, request))
+
+
+async def _create_partitions(
+    broker: TopicServices, changes: TopicAdministration, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    response = CreatePartitionsResponse()
+    names = Counter(t.name for t in request.topics)
+    for requested in {t.name: t for t in request.topics}.values():
+        result = CreatePartitionsTopicResult(requested.name)
+        try:
+            _check_controller(broker)
+            check_named_once(names, requested.name)
+            await _enlarge(broker, changes, requested, request)
+        except (Refusal, ZooKeeperError) as error:
+            refusal = refusal_of(error)
+            result.error_code, result.error_message = refusal.code, refusal.message or None
+        response.results.append(result)
+    return response
+
+
+async def _enlarge(
+    broker: TopicServices,
+    changes: TopicAdministration,
+    requested: CreatePartitionsTopic,
+    request: CreatePartitionsRequest,
+) -> None:
+    topic = broker.topics.by_name.get(requested.name)
+    if topic is None:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic.internal:
+        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic keeps its number of partitions")
+    now = len(topic.partitions)
+    if not now < requested.count <= MAX_PARTITIONS:
+        text = (
+            f"Topic currently has {now} partitions, which is higher than or equal to the requested {requested.count}."
+        )
+        raise Refusal(ErrorCode.INVALID_PARTITIONS, text)
+    assigned = None
+    if requested.assignments is not None:
+        assigned = {now + n: tuple(a.broker_ids) for n, a in enumerate(requested.assignments)}
+        factor = len(broker.cluster.described(topic.partitions[0]).replica_ids)
+        _check_assignment(broker, assigned, range(now, requested.count), factor)
+    await changes.enlarge(topic.name, requested.count, assigned, validate_only=request.validate_only)
+    if not request.validate_only:
+        await changes.until_led(topic.name, requested.count, request.timeout_ms)
+
+
+def delete_topics(
+    broker: TopicServices, changes: TopicAdministration, request: DeleteTopicsRequest, version: int
+) -> Pending:
+    return answered_by(_delete_topics(broker, changes, request, version))
+
+
+async def _delete_topics(
+    broker: TopicServices, changes: TopicAdministration, request: DeleteTopicsRequest, version: int
+) -> DeleteTopicsResponse:
+    response = DeleteTopicsResponse()
+    for result, topic in planned_deletions(broker, request, version):
+        try:
+            _check_controller(broker)
+            if topic is not None:
+                await changes.delete(topic.name)
+                await changes.until_gone(topic.name, request.timeout_ms)
+        except (Refusal, ZooKeeperError) as error:
+            refusal = refusal_of(error)
+            result.error_code, result.error_message = refusal.code, str(refusal)
+        response.responses.append(result)
+    return response

@@ -1,0 +1,226 @@
+"""Topics are created, extended and deleted: CreateTopics, CreatePartitions, DeleteTopics."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Generator
+
+from coterie.broker.handlers.administration.configs import created_configs
+from coterie.broker.handlers.administration.topic_rules import check_named_once, planned_deletions, refusal_of_excess
+from coterie.broker.handlers.services import Handler, TopicServices
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.pending import Pending
+from coterie.broker.requests.turns import AT_ONCE, Work
+from coterie.broker.storage.topic import INTERNAL_TOPICS, MAX_PARTITIONS, NewPartitions, Topic
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from coterie.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from coterie.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+
+
+def handle_create_topics(broker: TopicServices, request: CreateTopicsRequest, call: Call) -> Message | Pending:
+    """Each topic for itself. POLICY_VIOLATION for all where there are too many partitions in the request."""
+    if broker.topic_changes is not None:
+        from coterie.broker.handlers.administration.cluster_topics import create_topics  # of a broker in a cluster only
+
+        return create_topics(broker, broker.topic_changes, request)
+    return broker.turns.run(_create_topics(broker, request))
+
+
+def _create_topics(broker: TopicServices, request: CreateTopicsRequest) -> Work:
+    response = CreateTopicsResponse()
+    names = Counter(t.name for t in request.topics)
+    yield
+    excess = refusal_of_excess(broker, request)
+    yield
+    growths: list[NewPartitions] = []
+    try:
+        for requested in {t.name: t for t in request.topics}.values():
+            try:
+                if excess is not None:
+                    raise excess
+                check_named_once(names, requested.name)
+                result = yield from _create(broker, requested, growths, validate_only=request.validate_only)
+            except Refusal as refusal:
+                result = _not_created(requested.name, refusal)
+            response.topics.append(result)
+            yield
+        made, growths = growths, []
+        if made:
+            try:
+                broker.topics.publish(made)
+            except Refusal as refusal:
+                failed = {growth.topic.name for growth in made}
+                response.topics = [_not_created(r.name, refusal) if r.name in failed else r for r in response.topics]
+    finally:
+        broker.topics.abandon(growths)
+    return response
+
+
+def _not_created(name: str, refusal: Refusal) -> CreatableTopicResult:
+    return CreatableTopicResult(name, error_code=refusal.code, error_message=str(refusal), configs=[])
+
+
+def _create(
+    broker: TopicServices, requested: CreatableTopic, growths: list[NewPartitions], *, validate_only: bool
+) -> Generator[None, None, CreatableTopicResult]:
+    """Adds to ``growths`` what is to be published."""
+    broker.topics.check_new_name(requested.name)
+    count = _partition_count(broker, requested)
+    configs = {c.name: c.value for c in requested.configs}
+    if validate_only:
+        checked = broker.topics.check_new(requested.name, count, configs)
+        topic_id = uuid.uuid4().bytes  # as Kafka, which gives an id to a topic that it only checks
+    else:
+        if requested.name in INTERNAL_TOPICS:  # in one turn: another request may need it at once
+            topic = broker.topics.create(requested.name, count, configs)
+        else:
+            growth = yield from broker.topics.preparing(requested.name, count, configs)
+            growths.append(growth)
+            topic = growth.topic
+        checked, topic_id = topic.configs, topic.topic_id
+    return CreatableTopicResult(
+        requested.name,
+        topic_id,
+        ErrorCode.NONE,
+        None,
+        num_partitions=count,
+        replication_factor=1,
+        configs=created_configs(broker.settings, checked),
+    )
+
+
+def _partition_count(broker: TopicServices, requested: CreatableTopic) -> int:
+    """The number of partitions of a new topic. Raises Refusal for an invalid assignment of replicas."""
+    if requested.assignments:
+        if (requested.num_partitions, requested.replication_factor) != (-1, -1):
+            text = "with assignments, num_partitions and replication_factor must both be -1"
+            raise Refusal(ErrorCode.INVALID_REQUEST, text)
+        if any(a.broker_ids != [broker.node_id] for a in requested.assignments):
+            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is one broker, {broker.node_id}")
+        count = len(requested.assignments)
+        if sorted(a.partition_index for a in requested.assignments) != list(range(count)):
+            text = f"{count} partitions are assigned, whose indexes must be 0 to {count - 1}, each once"
+            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+        return count
+    if requested.replication_factor not in (-1, 1):
+        raise Refusal(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {requested.replication_factor} time(s): there is one broker.",
+        )
+    return int(broker.settings.current.num_partitions) if requested.num_partitions == -1 else requested.num_partitions
+
+
+def handle_create_partitions(broker: TopicServices, request: CreatePartitionsRequest, call: Call) -> Message | Pending:
+    """Each topic for itself: INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT."""
+    if broker.topic_changes is not None:
+        from coterie.broker.handlers.administration.cluster_topics import (
+            create_partitions,  # of a broker in a cluster only
+        )
+
+        return create_partitions(broker, broker.topic_changes, request)
+    return broker.turns.run(_create_partitions(broker, request))
+
+
+def _create_partitions(broker: TopicServices, request: CreatePartitionsRequest) -> Work:
+    response = CreatePartitionsResponse()
+    names = Counter(t.name for t in request.topics)
+    growths: list[NewPartitions] = []
+    try:
+        for requested in {t.name: t for t in request.topics}.values():
+            result = CreatePartitionsTopicResult(requested.name)
+            try:
+                check_named_once(names, requested.name)
+                topic = _growing(broker, requested)
+                if not request.validate_only:
+                    growths.append((yield from broker.topics.extending(topic, requested.count)))
+            except Refusal as refusal:
+                result.error_code, result.error_message = refusal.code, refusal.message or None
+            response.results.append(result)
+            yield
+        made, growths = growths, []
+        if made:
+            try:
+                broker.topics.publish(made)
+            except Refusal as refusal:
+                failed = {growth.topic.name for growth in made}
+                for result in response.results:
+                    if result.name in failed:
+                        result.error_code, result.error_message = refusal.code, refusal.message
+    finally:
+        broker.topics.abandon(growths)
+    return response
+
+
+def _growing(broker: TopicServices, requested: CreatePartitionsTopic) -> Topic:
+    topic = broker.topics.by_name.get(requested.name)
+    if topic is None:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic.internal:
+        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic keeps its number of partitions")
+    now = len(topic.partitions)
+    if not now < requested.count <= MAX_PARTITIONS:
+        raise Refusal(
+            ErrorCode.INVALID_PARTITIONS,
+            f"Topic currently has {now} partitions, which is higher than or equal to the requested {requested.count}."
+            if requested.count <= now
+            else f"a topic has at most {MAX_PARTITIONS} partitions",
+        )
+    if requested.assignments is not None:
+        if len(requested.assignments) != requested.count - now:
+            text = f"{requested.count - now} partitions are added, but {len(requested.assignments)} are assigned"
+            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+        if any(a.broker_ids != [broker.node_id] for a in requested.assignments):
+            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is one broker, {broker.node_id}")
+    return topic
+
+
+def handle_delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Call) -> Message | Pending:
+    """By name, from version 6 on also by id; committed offsets go with the topic. TOPIC_DELETION_DISABLED, before version 3
+    INVALID_REQUEST."""
+    if broker.topic_changes is not None:
+        from coterie.broker.handlers.administration.cluster_topics import delete_topics  # of a broker in a cluster only
+
+        return delete_topics(broker, broker.topic_changes, request, call.api_version)
+    return broker.turns.run(_delete_topics(broker, request, call))
+
+
+def _delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Call) -> Work:
+    response = DeleteTopicsResponse()
+    deleted: list[tuple[DeletableTopicResult, Topic]] = []
+    for result, topic in planned_deletions(broker, request, call.api_version):
+        response.responses.append(result)
+        if topic is not None:
+            deleted.append((result, topic))
+        if len(response.responses) % AT_ONCE == 0:
+            yield
+    if deleted:
+        yield from _delete(broker, deleted)
+    return response
+
+
+def _delete(broker: TopicServices, deleted: list[tuple[DeletableTopicResult, Topic]]) -> Generator[None, None, None]:
+    """Puts what prevents a deletion into its result."""
+    try:
+        gone = yield from broker.topics.deleting_all([topic for _, topic in deleted])
+        error = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    except Refusal as refusal:
+        gone, error = {topic.name for _, topic in deleted}, refusal
+    for result, topic in deleted:
+        if topic.name in gone:
+            result.error_code, result.error_message = error.code, str(error)
+
+
+HANDLERS: dict[int, Handler] = {19: handle_create_topics, 20: handle_delete_topics, 37: handle_create_partitions}

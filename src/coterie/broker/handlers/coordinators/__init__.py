@@ -1,0 +1,1 @@
+"""Handlers of groups, offsets and transactions."""

@@ -1,0 +1,1 @@
+"""Handlers of records: Produce, Fetch, look-ups of offsets, deletion."""

@@ -1,0 +1,386 @@
+"""Records by offset: Produce, ListOffsets, OffsetForLeaderEpoch."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+
+from coterie.broker.handlers.logs.current_leaders import name_leaders
+from coterie.broker.handlers.logs.produce_wait import ProduceWait
+from coterie.broker.handlers.services import Handler, RecordServices
+from coterie.broker.requests.calls import Call, CannotAnswer
+from coterie.broker.requests.pending import NO_RESPONSE, Pending
+from coterie.broker.requests.turns import Work
+from coterie.broker.storage.replica_effects import AppendToken
+from coterie.broker.storage.topic import INTERNAL_TOPICS, JOURNAL_CLIENT_ID, Partition
+from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
+from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODUCE_V2_FROM, Claim
+from coterie.log.appended import Appended
+from coterie.log.partition_log import PartitionLog
+from coterie.log.reading import offsets_before
+from coterie.log.time_lookup import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    max_timestamp_offset,
+    offset_for_timestamp,
+)
+from coterie.log.validation import RecordsRefused, produced_batch
+from coterie.records.batch import BatchHeader, begins_transactional, of_unknown_format
+from coterie.wire import topic_names
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode, Refusal, error_of
+from coterie.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+    has_timestamp,
+    list_offsets_error,
+)
+from coterie.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartitionResult,
+    OffsetForLeaderTopicResult,
+)
+from coterie.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+    produce_error,
+)
+
+logger = logging.getLogger(__name__)
+
+Checks = Mapping[tuple[str, int], Callable[[], None]]
+NO_CHECKS: Checks = MappingProxyType({})
+LEADERS_FROM = 10  # of Produce
+_EARLIEST_LOCAL, _LATEST_TIERED = -4, -5
+_CONSUMER_REPLICA_ID = -1  # a replica, or a tool for replicas, reads open transactions too
+# Errors of a Produce after which Kafka does not return the log's start offset.
+_WITHOUT_START_OFFSET = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+    }
+)
+
+
+def handle_produce(broker: RecordServices, request: ProduceRequest, call: Call) -> Message | Pending | None:
+    """None with acks=0; Pending where a sync, replicas or the coordinator of a transaction are waited for. Raises CannotAnswer
+    for a failure with acks=0."""
+    if request.transactional_id is None or broker.verified_requests is None:
+        return _carry_out(broker, request, call, NO_CHECKS)
+    return broker.verified_requests.produce(
+        request, call.api_version, lambda checks: _carry_out(broker, request, call, checks)
+    )
+
+
+def _carry_out(broker: RecordServices, request: ProduceRequest, call: Call, checks: Checks) -> Message | Pending | None:
+    """None with acks=0, or NO_RESPONSE later."""
+    partitions = sum([len(topic.partition_data) for topic in request.topic_data])
+    result = broker.turns.run_many(partitions, _append_all(broker, request, call, checks))
+    return None if result is NO_RESPONSE else result
+
+
+def _append_all(broker: RecordServices, request: ProduceRequest, call: Call, checks: Checks) -> Work:
+    produce = _Produce(broker, request, call, checks)
+    response = ProduceResponse()
+    whole = _refusal_of_all(request)
+    for topic in request.topic_data:
+        topic_response = TopicProduceResponse(topic.name, topic.topic_id)
+        for data in topic.partition_data:
+            topic_response.partition_responses.append(
+                produce.append(topic, data)
+                if whole is None
+                else PartitionProduceResponse(data.index, whole.code, error_message=whole.message)
+            )
+            yield
+        response.responses.append(topic_response)
+    if request.acks == 0:
+        for log in produce.wait.to_sync if produce.wait is not None else ():
+            broker.flusher.after_sync(log)
+        _check_unacknowledged(response)
+        return NO_RESPONSE
+    if produce.wait is None:
+        return _with_leaders(broker, call, response)
+    # Nothing that waits refers to the request: its records may be gone.
+    complete = partial(_with_leaders, broker, call)
+    return produce.wait.begin(response, broker.flusher, broker.scheduler, request.timeout_ms, complete)
+
+
+def _refusal_of_all(request: ProduceRequest) -> Refusal | None:
+    """The refusal of all partitions, by the first batch of each in the order of the request
+    (RequestUtils.hasTransactionalRecords)."""
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            records = data.records or b""
+            if of_unknown_format(records):
+                return Refusal(ErrorCode.CORRUPT_MESSAGE, "records of an unknown format")
+            if begins_transactional(records):
+                refused = request.transactional_id is None
+                return Refusal(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED) if refused else None
+    return None
+
+
+def _check_unacknowledged(response: ProduceResponse) -> None:
+    """With acks=0 a failure is reported by closing the connection. Raises CannotAnswer."""
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code:
+                name = error_of(partition.error_code).name
+                raise CannotAnswer(f"a Produce with acks=0 failed for {topic.name}-{partition.index}: {name}")
+
+
+def _with_leaders(broker: RecordServices, call: Call, response: ProduceResponse) -> ProduceResponse:
+    """The response with the leaders of the partitions that this broker does not lead (KIP-951)."""
+    if call.api_version >= LEADERS_FROM:
+        response.node_endpoints = name_leaders(broker, call, _not_led(broker, call, response))
+    return response
+
+
+def _not_led(
+    broker: RecordServices, call: Call, response: ProduceResponse
+) -> Iterator[tuple[Partition, PartitionProduceResponse]]:
+    topics = broker.topics
+    for topic in response.responses:
+        for data in topic.partition_responses:
+            if data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                name = topics.name_of(topic.name, topic.topic_id, call.api_version > topic_names.PRODUCE)
+                known = None if name is None else topics.by_name.get(name)
+                if known is not None and data.index < len(known.partitions):
+                    yield known.partitions[data.index], data
+
+
+@dataclass(slots=True)
+class _Produce:
+    """A Produce request that is carried out. ``checks``: in a cluster, by partition, what was learnt of transactions; ``wait``:
+    what comes before the response, if anything."""
+
+    broker: RecordServices
+    request: ProduceRequest
+    call: Call
+    checks: Checks
+    wait: ProduceWait | None = None
+
+    def append(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
+        """Appends the one batch of a partition."""
+        log: PartitionLog | None = None
+        try:
+            partition, produced = self._checked(topic, data)
+            if produced is None:
+                return PartitionProduceResponse(data.index, ErrorCode.NONE)
+            log = partition.log
+            batch, header = produced
+            anew = self.call.api_version >= PRODUCE_V2_FROM and header.is_of_a_transaction
+            if partition.replica is not None:
+                return self._append_for_replicas(partition, batch, header, anew=anew)
+            appended = log.append(batch, self.broker.clock.now_ms(), header, anew=anew)
+        except Refusal as refusal:
+            return _refused(data.index, refusal, log)
+        except OSError as error:
+            logger.error("%s-%d cannot be written: %s", topic.name, data.index, error)
+            code = produce_error(self.call.api_version, ErrorCode.KAFKA_STORAGE_ERROR)
+            return PartitionProduceResponse(data.index, code)
+        return self._appended(partition, appended)
+
+    def _appended(self, partition: Partition, appended: Appended) -> PartitionProduceResponse:
+        partition.appended()
+        log = partition.log
+        # The first batch of a repeated one may still be on its way to the disk.
+        if partition.sync_due() or (appended.duplicate and self.broker.flusher.is_syncing(log)):
+            self._waiting().to_sync.append(log)
+        return PartitionProduceResponse(
+            partition.index, ErrorCode.NONE, appended.base_offset, appended.log_append_time_ms, log.log_start_offset
+        )
+
+    def _append_for_replicas(
+        self, partition: Partition, batch: bytes, header: BatchHeader, *, anew: bool
+    ) -> PartitionProduceResponse:
+        """With acks=all the response waits for the replicas in sync. Raises Refusal, OSError."""
+        token, now_ms, acks_all = AppendToken(), self.broker.clock.now_ms(), self.request.acks == -1
+
+        def work(log: PartitionLog) -> Appended:
+            return log.append(batch, now_ms, header, anew=anew)
+
+        appended, effects = partition.append(work, token, now_ms, acks_all=acks_all)
+        response = self._appended(partition, appended)
+        if acks_all:
+            self._waiting().expect(token, response)
+        self.broker.replica_effects.appended(partition, effects)
+        return response
+
+    def _waiting(self) -> ProduceWait:
+        if self.wait is None:
+            self.wait = ProduceWait()
+        return self.wait
+
+    def _checked(
+        self, topic: TopicProduceData, data: PartitionProduceData
+    ) -> tuple[Partition, tuple[bytes, BatchHeader] | None]:
+        """The partition and the batch for it with its header, None where the request has none. Raises Refusal."""
+        topics, request = self.broker.topics, self.request
+        name = topics.name_of(topic.name, topic.topic_id, self.call.api_version > topic_names.PRODUCE)
+        if name is None:
+            raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
+        partition = topics.partition(name, data.index)
+        produced = produced_batch(data.records or b"", self.call.api_version)
+        if produced is not None and produced[1].is_of_a_transaction:
+            self._check_transaction(produced[1], partition)
+        if request.acks not in (-1, 0, 1):
+            raise Refusal(ErrorCode.INVALID_REQUIRED_ACKS)
+        if name in INTERNAL_TOPICS and not self._is_journal(partition):
+            raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "internal topics are written by the broker only")
+        if partition.in_cluster:
+            partition.check_leader()
+        return partition, produced
+
+    def _is_journal(self, partition: Partition) -> bool:
+        """Whether another broker of the cluster writes its groups' journal."""
+        return partition.in_cluster and partition.topic == JOURNAL_TOPIC and self.call.client_id == JOURNAL_CLIENT_ID
+
+    def _check_transaction(self, header: BatchHeader, partition: Partition) -> None:
+        """Transactional records need an open transaction that has their partition, which this adds for a producer of the
+        newest versions (KIP-890). Raises Refusal."""
+        key = partition.topic, partition.index
+        if self.broker.topics.in_cluster:
+            if key not in self.checks:
+                raise Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self.checks[key]()
+            return
+        transactional_id, transactions = self.request.transactional_id, self.broker.transactions
+        assert transactional_id is not None, "records of a transaction came without its id"
+        abortable = self.call.api_version >= PRODUCE_ABORTABLE_FROM
+        claim = Claim(header.producer_id, header.producer_epoch, returns_fenced=False, returns_abortable=abortable)
+        partition.log.producers.check_epoch(header)
+        partition.log.producers.note_unverified(header)
+        transactions.verify_records(transactional_id, claim, key, adds=self.call.api_version >= PRODUCE_V2_FROM)
+
+
+def _refused(index: int, refusal: Refusal, log: PartitionLog | None) -> PartitionProduceResponse:
+    """As in Kafka: a message only where it is not the error's own, and the log's start only after a refusal by the log."""
+    response = PartitionProduceResponse(index, refusal.code)
+    if isinstance(refusal, RecordsRefused):
+        response.record_errors = [BatchIndexAndErrorMessage(e.batch_index, e.message) for e in refusal.errors]
+    if isinstance(refusal, RecordsRefused) or refusal.code == ErrorCode.INVALID_TXN_STATE:
+        response.error_message = refusal.message
+    if log is not None and refusal.code not in _WITHOUT_START_OFFSET:
+        response.log_start_offset = log.log_start_offset
+    return response
+
+
+def handle_list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Call) -> Message | Pending:
+    """Each partition for itself: UNSUPPORTED_VERSION for a timestamp that the version has not, INVALID_REQUEST for a
+    partition that comes twice. A follower's request goes to the replicas; in version 0 it has a list of offsets, as a
+    consumer's."""
+    if broker.member is not None and request.replica_id >= 0 and call.api_version > 0:
+        return broker.member.follower_fetches.ends_of_logs(request)
+    return broker.turns.run(_list_offsets(broker, request, call))
+
+
+def _list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Call) -> Generator[None, None, Message]:
+    response = ListOffsetsResponse()
+    is_consumer = request.replica_id == _CONSUMER_REPLICA_ID
+    occurrences = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
+    for topic in request.topics:
+        topic_response = ListOffsetsTopicResponse(topic.name)
+        for requested in topic.partitions:
+            result = ListOffsetsPartitionResponse(requested.partition_index)
+            try:
+                if occurrences[topic.name, requested.partition_index] > 1 and call.api_version > 0:
+                    raise Refusal(ErrorCode.INVALID_REQUEST)
+                if not has_timestamp(call.api_version, requested.timestamp):
+                    raise Refusal(ErrorCode.UNSUPPORTED_VERSION)
+                partition = broker.topics.partition(topic.name, requested.partition_index)
+                partition.check_leader(requested.current_leader_epoch)
+                log = partition.log
+                if call.api_version == 0:
+                    result.old_style_offsets = offsets_before(
+                        log, requested.timestamp, requested.max_num_offsets, broker.clock.now_ms()
+                    )
+                else:
+                    end_offset = _readable_end(log, request.isolation_level) if is_consumer else log.end_offset
+                    check = partition.check_high_watermark if is_consumer else None
+                    result.offset, result.timestamp = _offset(log, requested.timestamp, end_offset, check)
+                    result.leader_epoch = partition.leader_epoch if result.offset >= 0 else -1
+            except Refusal as refusal:
+                result.error_code = list_offsets_error(call.api_version, refusal.code)
+            except OSError as error:
+                broker.log_lines.warning("%s-%d cannot be read: %s", topic.name, requested.partition_index, error)
+                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            topic_response.partitions.append(result)
+            yield
+        response.topics.append(topic_response)
+    return response
+
+
+def _readable_end(log: PartitionLog, isolation_level: int) -> int:
+    return log.last_stable_offset if isolation_level else log.high_watermark
+
+
+def _offset(log: PartitionLog, timestamp: int, end_offset: int, check: Callable[[], None] | None) -> tuple[int, int]:
+    """``end_offset``: readers get what is before it. ``check``, before a response that depends on the high watermark. Raises
+    Refusal (Kafka's Partition.fetchOffsetForTimestamp, KIP-207)."""
+    if timestamp == LATEST_TIMESTAMP:
+        if check is not None:
+            check()
+        return end_offset, -1
+    if timestamp in (EARLIEST_TIMESTAMP, _EARLIEST_LOCAL):
+        return log.log_start_offset, -1
+    if timestamp == MAX_TIMESTAMP:
+        return _readable(max_timestamp_offset(log), end_offset)
+    if timestamp == _LATEST_TIERED:
+        return -1, -1
+    if timestamp < 0:
+        raise Refusal(ErrorCode.UNSUPPORTED_VERSION)
+    offset = _readable(offset_for_timestamp(log, timestamp), end_offset)
+    if offset[0] < 0 and check is not None:
+        check()
+    return offset
+
+
+def _readable(of_record: tuple[int, int] | None, end_offset: int) -> tuple[int, int]:
+    """A record's offset and timestamp; -1 where there is none that readers get."""
+    return (-1, -1) if of_record is None or of_record[0] >= end_offset else of_record
+
+
+def handle_offset_for_leader_epoch(
+    broker: RecordServices, request: OffsetForLeaderEpochRequest, call: Call
+) -> Message | Pending:
+    """KIP-320: where the log has left an epoch. A follower's request goes to the replicas."""
+    if broker.member is not None and request.replica_id >= 0:
+        return broker.member.follower_fetches.end_of_epochs(request)
+    partitions = sum(len(topic.partitions) for topic in request.topics)
+    return broker.turns.run_many(partitions, _ends_of_epochs(broker, request))
+
+
+def _ends_of_epochs(broker: RecordServices, request: OffsetForLeaderEpochRequest) -> Generator[None, None, Message]:
+    response = OffsetForLeaderEpochResponse()
+    for topic in request.topics:
+        topic_response = OffsetForLeaderTopicResult(topic.topic)
+        for requested in topic.partitions:
+            result = OffsetForLeaderPartitionResult(partition=requested.partition)
+            try:
+                partition = broker.topics.partition(topic.topic, requested.partition)
+                partition.check_leader(requested.current_leader_epoch)
+                end = partition.end_of_epoch(requested.leader_epoch)
+                result.leader_epoch, result.end_offset = end.epoch, end.end_offset
+            except Refusal as refusal:
+                result.error_code = refusal.code
+            topic_response.partitions.append(result)
+            yield
+        response.topics.append(topic_response)
+    return response
+
+
+HANDLERS: dict[int, Handler] = {0: handle_produce, 2: handle_list_offsets, 23: handle_offset_for_leader_epoch}

@@ -1,0 +1,74 @@
+"""SCRAM credentials of users: what the requests say in terms of `broker.scram_credentials`."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from coterie.broker.clients.scram_credentials import Credential
+from coterie.broker.handlers.services import ClientServices, Handler
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.pending import Pending
+from coterie.broker.requests.turns import Work
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode, short_text
+from coterie.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+from coterie.wire.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+
+def handle_describe_user_scram_credentials(
+    broker: ClientServices, request: DescribeUserScramCredentialsRequest, call: Call
+) -> Message | Pending:
+    """The credentials of the users requested, each once; no list, or an empty one, asks for all."""
+    return broker.turns.run(_describe(broker, request))
+
+
+def _describe(broker: ClientServices, request: DescribeUserScramCredentialsRequest) -> Work:
+    requested = Counter(user.name for user in request.users or ())
+    response = DescribeUserScramCredentialsResponse(error_message="")
+    for user in requested or broker.scram_credentials.users():
+        iterations = broker.scram_credentials.iterations(user)
+        result = DescribeUserScramCredentialsResult(user, error_message="")
+        if requested[user] > 1:
+            result.error_code = ErrorCode.DUPLICATE_RESOURCE
+            result.error_message = short_text(f"the request names user {user} twice")
+        elif not iterations:
+            result.error_code = ErrorCode.RESOURCE_NOT_FOUND
+            result.error_message = short_text(f"user {user} has no SCRAM credentials")
+        else:
+            result.credential_infos = [CredentialInfo(mechanism, count) for mechanism, count in iterations.items()]
+        response.results.append(result)
+        yield
+    return response
+
+
+def handle_alter_user_scram_credentials(
+    broker: ClientServices, request: AlterUserScramCredentialsRequest, call: Call
+) -> Message | Pending:
+    """KIP-554: one result for each user; a user that comes twice has DUPLICATE_RESOURCE."""
+    return broker.turns.run(_alter(broker, request))
+
+
+def _alter(broker: ClientServices, request: AlterUserScramCredentialsRequest) -> Work:
+    changes = [Credential(d.name, d.mechanism) for d in request.deletions]
+    changes += [Credential(u.name, u.mechanism, u.iterations, u.salt, u.salted_password) for u in request.upsertions]
+    results = yield from broker.scram_credentials.altering(changes)
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(user)
+            if refusal is None
+            else AlterUserScramCredentialsResult(user, refusal.code, refusal.message)
+            for user, refusal in results.items()
+        ]
+    )
+
+
+HANDLERS: dict[int, Handler] = {50: handle_describe_user_scram_credentials, 51: handle_alter_user_scram_credentials}

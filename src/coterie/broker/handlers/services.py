@@ -1,0 +1,196 @@
+"""What handlers use of the broker, by subject. A handler's signature names the part that it needs; `Broker` has them all.
+
+The handlers import these protocols and never the broker, which imports the handlers' table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from coterie.broker.clients.quotas import ClientQuotas
+from coterie.broker.clients.scram_credentials import ScramCredentials
+from coterie.broker.clients.telemetry import Telemetry
+from coterie.broker.cluster.cluster_view import ClusterView
+from coterie.broker.groups.explanation import GroupSources
+from coterie.broker.groups.group_coordinator import GroupCoordinator
+from coterie.broker.process.clock import Clock
+from coterie.broker.process.log_lines import LogLines
+from coterie.broker.process.scheduling import Scheduler
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.fetch_sessions import FetchSessions
+from coterie.broker.requests.memory import AnswerMemory
+from coterie.broker.requests.pending import Pending
+from coterie.broker.requests.turns import Turns
+from coterie.broker.requests.unserved import UnservedRequests
+from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings.features import Features
+from coterie.broker.settings.kept_configs import KeptConfigs, Resource
+from coterie.broker.storage.flusher import Flusher
+from coterie.broker.storage.replica_effects import ReplicaEffects
+from coterie.broker.storage.topics import Topics
+from coterie.broker.transactions.lone_coordinator import TransactionCoordinator
+from coterie.wire.declaration import Message
+from coterie.wire.messages.api_versions import ApiVersion
+
+if TYPE_CHECKING:
+    from coterie.broker.cluster.entity_settings import EntitySettings
+    from coterie.broker.cluster.member import ClusterMember
+    from coterie.broker.cluster.topic_changes import TopicAdministration
+    from coterie.broker.transactions.transaction_requests import TransactionRequests
+    from coterie.broker.transactions.verified_requests import VerifiedRequests
+
+
+class ControlServices(Protocol):
+    """For the requests between brokers; ``member`` is None for a broker alone."""
+
+    member: ClusterMember | None
+    unserved: UnservedRequests
+
+
+class LeaderServices(Protocol):
+    """What naming the leaders in a response uses."""
+
+    cluster: ClusterView
+
+    def address(self, call: Call) -> tuple[str, int]:
+        """The host and port that clients connect to."""
+
+
+class RecordServices(ControlServices, LeaderServices, Protocol):
+    """For Produce, ListOffsets, OffsetForLeaderEpoch and DeleteRecords; ``verified_requests`` is None for a broker alone."""
+
+    topics: Topics
+    transactions: TransactionCoordinator
+    verified_requests: VerifiedRequests | None
+    flusher: Flusher
+    replica_effects: ReplicaEffects
+    clock: Clock
+    turns: Turns
+    log_lines: LogLines
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The broker's event loop."""
+
+
+class FetchServices(ControlServices, LeaderServices, Protocol):
+    """What Fetch uses. ``max_fetch_bytes`` and ``max_idle_ms``: fetch.max.bytes and connections.max.idle.ms."""
+
+    topics: Topics
+    fetch_sessions: FetchSessions
+    answer_memory: AnswerMemory
+    clock: Clock
+    turns: Turns
+    log_lines: LogLines
+    max_fetch_bytes: int
+    max_idle_ms: int
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The broker's event loop."""
+
+    def fetched(self, call: Call) -> int:
+        """Records that a client fetched; returns the time in ms."""
+
+
+class GroupServices(GroupSources, Protocol):
+    """For the requests of groups and of their committed offsets."""
+
+    settings: BrokerSettings
+    features: Features
+    turns: Turns
+    log_lines: LogLines
+
+
+class TransactionServices(Protocol):
+    """For the requests of transactional producers, and for views of them; those of a cluster are None for a broker alone."""
+
+    transactions: TransactionCoordinator
+    transaction_requests: TransactionRequests | None
+    verified_requests: VerifiedRequests | None
+    groups: GroupCoordinator
+    topics: Topics
+    clock: Clock
+    turns: Turns
+
+
+class TopicServices(Protocol):
+    """For the requests that create, delete and describe topics and partitions; ``topic_changes`` is None for a broker alone."""
+
+    topics: Topics
+    groups: GroupCoordinator
+    settings: BrokerSettings
+    turns: Turns
+    node_id: int
+    cluster: ClusterView
+    topic_changes: TopicAdministration | None
+
+
+class ClusterServices(TopicServices, LeaderServices, Protocol):
+    """What Metadata, DescribeCluster, FindCoordinator, ApiVersions and UpdateFeatures use."""
+
+    cluster_id: str
+    features: Features
+
+    def advertised(self) -> list[ApiVersion]:
+        """The APIs and their versions, for ApiVersions."""
+
+    def software_named(self, call: Call) -> None:
+        """Records the library that a client named in ApiVersions."""
+
+
+class ReplicaServices(TopicServices, ControlServices, Protocol):
+    """What handlers of elections and reassignments use."""
+
+
+class ConfigServices(Protocol):
+    """For the requests that describe and alter settings; ``entity_settings`` is None for a broker alone. ``lacks_topic_ids``: a
+    broker before Kafka 2.8 may be in the cluster."""
+
+    lacks_topic_ids: bool
+    entity_settings: EntitySettings | None
+    topics: Topics
+    settings: BrokerSettings
+    kept_configs: KeptConfigs
+    turns: Turns
+    node_id: int
+
+    def apply_kept_settings(self, altered: Collection[Resource]) -> Generator[None, None, None]:
+        """Puts the settings of the altered resources in force, a topic or a group with each step. Raises SettingError."""
+
+
+class LogDirServices(Protocol):
+    """For the requests of log directories; ``data`` is None for a broker that keeps everything in memory."""
+
+    topics: Topics
+    data: Path | None
+    turns: Turns
+
+
+class ClientServices(Protocol):
+    """For the requests of client quotas, SCRAM credentials and client telemetry."""
+
+    quotas: ClientQuotas
+    scram_credentials: ScramCredentials
+    telemetry: Telemetry
+    clock: Clock
+    turns: Turns
+
+
+class Services(
+    RecordServices,
+    FetchServices,
+    GroupServices,
+    TransactionServices,
+    ClusterServices,
+    ConfigServices,
+    LogDirServices,
+    ClientServices,
+    Protocol,
+):
+    """What all handlers together use."""
+
+
+Handler = Callable[[Services, Any, Call], Message | Pending | None]

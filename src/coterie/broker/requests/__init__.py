@@ -1,0 +1,1 @@
+"""A request while it is handled: the call, a response that comes later, turns on the event loop, memory, fetch sessions."""

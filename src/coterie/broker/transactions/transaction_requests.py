@@ -1,0 +1,250 @@
+"""The requests of transactional producers, and WriteTxnMarkers, as a broker of a cluster answers them: once all replicas in
+sync have what was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from coterie.broker.groups.group_coordinator import GroupCoordinator
+from coterie.broker.process.clock import Clock
+from coterie.broker.requests.pending import Pending
+from coterie.broker.storage.replica_effects import Decided, ReplicaEffects
+from coterie.broker.storage.topic import OFFSETS_TOPIC, Partition, code_of
+from coterie.broker.storage.topics import Topics
+from coterie.broker.transactions import added_partitions
+from coterie.broker.transactions.transaction_coordinator import ClusterTransactions
+from coterie.coordinator.partitioning import partition_for
+from coterie.coordinator.transactions.replicated import (
+    AddToTransaction,
+    EndTransaction,
+    InitProducer,
+    TransactionAnswer,
+)
+from coterie.coordinator.transactions.state import BUMPS_FROM, TopicPartition
+from coterie.coordinator.transactions.steps import (
+    ADD_PARTITIONS_V2_FROM,
+    END_TXN_V2_FROM,
+    FENCED_FROM,
+    INIT_FENCED_FROM,
+    Claim,
+    claimed_producer,
+)
+from coterie.log.appended import Appended
+from coterie.log.partition_log import PartitionLog
+from coterie.records.markers import end_of_transaction
+from coterie.replication.states import ReplicaError
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from coterie.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTransaction,
+    transactions_of,
+    transactions_response,
+)
+from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+Codes = Mapping[TopicPartition, ErrorCode]
+
+
+class TransactionRequests:
+    """Each method returns the response, which comes later."""
+
+    def __init__(
+        self,
+        coordinator: ClusterTransactions,
+        topics: Topics,
+        groups: GroupCoordinator,
+        effects: ReplicaEffects,
+        clock: Clock,
+    ) -> None:
+        self.coordinator = coordinator
+        self._topics, self._groups, self._effects, self._clock = topics, groups, effects, clock
+
+    # -- producers ------------------------------------------------------------------------------------------------------
+
+    def init_producer_id(self, request: InitProducerIdRequest, version: int) -> Pending:
+        """InitProducerIdResponse; without transactional id a new producer id and epoch 0."""
+        pending = Pending()
+
+        def answered(answer: TransactionAnswer) -> None:
+            fenced = answer.code == ErrorCode.PRODUCER_FENCED and version < INIT_FENCED_FROM
+            code = ErrorCode.INVALID_PRODUCER_EPOCH if fenced else answer.code
+            pending.answer(
+                InitProducerIdResponse(error_code=code, producer_id=answer.producer_id, producer_epoch=answer.epoch)
+            )
+
+        try:
+            claimed = claimed_producer(request)
+            if request.transactional_id is None:
+                answered(TransactionAnswer(None, producer_id=self.coordinator.new_producer_id(), epoch=0))
+                return pending
+        except Refusal as refusal:
+            answered(TransactionAnswer(None, refusal.code))
+            return pending
+        command = InitProducer(request.transactional_id, request.transaction_timeout_ms, claimed)
+        self.coordinator.submit(command, answered)
+        return pending
+
+    def add_partitions(self, request: AddPartitionsToTxnRequest, version: int) -> Pending:
+        """Carries out AddPartitionsToTxn; returns its response."""
+        pending, transactions = Pending(), transactions_of(request, version)
+        results: dict[int, AddPartitionsToTxnResult] = {}
+
+        def added(number: int, codes: Codes) -> None:
+            one = transactions[number]
+            results[number] = AddPartitionsToTxnResult(one.transactional_id, added_partitions.rows(one, codes))
+            if len(results) == len(transactions):
+                pending.answer(transactions_response(version, [results[n] for n in range(len(transactions))]))
+
+        for number, one in enumerate(transactions):
+            self._add(one, version, partial(added, number))
+        if not transactions:
+            pending.answer(transactions_response(version, []))
+        return pending
+
+    def _add(self, requested: AddPartitionsToTxnTransaction, version: int, done: Callable[[Codes], None]) -> None:
+        from_broker = version >= ADD_PARTITIONS_V2_FROM
+        wanted = added_partitions.partitions_of(requested)
+        refused = added_partitions.refused_partitions(self._topics, wanted, from_broker=from_broker)
+        if refused is not None:
+            done(refused)
+            return
+        name, claim = requested.transactional_id, Claim(requested.producer_id, requested.producer_epoch)
+        if requested.verify_only:
+            done({partition: self._verified(name, claim, partition) for partition in wanted})
+            return
+        claim = Claim(claim.producer_id, claim.epoch, version >= FENCED_FROM)
+        command = AddToTransaction(name, claim, frozenset(wanted), BUMPS_FROM if from_broker else 0)
+        self.coordinator.submit(command, lambda answer: done(dict.fromkeys(wanted, answer.code)))
+
+    def _verified(self, transactional_id: str, claim: Claim, partition: TopicPartition) -> ErrorCode:
+        abortable = Claim(claim.producer_id, claim.epoch, returns_abortable=True)
+        try:
+            self.coordinator.check_ongoing(transactional_id, abortable, partition)
+        except Refusal as refusal:
+            return refusal.code
+        return ErrorCode.NONE
+
+    def add_offsets(self, request: AddOffsetsToTxnRequest, version: int) -> Pending:
+        """Carries out AddOffsetsToTxn; returns its response."""
+        pending = Pending()
+        topic = self._topics.by_name.get(OFFSETS_TOPIC)
+        if topic is None:  # no coordinator of the group is there yet
+            pending.answer(AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return pending
+        partition = OFFSETS_TOPIC, partition_for(request.group_id, len(topic.partitions))
+        command = AddToTransaction(request.transactional_id, _claim(request, version), frozenset({partition}))
+        self.coordinator.submit(command, lambda answer: pending.answer(AddOffsetsToTxnResponse(error_code=answer.code)))
+        return pending
+
+    def end(self, request: EndTxnRequest, version: int) -> Pending:
+        """EndTxnResponse, once the decision is kept; the markers follow."""
+        pending, bumps_epoch = Pending(), version >= END_TXN_V2_FROM
+
+        def answered(answer: TransactionAnswer) -> None:
+            response = EndTxnResponse(error_code=answer.code)
+            if bumps_epoch and answer.code == ErrorCode.NONE:
+                response.producer_id, response.producer_epoch = answer.producer_id, answer.epoch
+            pending.answer(response)
+
+        claim = _claim(request, version)
+        self.coordinator.submit(
+            EndTransaction(request.transactional_id, claim, request.committed, bumps_epoch), answered
+        )
+        return pending
+
+    # -- markers --------------------------------------------------------------------------------------------------------
+
+    def write_markers(self, request: WriteTxnMarkersRequest) -> Pending:
+        """WriteTxnMarkersResponse, of a coordinator on this broker or another."""
+        return _MarkerWait(self._write_marker, request).pending
+
+    def _write_marker(self, marker: WritableTxnMarker, partition: TopicPartition, decided: Decided) -> None:
+        """Raises Refusal, OSError."""
+        if marker.producer_id < 0 or marker.producer_epoch < 0:
+            raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "a marker needs a producer")
+        written = self._topics.partition(*partition)
+        written.check_leader()
+        if partition[0] == OFFSETS_TOPIC:
+            self._groups.end_transaction(partition[1], marker, decided)
+        else:
+            self._append_marker(marker, written, decided)
+
+    def _append_marker(self, marker: WritableTxnMarker, partition: Partition, decided: Decided) -> None:
+        now_ms = self._clock.now_ms()
+        ended = (marker.producer_id, marker.producer_epoch, marker.transaction_result, marker.coordinator_epoch)
+        batch, bumps_epoch = end_of_transaction(*ended, now_ms), marker.transaction_version >= BUMPS_FROM
+
+        def work(log: PartitionLog) -> Appended:
+            appended = log.append_own(batch, now_ms, bumps_epoch=bumps_epoch)
+            partition.sync_if_due()
+            return appended
+
+        self._effects.append(partition, work, now_ms, decided)
+        partition.appended()
+
+
+def _claim(request: AddOffsetsToTxnRequest | EndTxnRequest, version: int) -> Claim:
+    return Claim(request.producer_id, request.producer_epoch, version >= FENCED_FROM)
+
+
+WriteMarker = Callable[[WritableTxnMarker, TopicPartition, Decided], None]
+
+
+class _MarkerWait:
+    """Answered once every marker of a request is on all replicas in sync, or refused."""
+
+    def __init__(self, write: WriteMarker, request: WriteTxnMarkersRequest) -> None:
+        self.pending = Pending()
+        self._response = WriteTxnMarkersResponse()
+        self._left = 1  # this loop itself
+        for marker in request.markers:
+            topics = []
+            for topic in marker.topics:
+                rows = [WritableTxnMarkerPartitionResult(index, ErrorCode.NONE) for index in topic.partition_indexes]
+                topics.append(WritableTxnMarkerTopicResult(topic.name, rows))
+                for row in rows:
+                    self._left += 1
+                    self._write(write, marker, topic.name, row)
+            self._response.markers.append(WritableTxnMarkerResult(marker.producer_id, topics))
+        self._done()
+
+    def _write(
+        self, write: WriteMarker, marker: WritableTxnMarker, topic: str, row: WritableTxnMarkerPartitionResult
+    ) -> None:
+        waits = True
+
+        def end(code: ErrorCode) -> None:
+            nonlocal waits
+            row.error_code = code or row.error_code
+            if waits:
+                waits = False
+                self._done()
+
+        try:
+            decided = partial(_decided, end)
+            write(marker, (topic, row.partition_index), decided)
+        except Refusal as refusal:
+            end(refusal.code)
+        except OSError:
+            end(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _done(self) -> None:
+        self._left -= 1
+        if not self._left:
+            self.pending.answer(self._response)
+
+
+def _decided(end: Callable[[ErrorCode], None], error: ReplicaError | None) -> None:
+    end(ErrorCode.NONE if error is None else code_of(error))

@@ -1,0 +1,154 @@
+"""Produce and TxnOffsetCommit of a transaction, which wait for the transaction coordinator before the first append of a
+producer to a partition (KIP-890). What is open in the partition's log was verified before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from coterie.broker.requests.pending import Pending
+from coterie.broker.storage.topic import OFFSETS_TOPIC, Partition, Topic
+from coterie.broker.storage.topics import Topics
+from coterie.broker.transactions.transaction_verification import (
+    Codes,
+    PartOfTransaction,
+    TransactionVerification,
+)
+from coterie.coordinator.partitioning import partition_for
+from coterie.coordinator.refusals import refuse
+from coterie.coordinator.transactions.state import TopicPartition
+from coterie.coordinator.transactions.steps import (
+    PRODUCE_ABORTABLE_FROM,
+    PRODUCE_V2_FROM,
+    TXN_OFFSET_COMMIT_V2_FROM,
+    Claim,
+    offsets_claim,
+)
+from coterie.coordinator.transactions.verification import for_offsets, for_produce, guard_of, is_open
+from coterie.records.batch import HEADER_BYTES, begins_transactional, read_header
+from coterie.wire import topic_names
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest
+from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+Check = Callable[[], None]
+Produce = Callable[[Mapping[TopicPartition, Check]], Message | Pending | None]
+
+
+class _TransactionalBatch:
+    """One for a partition that this broker leads. ``is_verified``: the log has the transaction open, so that the coordinator
+    need not be asked."""
+
+    def __init__(self, partition: Partition, claim: Claim) -> None:
+        self._partition, self.claim, self._guard = (
+            partition,
+            claim,
+            guard_of(partition.log, partition.leader_epoch, claim),
+        )
+        self.is_verified = is_open(partition.log, claim)
+        self.code = ErrorCode.NONE
+
+    def check(self) -> None:
+        """When the batch is about to be appended. Raises Refusal."""
+        if self.code != ErrorCode.NONE:
+            raise Refusal(self.code, "the partition was not added to the transaction")
+        if self._guard != guard_of(self._partition.log, self._partition.leader_epoch, self.claim) and not is_open(
+            self._partition.log, self.claim
+        ):
+            raise Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, "a transaction of the producer has ended meanwhile")
+
+
+class VerifiedRequests:
+    """Verifies transactions in requests to the partitions that this broker leads. ``verification`` None: beside brokers
+    whose coordinators know no such request (before Kafka 3.6) nothing is verified, as with them."""
+
+    def __init__(self, topics: Topics, verification: TransactionVerification | None) -> None:
+        self._topics, self._verification = topics, verification
+
+    # -- records --------------------------------------------------------------------------------------------------------
+
+    def produce(self, request: ProduceRequest, version: int, carry_out: Produce) -> Message | Pending | None:
+        """``carry_out`` gets a check for each partition with transactional records here, to be called before the append."""
+        batches = self._batches(request, version)
+        checks = {partition: batch.check for partition, batch in batches.items()}
+        unverified: dict[Claim, list[TopicPartition]] = {}
+        for partition, batch in batches.items():
+            if not batch.is_verified:
+                unverified.setdefault(batch.claim, []).append(partition)
+        verification = self._verification
+        if verification is None or not unverified:
+            return carry_out(checks)
+        pending, left = Pending(), len(unverified)
+
+        def done(codes: Codes) -> None:
+            nonlocal left
+            for partition, code in codes.items():
+                batches[partition].code = for_produce(code, batches[partition].claim, adds=adds)
+            left -= 1
+            if not left:
+                pending.answer_with(carry_out(checks))
+
+        adds, name = version >= PRODUCE_V2_FROM, request.transactional_id
+        assert name is not None, "records of a transaction came without its id"
+        for claim, partitions in unverified.items():
+            verification.verify(PartOfTransaction(name, claim, tuple(partitions), adds, done))
+        return pending
+
+    def _batches(self, request: ProduceRequest, version: int) -> dict[TopicPartition, _TransactionalBatch]:
+        batches = {}
+        for topic in request.topic_data:
+            name = self._topics.name_of(topic.name, topic.topic_id, version > topic_names.PRODUCE)
+            known = None if name is None else self._topics.by_name.get(name)
+            if known is None:
+                continue
+            for data in topic.partition_data:
+                batch = self._batch(known, data, version)
+                if batch is not None:
+                    batches[known.name, data.index] = batch
+        return batches
+
+    @staticmethod
+    def _batch(topic: Topic, data: PartitionProduceData, version: int) -> _TransactionalBatch | None:
+        records = data.records or b""
+        if len(records) < HEADER_BYTES or not begins_transactional(records):
+            return None
+        header = read_header(records)
+        if not (header.is_of_a_transaction and 0 <= data.index < len(topic.partitions)):
+            return None
+        if not topic.partitions[data.index].is_led:
+            return None
+        abortable = version >= PRODUCE_ABORTABLE_FROM
+        claim = Claim(header.producer_id, header.producer_epoch, returns_fenced=False, returns_abortable=abortable)
+        topic.partitions[data.index].log.producers.note_unverified(header)
+        return _TransactionalBatch(topic.partitions[data.index], claim)
+
+    # -- offsets --------------------------------------------------------------------------------------------------------
+
+    def offsets(self, request: TxnOffsetCommitRequest, version: int, submit: Callable[[], Pending]) -> Pending:
+        """``submit`` has the group's coordinator carry the request out."""
+        topic = self._topics.by_name.get(OFFSETS_TOPIC)
+        index = -1 if topic is None else partition_for(request.group_id, len(topic.partitions))
+        claim = offsets_claim(request, version)
+        if (
+            self._verification is None
+            or topic is None
+            or not topic.partitions[index].is_led
+            or is_open(topic.partitions[index].log, claim)
+        ):
+            return submit()
+        pending, partition = Pending(), topic.partitions[index]
+        guard = guard_of(partition.log, partition.leader_epoch, claim)
+
+        def done(codes: Codes) -> None:
+            code = for_offsets(codes[OFFSETS_TOPIC, index], claim)
+            if code == ErrorCode.NONE and guard != guard_of(partition.log, partition.leader_epoch, claim):
+                code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # the next attempt is verified anew
+            if code == ErrorCode.NONE:
+                pending.answer_with(submit())
+            else:
+                pending.answer(refuse(request, code))
+
+        adds = version >= TXN_OFFSET_COMMIT_V2_FROM
+        part = PartOfTransaction(request.transactional_id, claim, ((OFFSETS_TOPIC, index),), adds, done)
+        self._verification.verify(part)
+        return pending

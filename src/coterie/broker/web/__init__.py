@@ -1,0 +1,1 @@
+"""The groups over HTTP, for people and for Prometheus."""

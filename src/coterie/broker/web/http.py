@@ -1,0 +1,174 @@
+"""The groups over HTTP, for people and for Prometheus; needs the extra coterie[http]. GET only.
+
+/groups            every group with its state and lag
+/groups/NAME       one group explained: the same document as `coterie groups why NAME --json`
+/groups/NAME/history   its journal lines
+/clients           the clients that push metrics (KIP-714), with what each pushed last
+/metrics           Prometheus
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Set
+from typing import Any
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from coterie.broker.clients.pushed_metrics import telemetry_clients
+from coterie.broker.groups.explanation import explained, partitions_of
+from coterie.broker.process.log_lines import LogLines
+from coterie.broker.web.metrics import GroupMetrics, MetricSources
+from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
+from coterie.coordinator.replay import AnyGroup
+from coterie.log.time_lookup import offset_near_end
+from coterie.records.batch import batches
+from coterie.records.decoding import decode_records
+from coterie.text.lag import total_lag, total_lag_ms
+from coterie.wire.errors import Refusal
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+logger = logging.getLogger(__name__)
+
+HISTORY_BYTES = 16 * 1024 * 1024  # of the journal's end, at most
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class HttpServer:
+    """Runs on the broker's own loop, so that each response shows the state at one moment."""
+
+    def __init__(self, broker: MetricSources, names: Iterable[str] = ()) -> None:
+        """``names``: accepted in the Host header, besides the address of the server and of loopback."""
+        self._broker = broker
+        self._names = {"localhost", *(name.lower() for name in names)}
+        self._metrics = GroupMetrics(broker)
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listens; returns the address. Raises OSError."""
+        self._names.add(host.lower())
+        app = web.Application(client_max_size=1024, middlewares=[self._refuse_other_hosts])
+        app.router.add_get("/", self._index)
+        app.router.add_get("/groups", self._groups)
+        app.router.add_get("/groups/{group}", self._group)
+        app.router.add_get("/groups/{group}/history", self._history)
+        app.router.add_get("/clients", self._clients)
+        app.router.add_get("/metrics", self._metrics_text)
+        self._runner = web.AppRunner(app, access_log=None, logger=_protocol_logger(self._broker.log_lines))
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, host, port)
+        await site.start()
+        address = self._runner.addresses[0]
+        self._names.add(str(address[0]))
+        return str(address[0]), int(address[1])
+
+    @web.middleware
+    async def _refuse_other_hosts(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """DNS rebinding: a page of another site has its own name lead here, so that the browser takes our answers for that
+        site's. The browser still sends that name."""
+        for header in request.headers.getall("Host", []):
+            if not is_own_host(header, self._names):
+                text = "this Host is not one of this broker's; `coterie broker --http-name NAME` allows a further name"
+                return _error(403, text)
+        return await handler(request)
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _index(self, request: web.Request) -> web.Response:
+        return web.json_response({"paths": ["/groups", "/groups/NAME", "/groups/NAME/history", "/clients", "/metrics"]})
+
+    async def _groups(self, request: web.Request) -> web.Response:
+        now_ms = self._broker.clock.now_ms()
+        rows = [self._row(group, now_ms) for group in self._broker.groups.loaded_groups()]
+        return web.json_response(sorted(rows, key=lambda g: str(g["group"])))
+
+    def _row(self, group: AnyGroup, now_ms: int) -> dict[str, Any]:
+        partitions = partitions_of(self._broker, group, now_ms)
+        return {
+            "group": group.group_id,
+            "state": group.phase.value,
+            "type": "consumer" if isinstance(group, ConsumerGroup) else "classic",
+            "generation": group.generation,
+            "members": len(group.members),
+            "lag": total_lag(partitions),
+            "lag_ms": total_lag_ms(partitions),
+        }
+
+    async def _group(self, request: web.Request) -> web.Response:
+        name = request.match_info["group"]
+        try:
+            group = self._broker.groups.group(name)
+        except Refusal as refusal:
+            return _error(503, refusal.code.name)
+        if group is None:
+            return _error(404, f"there is no group {name}")
+        return web.json_response(explained(self._broker, group))
+
+    async def _history(self, request: web.Request) -> web.Response:
+        topic, key = self._broker.topics.by_name.get(JOURNAL_TOPIC), request.match_info["group"].encode()
+        lines: list[str] = []
+        if topic is not None:
+            log = topic.partitions[0].log
+            # Only the journal's end when it is long: a response must not hold the whole of it.
+            start = offset_near_end(log, HISTORY_BYTES)
+            data = log.read(start, HISTORY_BYTES)
+            for position, header in batches(data):
+                lines += [r.value.decode() for r in decode_records(data, position, header) if r.key == key and r.value]
+                await asyncio.sleep(0)  # a batch in each turn of the loop
+        return web.Response(text=f"[{','.join(lines)}]", content_type="application/json")
+
+    async def _clients(self, request: web.Request) -> web.Response:
+        return web.json_response(telemetry_clients(self._broker.telemetry, self._broker.clock.now_ms()))
+
+    async def _metrics_text(self, request: web.Request) -> web.Response:
+        return web.Response(body=self._metrics.text(), headers={"Content-Type": PROMETHEUS})
+
+
+class _ProtocolLines(logging.Handler):
+    """What aiohttp logs: for a request that it cannot read a line, of which ten are written in a second, and no traceback."""
+
+    def __init__(self, log_lines: LogLines) -> None:
+        super().__init__()
+        self._log_lines = log_lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError):
+            reason = (error.message.splitlines() or [type(error).__name__])[0]
+            self._log_lines.warning("an HTTP request that cannot be read: %s", reason[:200])
+        elif logger.isEnabledFor(record.levelno):
+            logger.handle(record)
+
+
+def _protocol_logger(log_lines: LogLines) -> logging.Logger:
+    made = logging.Logger(f"{__name__}.protocol")
+    made.addHandler(_ProtocolLines(log_lines))
+    return made
+
+
+def is_own_host(header: str, names: Set[str]) -> bool:
+    """Whether a Host header is one of the names, or a loopback address; with 0.0.0.0 or :: among the names, any address in
+    figures, since no name leads there."""
+    try:
+        host = (urlsplit(f"//{header}").hostname or "").rstrip(".")
+    except ValueError:
+        return False
+    if host in names:
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or not names.isdisjoint({"0.0.0.0", "::"})
+
+
+def _error(status: int, text: str) -> web.Response:
+    document: dict[str, Any] = {"error": text}
+    return web.json_response(document, status=status)
