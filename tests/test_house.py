@@ -37,7 +37,7 @@ REFUSED_BY_THE_CORE = (
 )
 SOURCES = sorted((ROOT / "src" / "coterie").rglob("*.py"))
 # Where clients sleep: the door, and Spark's process, where another one has nothing to wait for.
-CLIENT_SLEEPS = {"client/clock.py", "client/loop_clock.py", "pipeline/queries.py"}
+CLIENT_SLEEPS = {"client/pauses/clock.py", "client/pauses/loop_clock.py", "pipeline/queries.py"}
 
 
 def run(*command: str) -> None:
@@ -223,14 +223,14 @@ def test_clients_sleep_in_one_place() -> None:
 
 
 def test_the_clock_and_the_randomness_of_clients_are_read_in_one_place() -> None:
-    """`client/clock` has both; `Producer.send` reads the clock itself, for each record."""
+    """`client/pauses/clock` has both; `Producer.send` reads the clock itself, for each record."""
     readers = {
         path.relative_to(ROOT / "src" / "coterie").as_posix()
         for room in ("client", "pipeline")
         for path in (ROOT / "src" / "coterie" / room).rglob("*.py")
         if "monotonic() * 1000" in (text := path.read_text("utf-8")) or "random.uniform(" in text
     }
-    assert readers == {"client/clock.py", "client/producer.py"}
+    assert readers == {"client/pauses/clock.py", "client/producer/producer.py"}
 
 
 def test_a_sleep_is_counted() -> None:

@@ -17,7 +17,7 @@ from enum import Enum
 from types import ModuleType
 from typing import Any, is_typeddict
 
-from coterie.client.admin_each import Each
+from coterie.client.admin.each import Each
 from coterie.client.blocking.admin_each import BlockingEach
 
 FIXTURES = "coterie.pytest_plugin"

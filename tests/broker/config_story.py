@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError
 from coterie.wire.messages.alter_configs import AlterConfigsRequest, ReplacedResource, ReplacingConfig
 from coterie.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

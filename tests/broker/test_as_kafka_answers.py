@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.compression import ZSTD
 from coterie.records.encoding import encode_batch

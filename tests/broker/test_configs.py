@@ -16,7 +16,7 @@ from coterie.broker.settings.changes import check_dynamic
 from coterie.broker.settings.kept_configs import KeptConfigs, ResourceType
 from coterie.broker.settings.resource_tables import GROUP_SETTINGS, check_served
 from coterie.broker.storage.disk import DiskFileSystem
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest

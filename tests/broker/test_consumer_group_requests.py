@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coterie.assignors.blobs import decode_assignment
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.consumer_group_describe import (

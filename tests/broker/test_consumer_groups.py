@@ -18,7 +18,7 @@ from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.broker.web.metrics import GroupMetrics
 from coterie.client import KafkaError
 from coterie.client.blocking import BlockingAdmin
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup

@@ -18,7 +18,7 @@ from coterie.broker.settings import (
     server_properties,
 )
 from coterie.broker.settings.listeners import Listener, parse_listeners
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.wire.messages.metadata import MetadataRequest
 
 # What config/kraft/server.properties of 3.9.1 and config/server.properties of 4.3.0 set, without their comments.

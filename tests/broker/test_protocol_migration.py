@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from coterie.assignors.blobs import decode_assignment, encode_assignment, encode_subscription
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.heartbeat import HeartbeatRequest

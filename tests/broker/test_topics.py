@@ -15,7 +15,7 @@ from coterie.broker.storage.disk import DiskFileSystem
 from coterie.broker.storage.topic import OFFSETS_TOPIC, Partition
 from coterie.broker.storage.topic_store import TopicStore
 from coterie.broker.storage.topics import Topics
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.log.compaction import clean, plan, swap
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog

@@ -11,7 +11,7 @@ import pytest
 
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.records.encoding import encode_batch
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.errors import error_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch
 from coterie.testing import ErrorCode, LocalBroker

@@ -18,8 +18,8 @@ from coterie.cli import main
 from coterie.cli.conformance_parts import KafkaPart
 from coterie.cli.demo import _write_results
 from coterie.cli.json_documents import json_documents
+from coterie.client.admin.group_explanation import GroupExplanation
 from coterie.client.blocking import BlockingConsumer, BlockingProducer
-from coterie.client.group_explanation import GroupExplanation
 from coterie.console.page import Markup, Section
 from coterie.demo.checks import Check
 from coterie.laboratory.what_if import WhatIfSetting

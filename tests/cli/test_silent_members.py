@@ -6,7 +6,7 @@ import pytest
 
 from coterie.cli.explanation import draw
 from coterie.client import GroupExplanation
-from coterie.client.group_explanation import read_json
+from coterie.client.admin.group_explanation import read_json
 from coterie.console.terminal import drawing_console
 from coterie.coordinator.explain import explain_group
 from coterie.laboratory.scenario import ScenarioRun

@@ -23,7 +23,13 @@ RESULTS = {
     "admin.py": "Admin",
     "admin_each.py": "Each",
 }
-BASES = {"Consumer": ("consumer_positions.py", "ConsumerPositions")}  # of classes with methods in a file of their own
+SOURCES = {
+    "Consumer": "consumer/consumer.py",
+    "Producer": "producer/producer.py",
+    "Admin": "admin/admin.py",
+    "Each": "admin/each.py",
+}
+BASES = {"Consumer": ("consumer/positions.py", "ConsumerPositions")}  # methods in a file of their own
 HEADERS = {
     "Consumer": '''
         class BlockingConsumer(BlockingClient[Consumer[K, V]], Generic[K, V]):
@@ -126,21 +132,21 @@ COMMIT_ASYNC = '''
 OWN = {"Producer": {"send", "transaction"}, "Consumer": {"commit_async"}, "Admin": set(), "Each": set()}
 IMPORTS = {
     "Consumer": "from concurrent.futures import Future\nfrom collections.abc import Iterator, Mapping\n"
-    "from typing import Any, Generic\nfrom coterie.client.consumer import Consumer\n",
+    "from typing import Any, Generic\nfrom coterie.client.consumer.consumer import Consumer\n",
     "Producer": "import contextlib\nfrom concurrent.futures import Future\n"
     "from collections.abc import Iterator, Mapping, Sequence\n"
-    "from typing import Any, Generic\nfrom coterie.client.producer import Producer\n",
-    "Admin": "from collections.abc import Mapping\nfrom coterie.client.admin import Admin\n"
+    "from typing import Any, Generic\nfrom coterie.client.producer.producer import Producer\n",
+    "Admin": "from collections.abc import Mapping\nfrom coterie.client.admin.admin import Admin\n"
     "from coterie.client.blocking.admin_each import BlockingEach\n",
-    "Each": "from concurrent.futures import Future\nfrom coterie.client.admin import Admin\n"
-    "from coterie.client.admin_each import NewTopic\n",
+    "Each": "from concurrent.futures import Future\nfrom coterie.client.admin.admin import Admin\n"
+    "from coterie.client.admin.each import NewTopic\n",
 }
 
 
 def source(file: str) -> str:
     """The text of one file of the package."""
     name = RESULTS[file]
-    module, client = _parsed(file, name)
+    module, client = _parsed(SOURCES[name], name)
     modules, bodies = [module], [client.body]
     if name in BASES:
         base_module, base = _parsed(*BASES[name])
@@ -158,7 +164,7 @@ def source(file: str) -> str:
         body += textwrap.indent(textwrap.dedent(COMMIT_ASYNC), "    ")
     heading = f'"""Blocking{name}: written by tests/client/blocking_source.py from `coterie.client.{name}`."""\n'
     text = f"{heading}\nfrom __future__ import annotations\n\n{IMPORTS[name]}"
-    text += "from coterie.client.blocking.thread import BlockingClient\n" + _imports(modules, body, file)
+    text += "from coterie.client.blocking.thread import BlockingClient\n" + _imports(modules, body, SOURCES[name])
     return _formatted(text + body)
 
 
@@ -220,7 +226,7 @@ def _imports(modules: list[ast.Module], body: str, file: str) -> str:
                 if isinstance(inner, ast.Import | ast.ImportFrom):
                     typing_only += _needed(inner, wanted)
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in wanted:
-            lines.append(f"from coterie.client.{file.removesuffix('.py')} import {node.targets[0].id}")
+            lines.append(f"from coterie.client.{file[:-3].replace('/', '.')} import {node.targets[0].id}")
     if typing_only:
         lines.append("from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    " + "\n    ".join(typing_only))
     return "\n".join(lines) + "\n\n"

@@ -30,7 +30,7 @@ from typing import Any
 
 import coterie.client
 from coterie.client import Admin, Consumer, Producer
-from coterie.client.admin_each import Each
+from coterie.client.admin.each import Each
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.testing import LocalBroker
 

@@ -11,9 +11,9 @@ from typing import Any
 from unittest.mock import patch
 
 from coterie.client import Producer
-from coterie.client.cluster import Cluster
+from coterie.client.connection.cluster import Cluster
 from coterie.client.errors import KafkaError
-from coterie.client.settings import ClientSettings
+from coterie.client.settings.settings import ClientSettings
 from coterie.machines.cluster_metadata import GROUP
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
@@ -192,7 +192,7 @@ def scripted(**settings: Any) -> tuple[Producer[bytes, bytes], ScriptedCluster]:
     }
     given |= {"retry_backoff_ms": 1, "retry_backoff_max_ms": 1} | settings
     named = {name.replace("_", "."): value for name, value in given.items() if value is not None}
-    with patch("coterie.client.producer.Cluster", ScriptedCluster):
+    with patch("coterie.client.producer.producer.Cluster", ScriptedCluster):
         producer: Producer[bytes, bytes] = Producer(named)
     cluster = producer._cluster
     assert isinstance(cluster, ScriptedCluster)

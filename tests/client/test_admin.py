@@ -24,7 +24,7 @@ async def came(futures: dict[Any, asyncio.Future[Any]]) -> dict[Any, Any]:
 
 
 def test_topics(coterie_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coterie.client.offsets.NEW_TOPIC_S", 0.2)
+    monkeypatch.setattr("coterie.client.offsets.offsets.NEW_TOPIC_S", 0.2)
 
     async def story() -> None:
         async with Admin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:

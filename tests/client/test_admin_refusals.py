@@ -14,7 +14,7 @@ import pytest
 from coterie.broker.handlers.services import Services
 from coterie.broker.requests.calls import Call as BrokerCall
 from coterie.client import Admin, Consumer, KafkaError, NewTopic
-from coterie.client.admin_each import Each
+from coterie.client.admin.each import Each
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.testing.faults import API_KEYS
 from coterie.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from coterie.client import KafkaError, NewTopic, PartitionReassignment
-from coterie.client.admin_results import partition_reassignments
+from coterie.client.admin.results import partition_reassignments
 from coterie.client.blocking import BlockingAdmin
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.messages.list_partition_reassignments import (

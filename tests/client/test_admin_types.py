@@ -30,9 +30,9 @@ from coterie.client import (
     Node,
     PartitionLag,
 )
-from coterie.client.admin_each import Each
-from coterie.client.admin_results import cluster_description, config_entries, group_description, topic_descriptions
-from coterie.client.group_explanation import group_explanation
+from coterie.client.admin.each import Each
+from coterie.client.admin.group_explanation import group_explanation
+from coterie.client.admin.results import cluster_description, config_entries, group_description, topic_descriptions
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from coterie.wire.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsResult

@@ -20,8 +20,8 @@ from coterie.client import (
     Subscriber,
     TopicPartition,
 )
-from coterie.client.classic_membership import member_config
-from coterie.client.settings import client_settings
+from coterie.client.consumer.classic_membership import member_config
+from coterie.client.settings.settings import client_settings
 from coterie.testing import LocalBroker
 from tests.client.group import member, polled, settled
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from coterie.client import Admin, Consumer, ErrorCode, NewTopic, Producer, TopicPartition
-from coterie.client.admin_each import Each
+from coterie.client.admin.each import Each
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.client.blocking.admin_each import BlockingEach
-from coterie.client.consumer_positions import ConsumerPositions
+from coterie.client.consumer.positions import ConsumerPositions
 from coterie.client.errors import ConfigError, KafkaError
 from coterie.testing import LocalBroker
 from tests.broker_process import BrokerProcess
@@ -119,7 +119,7 @@ def test_the_classes_are_as_they_are_written_from_the_asyncio_clients(file: str)
 def test_each_returns_a_future_of_this_thread_for_each_key(
     coterie_broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coterie.client.offsets.NEW_TOPIC_S", 0.2)
+    monkeypatch.setattr("coterie.client.offsets.offsets.NEW_TOPIC_S", 0.2)
     coterie_broker.create_topic("orders", 1)
     with BlockingAdmin({"bootstrap.servers": coterie_broker.bootstrap_servers}) as admin:
         futures = admin.each.create_topics([NewTopic("payments", 3), NewTopic("orders")])

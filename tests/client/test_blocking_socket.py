@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from coterie.client import blocking_socket
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection import blocking_socket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError
 from coterie.wire.framing import Head, encode_response, read_head
 from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsResponse

@@ -477,7 +477,7 @@ def test_offsets_of_open_transactions(broker: LocalBroker, monkeypatch: pytest.M
             broker._ask(TxnOffsetCommitRequest("x", "g", *identity[1:], topics=topics), broker.host, broker.port)
             with pytest.raises(KafkaError, match="UNSTABLE_OFFSET_COMMIT"):
                 await one.committed([T0])
-            monkeypatch.setattr("coterie.client.connection.Connection.version_of", lambda *_: 6)
+            monkeypatch.setattr("coterie.client.connection.connection.Connection.version_of", lambda *_: 6)
             assert await one.committed([T0]) == {T0: 1}, "a broker before Kafka 2.5 cannot say what is pending"
 
     asyncio.run(story())

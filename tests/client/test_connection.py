@@ -10,10 +10,10 @@ import sys
 
 import pytest
 
-from coterie.client.connection import Connection
+from coterie.client.connection.connection import Connection
+from coterie.client.connection.handshake import answer_type
+from coterie.client.connection.unreachable import not_opened
 from coterie.client.errors import KafkaError
-from coterie.client.handshake import answer_type
-from coterie.client.unreachable import not_opened
 from coterie.wire.apis import APIS
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.awaiting import until

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from coterie.client import Admin, Assignor, ConfigError, Consumer, KafkaError, OffsetAndMetadata, TopicPartition
-from coterie.client.classic_membership import member_config
-from coterie.client.connection import Connection
-from coterie.client.settings import client_settings
+from coterie.client.connection.connection import Connection
+from coterie.client.consumer.classic_membership import member_config
+from coterie.client.settings.settings import client_settings
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.messages.fetch import FetchRequest
 from tests.awaiting import until

@@ -24,7 +24,7 @@ from coterie.client import (
     TopicPartition,
 )
 from coterie.client.blocking import BlockingConsumer
-from coterie.client.settings import client_settings
+from coterie.client.settings.settings import client_settings
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.consumer.stages import ConsumerStage
 from coterie.testing import ErrorCode, LocalBroker

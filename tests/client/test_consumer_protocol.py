@@ -13,7 +13,7 @@ from confluent_kafka import Consumer as ConfluentConsumer
 
 from coterie.cli import main
 from coterie.client import Admin, Advice, ConsumerGroupDescription, ErrorCode, GroupState, GroupType, KafkaError
-from coterie.client.lint import CHANGES, STATIC
+from coterie.client.lint.lint import CHANGES, STATIC
 from coterie.testing import LocalBroker
 
 PATIENCE_S = 30.0

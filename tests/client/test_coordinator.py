@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from coterie.client.cluster import TRANSACTION, Cluster
-from coterie.client.coordinator import Coordinator
-from coterie.client.settings import client_settings
+from coterie.client.connection.cluster import TRANSACTION, Cluster
+from coterie.client.connection.coordinator import Coordinator
+from coterie.client.settings.settings import client_settings
 from coterie.testing import LocalBroker
 
 

@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from coterie.client import KafkaError
-from coterie.client.admin import Admin
-from coterie.client.cluster import NEXT_BROKER_S, Cluster
-from coterie.client.settings import client_settings
+from coterie.client.admin.admin import Admin
+from coterie.client.connection.cluster import NEXT_BROKER_S, Cluster
+from coterie.client.settings.settings import client_settings
 from coterie.testing import LocalBroker
 
 NO_HEDGE_S = 5.0  # a connection may take 10 s

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextvars import ContextVar
 
-from coterie.client.delivery import BatchEnd
+from coterie.client.producer.delivery import BatchEnd
 from coterie.producing.batch import Acknowledged
 
 

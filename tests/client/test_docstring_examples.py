@@ -8,7 +8,7 @@ import coterie.client
 import coterie.client.blocking
 import coterie.testing
 from coterie.client import Admin
-from coterie.client.admin_each import Each
+from coterie.client.admin.each import Each
 from tests.client.docstring_examples import Documented, documented, failures, of_class
 
 EACH = list(of_class(Each, coterie.client, "coterie.client.Admin.each"))

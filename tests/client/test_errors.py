@@ -37,9 +37,9 @@ from coterie.client import (
     TransactionAbortableError,
     UnknownTopicOrPartitionError,
 )
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import CLASSES, check, class_of
-from coterie.client.settings import client_settings
+from coterie.client.settings.settings import client_settings
 from coterie.testing import LocalBroker
 from tests.client.test_security import TlsFront, tls
 

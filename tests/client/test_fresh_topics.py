@@ -46,7 +46,7 @@ def test_a_topic_that_comes_a_moment_later_is_found() -> None:
 def test_one_that_never_comes_is_an_error_of_its_own_name(
     monkeypatch: pytest.MonkeyPatch, request_timeout_ms: int
 ) -> None:
-    monkeypatch.setattr("coterie.client.offsets.NEW_TOPIC_S", 0.3)
+    monkeypatch.setattr("coterie.client.offsets.offsets.NEW_TOPIC_S", 0.3)
 
     async def story(broker: LocalBroker) -> None:
         settings = {"bootstrap.servers": broker.bootstrap_servers, "request.timeout.ms": request_timeout_ms}

@@ -26,8 +26,8 @@ from coterie.client import (
     TopicPartition,
     WakeupError,
 )
-from coterie.client.classic_membership import JOIN_GRACE_S, member_config
-from coterie.client.settings import client_settings
+from coterie.client.consumer.classic_membership import JOIN_GRACE_S, member_config
+from coterie.client.settings.settings import client_settings
 from coterie.member.errors import leave_refusal
 from coterie.member.stages import Stage
 from coterie.testing import ErrorCode, LocalBroker

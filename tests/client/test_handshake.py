@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import coterie
-from coterie.client.blocking_socket import BrokerSocket
-from coterie.client.connection import Connection
+from coterie.client.connection.blocking_socket import BrokerSocket
+from coterie.client.connection.connection import Connection
+from coterie.client.connection.handshake import Handshake
 from coterie.client.errors import KafkaError
-from coterie.client.handshake import Handshake
 from coterie.client.security import PLAINTEXT, Security
 from coterie.wire.apis import APIS
 from coterie.wire.codec import decode

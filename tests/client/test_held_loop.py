@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie.client.heartbeat_thread import HeartbeatThread, Pulse, culprit
+from coterie.client.consumer.heartbeat_thread import HeartbeatThread, Pulse, culprit
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from tests.awaiting import until_in_thread
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from coterie.client import Admin, Consumer, KafkaError, NewTopic, Producer
-from coterie.client.blocking_socket import BrokerSocket
-from coterie.client.connection import Connection
+from coterie.client.connection.blocking_socket import BrokerSocket
+from coterie.client.connection.connection import Connection
 from coterie.wire.apis import APIS
 from coterie.wire.codec import decoder, encoder
 from coterie.wire.errors import ErrorCode

@@ -11,9 +11,9 @@ from coterie.assignors import ASSIGNORS, AssignorSpec, RebalanceProtocol
 from coterie.assignors.blobs import encode_subscription
 from coterie.cli import main
 from coterie.client import Admin, Advice, ConsumerGroupDescription, Node
-from coterie.client.admin_results import group_description
-from coterie.client.lint import FIRST, SECOND, STATIC, lint_group
-from coterie.client.lint_rule import ProtocolSupport
+from coterie.client.admin.results import group_description
+from coterie.client.lint.lint import FIRST, SECOND, STATIC, lint_group
+from coterie.client.lint.rule import ProtocolSupport
 from coterie.testing import LocalBroker
 from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from tests.awaiting import until

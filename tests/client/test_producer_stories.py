@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from coterie.client import Consumer, KafkaError, Producer
-from coterie.client.delivery import Delivery
+from coterie.client.producer.delivery import Delivery
 from coterie.client.types import ConsumerGroupMetadata
 from coterie.testing import ErrorCode, LocalBroker
 from tests.client.generated_story import GeneratedStory, tell, tell_as_requested

@@ -10,7 +10,7 @@ import pytest
 
 from coterie.client import KafkaError, Producer
 from coterie.client.errors import TransactionAbortableError
-from coterie.client.transactions import State
+from coterie.client.producer.transactions import State
 from coterie.client.types import ConsumerGroupMetadata
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode

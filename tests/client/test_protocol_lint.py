@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from coterie import __version__
 from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.client import Advice, ConsumerGroupDescription, GroupState, GroupType, MemberDescription, Node
-from coterie.client.admin_results import consumer_group_description, group_description
+from coterie.client.admin.results import consumer_group_description, group_description
 from coterie.client.admin_types import MemberAssignment
-from coterie.client.handshake import SOFTWARE_NAME
-from coterie.client.lint import CHANGES
-from coterie.client.lint_rule import ProtocolSupport
-from coterie.client.protocol_lint import DOWNGRADE, DOWNGRADE_RULES, UNDER_WAY_RULES, UPGRADE, protocol_advice
-from coterie.client.upgrade_rules import FIRST_RELEASE, UPGRADE_RULES, speaks_consumer_protocol
+from coterie.client.connection.handshake import SOFTWARE_NAME
+from coterie.client.lint.lint import CHANGES
+from coterie.client.lint.protocol import DOWNGRADE, DOWNGRADE_RULES, UNDER_WAY_RULES, UPGRADE, protocol_advice
+from coterie.client.lint.rule import ProtocolSupport
+from coterie.client.lint.upgrade_rules import FIRST_RELEASE, UPGRADE_RULES, speaks_consumer_protocol
 from coterie.coordinator.consumer.convert import may_downgrade, upgrade
 from coterie.coordinator.consumer.describe import describe_consumer_group
 from coterie.coordinator.consumer.state import (

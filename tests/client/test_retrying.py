@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from coterie.client import Admin, Consumer, ConsumerSettings, KafkaError, Producer, clock, loop_clock
-from coterie.client.cluster import Cluster
-from coterie.client.settings import client_settings
+from coterie.client import Admin, Consumer, ConsumerSettings, KafkaError, Producer
+from coterie.client.connection.cluster import Cluster
+from coterie.client.pauses import clock, loop_clock
+from coterie.client.settings.settings import client_settings
 from coterie.client.types import TopicPartition
 from coterie.consuming.commit_errors import Verdict
 from coterie.consuming.commits import Commits

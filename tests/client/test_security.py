@@ -16,11 +16,11 @@ import pytest
 import trustme
 
 from coterie.client import Admin, Producer
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import ConfigError, KafkaError
 from coterie.client.scram import scram
 from coterie.client.security import Security
-from coterie.client.settings import client_settings
+from coterie.client.settings.settings import client_settings
 from coterie.testing import LocalBroker
 from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
 from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from coterie.client import Admin, KafkaError, Producer
-from coterie.client.cluster import Cluster
-from coterie.client.connection import Connection
+from coterie.client.connection.cluster import Cluster
+from coterie.client.connection.connection import Connection
 from coterie.client.errors import ConfigError
 from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.testing import ErrorCode, LocalBroker

@@ -10,7 +10,7 @@ import pytest
 import tests.client.scripted_cluster
 from coterie.client import Delivery, KafkaError
 from coterie.client.errors import TransactionAbortableError
-from coterie.client.transactions import State
+from coterie.client.producer.transactions import State
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.end_txn import EndTxnRequest
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest

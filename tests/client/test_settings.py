@@ -12,8 +12,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka import Producer as ConfluentProducer
 
 from coterie.client.errors import ConfigError
-from coterie.client.foreign_settings import _OWNERS
-from coterie.client.settings import (
+from coterie.client.settings.foreign import _OWNERS
+from coterie.client.settings.settings import (
     CLIENT_SETTINGS,
     CONSUMER,
     EVERY,

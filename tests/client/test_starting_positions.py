@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import pytest
 
+from coterie.client.consumer.starting_positions import StartingPositions
 from coterie.client.errors import AuthenticationError, KafkaError
-from coterie.client.lookup_steps import list_offsets_steps
-from coterie.client.settings import client_settings
-from coterie.client.starting_positions import StartingPositions
+from coterie.client.offsets.lookup_steps import list_offsets_steps
+from coterie.client.pauses.waits import Waits
+from coterie.client.settings.settings import client_settings
 from coterie.client.types import OffsetAndMetadata, TopicPartition
-from coterie.client.waits import Waits
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import SendFetch
 from coterie.consuming.fetching import Fetching

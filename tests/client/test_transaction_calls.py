@@ -11,7 +11,7 @@ import pytest
 
 from coterie.client import KafkaError, Producer
 from coterie.client.errors import ProducerFencedError, TransactionAbortableError, UnsupportedVersionError
-from coterie.client.transactions import State
+from coterie.client.producer.transactions import State
 from coterie.client.types import ConsumerGroupMetadata
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

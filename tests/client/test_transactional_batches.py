@@ -8,9 +8,9 @@ import asyncio
 import pytest
 
 from coterie.client import KafkaError, Producer
-from coterie.client.delivery import Delivery
 from coterie.client.errors import TransactionAbortableError
-from coterie.client.transactions import State
+from coterie.client.producer.delivery import Delivery
+from coterie.client.producer.transactions import State
 from coterie.client.types import TopicPartition
 from coterie.records.batch import batches
 from coterie.wire.errors import ErrorCode

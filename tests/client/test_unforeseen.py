@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from coterie.client import KafkaError
-from coterie.client.blocking_socket import BrokerSocket
-from coterie.client.heartbeat_thread import HeartbeatThread, Pulse
+from coterie.client.connection.blocking_socket import BrokerSocket
+from coterie.client.consumer.heartbeat_thread import HeartbeatThread, Pulse
 from coterie.consuming.fetching import Fetching
 from coterie.testing import LocalBroker
 from coterie.wire.messages.heartbeat import HeartbeatRequest

@@ -13,8 +13,8 @@ import pytest
 from coterie.client import Admin, ConfigError, Consumer, KafkaError, Producer
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.client.errors import BootstrapError
+from coterie.client.pauses.waits import Waits
 from coterie.client.types import SubscriptionPattern
-from coterie.client.waits import Waits
 from coterie.client.zookeeper.fetchers import FetcherManager
 from coterie.client.zookeeper.settings import consumer_settings
 from coterie.client.zookeeper.streams import PartitionTopicInfo, Stream

@@ -1,4 +1,4 @@
-"""The source of `coterie.client.typed_settings`, made of the table of client settings.
+"""The source of `coterie.client.settings.typed`, made of the table of client settings.
 
 `python -m tests.client.typed_settings_source` writes it anew.
 """
@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from coterie.client import setting_types
-from coterie.client.settings import CLIENT_SETTINGS, CONSUMER, EVERY, PRODUCER, SECURITY, ClientSetting
+from coterie.client.settings import types as setting_types
+from coterie.client.settings.settings import CLIENT_SETTINGS, CONSUMER, EVERY, PRODUCER, SECURITY, ClientSetting
 from coterie.configuration import Kind
 
-FILE = Path(__file__).parents[2] / "src" / "coterie" / "client" / "typed_settings.py"
+FILE = Path(__file__).parents[2] / "src" / "coterie" / "client" / "settings" / "typed.py"
 HEADER = '''"""The settings of each client as a TypedDict, so that a type checker knows their names and values.
 
-Made of the table in `coterie.client.settings` by `python -m tests.client.typed_settings_source`. Keys are Kafka's names, which
-only the functional syntax can write.
+Made of the table in `settings` beside it by `python -m tests.client.typed_settings_source`. Keys are Kafka's
+names, which only the functional syntax can write.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any, Literal, TypedDict
 from coterie.assignors import Assignor
 from coterie.client.listener import ConsumerInterceptor
 from coterie.client.serialization import Deserializer, DeserializerLike, Serializer, SerializerLike
-from coterie.client.setting_types import Partitioner
+from coterie.client.settings.types import Partitioner
 
 _Assignor = type[Assignor] | Assignor
 _Interceptor = type[ConsumerInterceptor] | ConsumerInterceptor

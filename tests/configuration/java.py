@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from coterie.client.settings import CLIENT_SETTINGS
+from coterie.client.settings.settings import CLIENT_SETTINGS
 
 DATA = Path(__file__).parent / "data"
 RECORDED = DATA / "java.json"

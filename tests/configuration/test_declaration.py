@@ -14,7 +14,7 @@ from coterie.broker.settings.resource_tables import (
     ClientMetricsConfig,
     GroupConfig,
 )
-from coterie.client.settings import CLIENT_SETTINGS, ClientSettings
+from coterie.client.settings.settings import CLIENT_SETTINGS, ClientSettings
 from coterie.client.zookeeper.settings import ZOOKEEPER_SETTINGS, ZooKeeperConsumerSettings
 from coterie.configuration import (
     INT,

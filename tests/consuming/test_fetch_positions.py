@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie.client.consumer_positions import ConsumerPositions
+from coterie.client.consumer.positions import ConsumerPositions
 from coterie.consuming.fetch_effects import SendFetch
 from coterie.consuming.position import UNKNOWN
 from coterie.consuming.record import TopicPartition

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.assignors.blobs import encode_subscription
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.conformance.differential import wait_for_coordinator
 from coterie.conformance.kafka import java, running
 from coterie.wire.declaration import Message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.client.errors import CorruptBatchError
-from coterie.client.settings import client_settings
+from coterie.client.settings.settings import client_settings
 from coterie.pipeline import fetching
 from coterie.pipeline.fetching import fetched, read_range
 from coterie.pipeline.planning import OffsetRange

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coterie.client.errors import KafkaError
-from coterie.client.settings import ClientSettings, client_settings
+from coterie.client.settings.settings import ClientSettings, client_settings
 from coterie.pipeline import fetching, topics
 from coterie.pipeline.options import source_options
 from coterie.pipeline.planning import OffsetRange

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StructType
 
-from coterie.client.foreign_settings import JAVA_SETTINGS
-from coterie.client.settings import CLIENT_SETTINGS
+from coterie.client.settings.foreign import JAVA_SETTINGS
+from coterie.client.settings.settings import CLIENT_SETTINGS
 from coterie.conformance.spark_case_runner import run_case
 from coterie.conformance.spark_cases import CASES, TOPICS, SparkCase
 from coterie.conformance.spark_options import OURS, as_dict, expected_rows, make_topics, output_topic

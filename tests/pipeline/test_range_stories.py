@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from coterie.client import clock
 from coterie.client.errors import KafkaError
-from coterie.client.settings import client_settings
+from coterie.client.pauses import clock
+from coterie.client.settings.settings import client_settings
 from coterie.consuming.fetch_errors import REMEDIES, FetchRemedy
 from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.pipeline import fetching

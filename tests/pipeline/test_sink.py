@@ -14,8 +14,8 @@ import pytest
 from pyspark.sql.types import StructType
 
 from coterie.client import Admin, Consumer, KafkaError
-from coterie.client.offsets import list_offsets
-from coterie.client.settings import client_settings
+from coterie.client.offsets.offsets import list_offsets
+from coterie.client.settings.settings import client_settings
 from coterie.pipeline.option_types import OptionError
 from coterie.pipeline.options import sink_options
 from coterie.pipeline.sink import SinkTarget, TaskId, WriteAborted, abort_write, write_rows, write_transaction

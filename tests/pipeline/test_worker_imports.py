@@ -34,7 +34,7 @@ IN_NONE = [
     "asyncio",
     "ssl",
     "coterie.member.machine",
-    "coterie.client.cluster",
+    "coterie.client.connection.cluster",
     "coterie.wire.apis",
 ]
 ONLY_WHERE_IT_IS_PLANNED = ["coterie.pipeline.options", "coterie.pipeline.topics", "coterie.pipeline.pushdown"]

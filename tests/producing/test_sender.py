@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coterie.client.delivery import error_of_failure
+from coterie.client.producer.delivery import error_of_failure
 from coterie.producing.batch import ProduceFailure
 from coterie.producing.effects import GetProducerId, LookUpLeaders
 from coterie.producing.sequences import LAST_EPOCH

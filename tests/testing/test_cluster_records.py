@@ -10,9 +10,9 @@ import pytest
 
 from coterie.client import TopicPartition
 from coterie.client.blocking import BlockingAdmin
-from coterie.client.blocking_socket import BrokerSocket
-from coterie.client.cluster import Cluster
-from coterie.client.settings import client_settings
+from coterie.client.connection.blocking_socket import BrokerSocket
+from coterie.client.connection.cluster import Cluster
+from coterie.client.settings.settings import client_settings
 from coterie.testing import LocalBroker
 from coterie.text.addresses import parse_address
 from coterie.wire.errors import ErrorCode, error_of

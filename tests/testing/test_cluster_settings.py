@@ -11,9 +11,9 @@ import pytest
 
 from coterie.broker.storage.topic import Topic
 from coterie.client import KafkaError
-from coterie.client.admin import Admin
-from coterie.client.cluster import Cluster
-from coterie.client.settings import client_settings
+from coterie.client.admin.admin import Admin
+from coterie.client.connection.cluster import Cluster
+from coterie.client.settings.settings import client_settings
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

@@ -12,9 +12,9 @@ import pytest
 from coterie.broker.cluster.hosted_topics import HostedTopics
 from coterie.broker.storage.topic import Partition
 from coterie.client import KafkaError
-from coterie.client.admin import Admin
+from coterie.client.admin.admin import Admin
 from coterie.client.blocking import BlockingAdmin
-from coterie.client.connection import Connection
+from coterie.client.connection.connection import Connection
 from coterie.replication.states import TopicPartition
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from coterie.client import KafkaError
-from coterie.client.admin import Admin
+from coterie.client.admin.admin import Admin
 from coterie.client.blocking import BlockingConsumer, BlockingProducer
 from coterie.testing import LocalBroker
 from tests.awaiting import until_in_thread

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from coterie.client import KafkaError
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.testing.faults import FAILABLE, FaultRule
 from coterie.wire.messages.offset_commit import (

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from coterie.client import Admin, Consumer, Producer
-from coterie.client.admin_each import Each
+from coterie.client.admin.each import Each
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.client.blocking.admin_each import BlockingEach
 from coterie.testing import LocalBroker

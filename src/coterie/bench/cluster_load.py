@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from coterie.bench import load
 from coterie.client import Admin
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, KafkaTimeoutError
 from coterie.conformance.cluster.mixed import MixedCluster, in_turn, wait_until
 from coterie.records.encoding import encode_batch

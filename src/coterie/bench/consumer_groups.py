@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from coterie.bench.connections import RawConnections
 from coterie.bench.load import closed_loop
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.wire.framing import decode_response, encode_request
 from coterie.wire.messages.consumer_group_heartbeat import (

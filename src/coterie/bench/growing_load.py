@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from coterie.bench import load
 from coterie.bench.measurement import ProcessorMeter
 from coterie.bench.rebalance import one_more_ms, rebalance_ms, settled_crew
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from coterie.wire.messages.list_groups import ListGroupsRequest

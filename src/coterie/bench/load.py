@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from coterie.bench.measurement import NO_WINDOW, Window
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
 from coterie.records.encoding import encode_batch
 from coterie.wire.declaration import Message

@@ -14,7 +14,7 @@ from coterie.bench import load
 from coterie.bench.measurement import SECONDS, Measurement, broker, idle_mb
 from coterie.bench.rebalance import rebalance_ms
 from coterie.broker.storage.disk import raise_open_file_limit
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.text.addresses import format_address
 
 

@@ -11,7 +11,7 @@ import struct
 import time
 
 from coterie.bench.connections import RawConnections
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import decode_response
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest

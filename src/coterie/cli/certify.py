@@ -38,7 +38,7 @@ It changes nothing under other names and no setting of the broker. Exits 0 when 
 @json_option
 def certify(client: dict[str, str], version: str | None, rules_only: bool, out: Path | None, as_json: bool) -> None:
     """Compare a broker's responses with the recorded responses of Apache Kafka."""
-    from coterie.client.settings import client_settings
+    from coterie.client.settings.settings import client_settings
     from coterie.conformance.certify.recording import Recording, load, recorded_versions
 
     versions = recorded_versions()

@@ -173,7 +173,7 @@ def lint(group: str, changes: tuple[str, ...], client: dict[str, str], as_json: 
     with any Kafka. Exits 1 when a change is not safe now.
     """
     from coterie.client import Admin
-    from coterie.client.lint import CHANGES
+    from coterie.client.lint.lint import CHANGES
 
     async def ask() -> list[Advice]:
         async with Admin(client) as admin:

@@ -62,7 +62,7 @@ def _read_command_config(ctx: click.Context, param: click.Parameter, path: Path 
         return
     from coterie.broker.settings import read_properties
     from coterie.client.errors import ConfigError
-    from coterie.client.settings import CLIENT_SETTINGS, ClientSettings, read_client_settings
+    from coterie.client.settings.settings import CLIENT_SETTINGS, ClientSettings, read_client_settings
     from coterie.configuration import SettingError
     from coterie.text.files import NotText, decode_properties
 
@@ -77,7 +77,7 @@ def _read_command_config(ctx: click.Context, param: click.Parameter, path: Path 
 def _client(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, str]:
     """The settings of --command-config with the address, which wins over the file's unless it is the default. Raises
     BadParameter for one that is not HOST:PORT."""
-    from coterie.client.setting_types import ADDRESSES
+    from coterie.client.settings.types import ADDRESSES
     from coterie.configuration.value_types import UnfitValue
 
     try:

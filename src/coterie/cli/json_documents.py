@@ -308,9 +308,9 @@ CONFORMANCE = (
 
 def json_documents() -> dict[str, JsonDocument]:
     """Every command that takes --json -> what it prints. The imports are made here: no command needs all of them."""
-    from coterie.client.advice import Advice
-    from coterie.client.group_explanation import GroupExplanation
-    from coterie.client.telemetry_clients import TelemetryClient
+    from coterie.client.admin.group_explanation import GroupExplanation
+    from coterie.client.admin.telemetry_clients import TelemetryClient
+    from coterie.client.lint.advice import Advice
     from coterie.client.zookeeper.zookeeper_groups import Migrated
     from coterie.laboratory.experiments import Handover, MigrationStep
 

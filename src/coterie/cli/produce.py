@@ -98,7 +98,7 @@ class _Sending:
     the errors of records that the broker did not acknowledge."""
 
     def __init__(self, producer: Producer[Any, Any], topic: str, failures: list[KafkaError]) -> None:
-        from coterie.client.column_sender import ColumnSender
+        from coterie.client.producer.column_sender import ColumnSender
 
         settings = producer.settings
         is_plain = settings.partitioner is None and not (settings.key_serializer or settings.value_serializer)
@@ -107,7 +107,7 @@ class _Sending:
 
     async def send(self, keys: list[bytes | None] | None, values: list[bytes]) -> None:
         """Waits for room in buffer.memory. Raises KafkaError."""
-        from coterie.client.column_sender import RecordColumns
+        from coterie.client.producer.column_sender import RecordColumns
 
         if self._columns is not None:
             await self._columns.send(self._topic, RecordColumns(values, keys))

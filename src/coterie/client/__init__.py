@@ -78,8 +78,18 @@ from coterie.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from coterie.assignors import AssignableTopics, Assignor, RebalanceProtocol, Subscriber
-    from coterie.client.admin import Admin
-    from coterie.client.admin_each import NewTopic
+    from coterie.client.admin.admin import Admin
+    from coterie.client.admin.each import NewTopic
+    from coterie.client.admin.group_explanation import (
+        AwaitedMember,
+        GroupExplanation,
+        MemberExplanation,
+        NextTimeout,
+        PartitionProgress,
+        PushedMetric,
+        ReservedMemberId,
+    )
+    from coterie.client.admin.telemetry_clients import TelemetryClient
     from coterie.client.admin_types import (
         ClusterDescription,
         ConfigEntry,
@@ -97,41 +107,31 @@ if TYPE_CHECKING:
         TopicDescription,
         TopicPartitionInfo,
     )
-    from coterie.client.advice import Advice, LintFinding
-    from coterie.client.consumer import Consumer
-    from coterie.client.delivery import Delivery
-    from coterie.client.group_explanation import (
-        AwaitedMember,
-        GroupExplanation,
-        MemberExplanation,
-        NextTimeout,
-        PartitionProgress,
-        PushedMetric,
-        ReservedMemberId,
-    )
-    from coterie.client.producer import Producer
-    from coterie.client.telemetry_clients import TelemetryClient
-    from coterie.client.typed_settings import AdminSettings, ConsumerSettings, ProducerSettings
+    from coterie.client.consumer.consumer import Consumer
+    from coterie.client.lint.advice import Advice, LintFinding
+    from coterie.client.producer.delivery import Delivery
+    from coterie.client.producer.producer import Producer
+    from coterie.client.settings.typed import AdminSettings, ConsumerSettings, ProducerSettings
 
 # Imported at their first use: a process that needs errors and records alone, as those of a Spark job do, starts sooner.
 _NAMES = {
     "coterie.assignors": "AssignableTopics Assignor RebalanceProtocol Subscriber",
-    "coterie.client.admin": "Admin",
-    "coterie.client.admin_each": "NewTopic",
+    "coterie.client.admin.admin": "Admin",
+    "coterie.client.admin.each": "NewTopic",
     "coterie.client.admin_types": (
         "ClusterDescription ConfigEntry ConfigSource ConsumerGroupDescription GroupListing GroupState GroupType "
         "MemberAssignment MemberDescription MemberSubscription Node PartitionLag PartitionReassignment "
         "TopicDescription TopicPartitionInfo"
     ),
-    "coterie.client.advice": "Advice LintFinding",
-    "coterie.client.delivery": "Delivery",
-    "coterie.client.consumer": "Consumer",
-    "coterie.client.group_explanation": (
+    "coterie.client.lint.advice": "Advice LintFinding",
+    "coterie.client.producer.delivery": "Delivery",
+    "coterie.client.consumer.consumer": "Consumer",
+    "coterie.client.admin.group_explanation": (
         "AwaitedMember GroupExplanation MemberExplanation NextTimeout PartitionProgress PushedMetric ReservedMemberId"
     ),
-    "coterie.client.producer": "Producer",
-    "coterie.client.telemetry_clients": "TelemetryClient",
-    "coterie.client.typed_settings": "AdminSettings ConsumerSettings ProducerSettings",
+    "coterie.client.producer.producer": "Producer",
+    "coterie.client.admin.telemetry_clients": "TelemetryClient",
+    "coterie.client.settings.typed": "AdminSettings ConsumerSettings ProducerSettings",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

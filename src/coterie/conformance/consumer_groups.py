@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.conformance.commands import is_older
 from coterie.conformance.differential import coterie_broker, make_topics, wait_for_coordinator
 from coterie.conformance.kafka import running

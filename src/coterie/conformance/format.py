@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.assignors.blobs import encode_assignment, encode_subscription
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.conformance.differential import coterie_broker, make_topics, wait_for_coordinator
 from coterie.conformance.kafka import java, running

@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError
 
 # 2.6: the last with the article's code, on ZooKeeper; 3.9: the last of the Scala coordinator; 4.3: the Java one before a target

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.conformance.high_level_consumer import KAFKA, java, local_zookeeper
 from coterie.conformance.kafka import KafkaBroker

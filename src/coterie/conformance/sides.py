@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from coterie.assignors.blobs import decode_subscription
-from coterie.client.connection import Connection
-from coterie.client.handshake import answer_type
+from coterie.client.connection.connection import Connection
+from coterie.client.connection.handshake import answer_type
 from coterie.conformance.transactions import StoryTransactions
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.errors import ErrorCode, error_of

@@ -7,7 +7,7 @@ import asyncio
 import time
 from typing import TypeVar
 
-from coterie.client.connection import Connection
+from coterie.client.connection.connection import Connection
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from coterie.client.blocking_socket import BrokerSocket, Sockets
+from coterie.client.connection.blocking_socket import BrokerSocket, Sockets
 from coterie.client.errors import CorruptBatchError, OffsetOutOfRangeError
-from coterie.client.settings import ClientSettings
+from coterie.client.settings.settings import ClientSettings
 from coterie.consuming.position import Stored
 from coterie.machines.cluster_metadata import Address
 from coterie.pipeline.data_loss import DataLossError

@@ -1,6 +1,6 @@
 """A member of a group whose partitions change only at a trigger boundary, between two batches.
 
-Heartbeats and rounds of the group run on a loop in a thread of their own (`client.membership`); what was revoked or
+Heartbeats and rounds of the group run on a loop in a thread of their own (`client/consumer/membership`); what was revoked or
 assigned waits until `settle` takes it up. No Spark here.
 """
 
@@ -13,12 +13,12 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
-from coterie.client.cluster import Cluster
-from coterie.client.committer import Committer
+from coterie.client.connection.cluster import Cluster
+from coterie.client.consumer.committer import Committer
+from coterie.client.consumer.group_protocols import make_membership
+from coterie.client.consumer.membership import Membership
 from coterie.client.errors import CommitFailedError, RebalanceInProgressError
-from coterie.client.group_protocols import make_membership
-from coterie.client.membership import Membership
-from coterie.client.settings import ClientSettings
+from coterie.client.settings.settings import ClientSettings
 from coterie.client.types import OffsetAndMetadata
 from coterie.consuming.commit_verdicts import CommitPurpose
 from coterie.consuming.owned_offsets import OwnedOffsets

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from coterie.client.clock import now_ms
-from coterie.client.lookup_steps import list_offsets_steps, offset_fetch_steps, run_steps_blocking
-from coterie.client.retrying import backoff_of
-from coterie.client.settings import ClientSettings
+from coterie.client.offsets.lookup_steps import list_offsets_steps, offset_fetch_steps, run_steps_blocking
+from coterie.client.pauses.clock import now_ms
+from coterie.client.pauses.retrying import backoff_of
+from coterie.client.pauses.waits import Waits
+from coterie.client.settings.settings import ClientSettings
 from coterie.client.types import ByPartition
-from coterie.client.waits import Waits
 from coterie.consuming.committed_lookup import CommittedConfig, CommittedLookup, PendingOffsets, SendOffsetFetch
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.fetch_effects import RefreshMetadata

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from coterie.client.errors import ConfigError
-from coterie.client.settings import CLIENT_SETTINGS, ClientSettings, client_settings
+from coterie.client.settings.settings import CLIENT_SETTINGS, ClientSettings, client_settings
 from coterie.configuration import SettingError, nearest, with_values
 from coterie.pipeline.offsets import EARLIEST, LATEST, TopicOffsets
 from coterie.pipeline.option_table import (
@@ -203,7 +203,7 @@ def _client_settings(options: Mapping[str, str], refused: Mapping[str, str]) -> 
 
 def _without_effect(name: str) -> str:
     """Raises OptionError for a name that no client of Kafka has."""
-    from coterie.client.foreign_settings import (  # few options need it, and every task reads options
+    from coterie.client.settings.foreign import (  # few options need it, and every task reads options
         JAVA_SETTINGS,
         foreign_setting,
     )

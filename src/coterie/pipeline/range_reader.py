@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coterie.client.blocking_socket import Awaited, Sockets
-from coterie.client.clock import jitter, now_ms, until_due_thread
+from coterie.client.connection.blocking_socket import Awaited, Sockets
 from coterie.client.errors import CorruptBatchError, KafkaError, OffsetOutOfRangeError
-from coterie.client.retrying import backoff_of
-from coterie.client.settings import ClientSettings
-from coterie.client.waits import Waits
+from coterie.client.pauses.clock import jitter, now_ms, until_due_thread
+from coterie.client.pauses.retrying import backoff_of
+from coterie.client.pauses.waits import Waits
+from coterie.client.settings.settings import ClientSettings
 from coterie.consuming.fetch_config import FetchConfig
 from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
 from coterie.consuming.fetching import Fetching

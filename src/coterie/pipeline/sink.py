@@ -25,15 +25,15 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from coterie.client.cluster import Cluster
-from coterie.client.column_sender import ColumnSender
-from coterie.client.coordinator import Coordinator
+from coterie.client.admin.repeated_calls import until_done
+from coterie.client.connection.cluster import Cluster
+from coterie.client.connection.coordinator import Coordinator
 from coterie.client.errors import KafkaError
-from coterie.client.offsets import commit_offsets, committed_offsets
-from coterie.client.producer import Producer
-from coterie.client.repeated_calls import until_done
-from coterie.client.settings import client_settings
-from coterie.client.transactions import OpenTransaction
+from coterie.client.offsets.offsets import commit_offsets, committed_offsets
+from coterie.client.producer.column_sender import ColumnSender
+from coterie.client.producer.producer import Producer
+from coterie.client.producer.transactions import OpenTransaction
+from coterie.client.settings.settings import client_settings
 from coterie.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 from coterie.configuration.value_types import INT
 from coterie.consuming.committed_lookup import PendingOffsets

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
-from coterie.client.column_sender import RecordColumns
+from coterie.client.producer.column_sender import RecordColumns
 from coterie.pipeline.option_types import OptionError
 from coterie.records.arrow_arrays import blobs_of, numbers_of, valid_of
 from coterie.records.batch import Header

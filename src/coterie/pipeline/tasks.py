@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from coterie.client.settings import client_settings
+from coterie.client.settings.settings import client_settings
 from coterie.pipeline import sentences
 from coterie.pipeline.fetching import read_range, to_arrow
 from coterie.pipeline.planning import OffsetRange

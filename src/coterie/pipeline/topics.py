@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from coterie.client.blocking_socket import BrokerSocket, Sockets
-from coterie.client.clock import now_ms, pause_thread
+from coterie.client.connection.blocking_socket import BrokerSocket, Sockets
 from coterie.client.errors import KafkaError, check, error_about
-from coterie.client.offset_checks import check_stable, commit_error
-from coterie.client.retrying import NO_SUCH_TOPIC, Retrying
-from coterie.client.settings import ClientSettings
-from coterie.client.waits import Waits
+from coterie.client.offsets.checks import check_stable, commit_error
+from coterie.client.pauses.clock import now_ms, pause_thread
+from coterie.client.pauses.retrying import NO_SUCH_TOPIC, Retrying
+from coterie.client.pauses.waits import Waits
+from coterie.client.settings.settings import ClientSettings
 from coterie.consuming.commit_errors import RETRIED, Verdict, verdict_without_machine
 from coterie.consuming.commit_requests import CommitOffsets, commit_request, first_error
 from coterie.consuming.committed_lookup import SendOffsetFetch

@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 from coterie.broker.broker import Broker
 from coterie.broker.groups.explanation import state_of
 from coterie.broker.settings import BrokerSettings
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
-from coterie.client.partition_counts import checked_partition
-from coterie.client.partitioner import partition_for_key
+from coterie.client.producer.partition_counts import checked_partition
+from coterie.client.producer.partitioner import partition_for_key
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.partitioning import partition_for

@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
-from coterie.client.connection import Connection
-from coterie.client.handshake import answer_type
+from coterie.client.connection.connection import Connection
+from coterie.client.connection.handshake import answer_type
 from coterie.coordinator.replay import AnyGroup
 from coterie.simulation.disk import MountedDisk
 from coterie.simulation.process import SimulatedProcess

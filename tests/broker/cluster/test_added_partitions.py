@@ -12,8 +12,8 @@ from coterie.broker.cluster.cluster_view import ClusterView, LiveBroker
 from coterie.broker.cluster.topic_changes import TopicAdministration
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.topics import Topics
-from coterie.client.cluster import Cluster
-from coterie.client.settings import client_settings
+from coterie.client.connection.cluster import Cluster
+from coterie.client.settings.settings import client_settings
 from coterie.controller import nodes
 from coterie.controller.assignment import ReplicaAssignment
 from coterie.log.filesystem import MemoryFileSystem

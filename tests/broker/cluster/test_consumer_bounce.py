@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from coterie.client import KafkaError, TopicPartition
-from coterie.client.consumer import Consumer
+from coterie.client.consumer.consumer import Consumer
 from coterie.testing.cluster_brokers import ClusterBrokers
 from coterie.wire.errors import ErrorCode
 from tests.awaiting import until

@@ -10,7 +10,7 @@ from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.topic import OFFSETS_TOPIC
 from coterie.client import KafkaError
-from coterie.client.producer import Producer
+from coterie.client.producer.producer import Producer
 from coterie.testing.cluster_brokers import ClusterBrokers
 from coterie.wire.errors import ErrorCode
 from tests.awaiting import until

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coterie.broker.cluster.peers.channels import ControllerChannels
-from coterie.client.consumer import Consumer
+from coterie.client.consumer.consumer import Consumer
 from coterie.controller.requests import LeaderAndIsr
 from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
 from tests.awaiting import quiet

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.assignors.blobs import decode_assignment, encode_subscription
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.conformance.differential import wait_for_coordinator
 from coterie.conformance.kafka import running
 from coterie.coordinator.consumer.describe import describe_consumer_group

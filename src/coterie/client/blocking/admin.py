@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from coterie.client.admin import Admin
+from coterie.client.admin.admin import Admin
+from coterie.client.admin.group_explanation import GroupExplanation
+from coterie.client.admin.telemetry_clients import TelemetryClient
 from coterie.client.admin_types import (
     ClusterDescription,
     ConfigEntry,
@@ -16,13 +18,11 @@ from coterie.client.admin_types import (
     PartitionReassignment,
     TopicDescription,
 )
-from coterie.client.advice import Advice
 from coterie.client.blocking.admin_each import BlockingEach
 from coterie.client.blocking.thread import BlockingClient
 from coterie.client.errors import KafkaError
-from coterie.client.group_explanation import GroupExplanation
-from coterie.client.telemetry_clients import TelemetryClient
-from coterie.client.typed_settings import AdminSettings
+from coterie.client.lint.advice import Advice
+from coterie.client.settings.typed import AdminSettings
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.errors import ErrorCode
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 
-from coterie.client.admin import Admin
-from coterie.client.admin_each import NewTopic
+from coterie.client.admin.admin import Admin
+from coterie.client.admin.each import NewTopic
 from coterie.client.admin_types import ConfigEntry, ConsumerGroupDescription
 from coterie.client.blocking.thread import BlockingClient
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition

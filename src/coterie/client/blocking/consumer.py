@@ -8,11 +8,11 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Generic
 
 from coterie.client.blocking.thread import BlockingClient
-from coterie.client.committer import Callback, Offsets
-from coterie.client.consumer import ARROW_BYTES, Consumer
+from coterie.client.consumer.committer import Callback, Offsets
+from coterie.client.consumer.consumer import ARROW_BYTES, Consumer
 from coterie.client.listener import RebalanceListener
 from coterie.client.serialization import DeserializerLike
-from coterie.client.typed_settings import ConsumerSettings
+from coterie.client.settings.typed import ConsumerSettings
 from coterie.client.types import (
     ByPartition,
     ConsumerGroupMetadata,

@@ -8,11 +8,11 @@ from concurrent.futures import Future
 from typing import Any, Generic
 
 from coterie.client.blocking.thread import BlockingClient
-from coterie.client.delivery import DeliveryCallback
-from coterie.client.producer import Producer
+from coterie.client.producer.delivery import DeliveryCallback
+from coterie.client.producer.producer import Producer
+from coterie.client.producer.transactions import OpenTransaction
 from coterie.client.serialization import SerializerLike
-from coterie.client.transactions import OpenTransaction
-from coterie.client.typed_settings import ProducerSettings
+from coterie.client.settings.typed import ProducerSettings
 from coterie.client.types import ByPartition, ConsumerGroupMetadata, K, OffsetAndMetadata, RecordMetadata, V
 from coterie.records.batch import Header
 

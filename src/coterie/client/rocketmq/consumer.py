@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from coterie.client.loop_clock import pause, until_woken
+from coterie.client.pauses.loop_clock import pause, until_woken
 from coterie.client.rocketmq.connection import RemotingCluster, RocketMQError
 from coterie.rocketmq import requests
 from coterie.rocketmq.allocation import MessageQueue, Strategy, averagely

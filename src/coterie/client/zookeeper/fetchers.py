@@ -10,10 +10,10 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
-from coterie.client.blocking_socket import BrokerSocket
-from coterie.client.clock import jitter, now_ms
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError
-from coterie.client.waits import Waits
+from coterie.client.pauses.clock import jitter, now_ms
+from coterie.client.pauses.waits import Waits
 from coterie.client.zookeeper.settings import ZooKeeperConsumerSettings
 from coterie.client.zookeeper.streams import PartitionTopicInfo
 from coterie.consuming.fetch_config import FetchConfig

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from coterie.client.errors import ConfigError
-from coterie.client.settings import read_client_settings
+from coterie.client.settings.settings import read_client_settings
 from coterie.configuration import BOOLEAN, INT, STRING, Rule, Setting, ValueType, declared, one_of, settings_of
 
 T = TypeVar("T")

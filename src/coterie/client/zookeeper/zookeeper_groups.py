@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from coterie.client.admin import Admin
+from coterie.client.admin.admin import Admin
 from coterie.client.errors import KafkaError
 from coterie.client.types import TopicPartition
 from coterie.runtime.zookeeper_session import ZooKeeperSession, connect

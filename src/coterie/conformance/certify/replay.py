@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.client.connection import Connection
+from coterie.client.connection.connection import Connection
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
 from coterie.conformance.certify.recording import (

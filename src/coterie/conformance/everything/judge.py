@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from coterie.client.connection import Connection
+from coterie.client.connection.connection import Connection
 from coterie.conformance.differences import ROWS
 from coterie.conformance.differences_of_clusters import OF_CLUSTERS
 from coterie.conformance.everything.comparison import AGREE_S, Comparer, Comparison, Difference

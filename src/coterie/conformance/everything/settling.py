@@ -11,7 +11,7 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable
 
-from coterie.client.connection import Connection
+from coterie.client.connection.connection import Connection
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse

@@ -13,7 +13,7 @@ import uuid
 from typing import Any
 
 from coterie.assignors.blobs import encode_assignment, encode_subscription
-from coterie.client.connection import Connection
+from coterie.client.connection.connection import Connection
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
 from coterie.conformance.everything import answers

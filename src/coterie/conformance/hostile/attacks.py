@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import google_crc32c
 
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
 from coterie.records.encoding import encode_batch
 from coterie.wire.apis import APIS

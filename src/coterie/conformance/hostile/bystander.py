@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from coterie.client.blocking_socket import BrokerSocket
+from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coterie.client.settings import ClientSettings, client_settings
+from coterie.client.settings.settings import ClientSettings, client_settings
 from coterie.pipeline.ddl import arrow_schema
 from coterie.pipeline.history.decoding import OffsetsDecoder
 from coterie.pipeline.history.sound_batches import Piece, UnreadableBatch, read_file, unfolded

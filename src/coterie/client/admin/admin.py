@@ -1,0 +1,400 @@
+"""The admin client: topics, partitions, settings, groups, offsets, records."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from coterie.client import arguments
+from coterie.client.admin import groups, older, replicas
+from coterie.client.admin.each import Each, NewTopic, only
+from coterie.client.admin.group_explanation import GroupExplanation
+from coterie.client.admin.protocol_support import protocol_support
+from coterie.client.admin.repeated_calls import repeated
+from coterie.client.admin.results import cluster_description, topic_descriptions
+from coterie.client.admin.telemetry_clients import TelemetryClient, telemetry_clients
+from coterie.client.admin_types import (
+    ClusterDescription,
+    ConfigEntry,
+    ConsumerGroupDescription,
+    GroupListing,
+    Node,
+    PartitionLag,
+    PartitionReassignment,
+    TopicDescription,
+)
+from coterie.client.connection.cluster import Cluster
+from coterie.client.connection.coordinator import Coordinator
+from coterie.client.errors import KafkaError, check
+from coterie.client.lint.advice import Advice
+from coterie.client.lint.lint import lint_group
+from coterie.client.offsets.offsets import commit_offsets, committed_offsets, delete_records, lags, list_offsets
+from coterie.client.offsets.record_times import record_times
+from coterie.client.settings.settings import client_settings
+from coterie.client.settings.typed import AdminSettings
+from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from coterie.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from coterie.wire.messages.join_group import JoinGroupRequest
+from coterie.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+
+
+class Admin:
+    """Manages topics, settings, groups, offsets and records of a cluster.
+
+    ``settings``: by Kafka's names; ``bootstrap.servers`` is the one that is needed. Use it as an async context manager, or call
+    `close`. `each` has the same operations on many things at once, with a future for each.
+
+    Every method sends requests and raises KafkaError: with the broker's code; NETWORK_EXCEPTION where no broker can be reached,
+    at once or, of a client that has reached one before, after default.api.timeout.ms; REQUEST_TIMED_OUT where none responds
+    within request.timeout.ms; UNSUPPORTED_VERSION where the broker is too old. What passes, such as a coordinator or controller
+    that is not available, is repeated until default.api.timeout.ms before it is raised. An argument of a wrong type
+    or out of its range is a TypeError or ValueError, and use after `close` a RuntimeError, before anything is sent.
+
+    >>> async with Admin(settings) as admin:
+    ...     print(sorted(await admin.describe_topics()))
+    ['__consumer_offsets', 'orders']
+    """
+
+    def __init__(self, settings: AdminSettings | Mapping[str, Any]) -> None:
+        self._cluster = Cluster(client_settings(settings))
+        self.each: Each = Each(self, self._cluster)
+
+    async def __aenter__(self) -> Admin:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections at once; requests that are under way fail."""
+        self._cluster.close()
+
+    @repeated
+    async def describe_cluster(self) -> ClusterDescription:
+        """The cluster's id, its controller and its brokers.
+
+        >>> cluster = await admin.describe_cluster()
+        >>> cluster.nodes
+        (Node(id=1, host='127.0.0.1', port=..., rack=None),)
+        >>> cluster.controller == cluster.nodes[0]
+        True
+        """
+        if not (await self._cluster.any_connection()).serves(DescribeClusterRequest):
+            return cluster_description(await older.describe_cluster(self._cluster))
+        response: DescribeClusterResponse = await self._cluster.request(DescribeClusterRequest())
+        check(response.error_code, response.error_message)
+        return cluster_description(response)
+
+    # -- topics -------------------------------------------------------------------------------------------------------
+
+    @repeated
+    async def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+        """All topics by name, internal ones too, or those named. A topic that the broker does not describe carries its
+        error; it raises none.
+
+        >>> described = await admin.describe_topics(["orders", "none"])
+        >>> [(p.partition, p.leader.id) for p in described["orders"].partitions]
+        [(0, 1), (1, 1)]
+        >>> described["none"].error
+        <ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 3>
+        """
+        return topic_descriptions(
+            await self._cluster.metadata(None if names is None else arguments.names(names, "names"))
+        )
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        configs: Mapping[str, str] | None = None,
+        *,
+        replication_factor: int = -1,
+        assignments: Mapping[int, Sequence[int]] | None = None,
+    ) -> None:
+        """Creates a topic. ``partitions``, ``replication_factor`` -1: the broker's num.partitions, default.replication.factor.
+        ``configs``: topic settings by Kafka's names, as text. ``assignments``: as in `NewTopic`. Raises KafkaError
+        TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR,
+        INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG.
+
+        >>> await admin.create_topic("payments", 6, {"retention.ms": "86400000"}, replication_factor=1)
+        >>> len(await admin.partitions(["payments"]))
+        6
+        """
+        topic = NewTopic(name, partitions, configs or {}, replication_factor, assignments or {})
+        await self.each.create_topics([topic])[name]
+
+    async def delete_topic(self, name: str) -> None:
+        """Deletes a topic with its records and the offsets committed for it. Raises KafkaError
+        UNKNOWN_TOPIC_OR_PARTITION."""
+        await self.each.delete_topics([arguments.text(name, "name")])[name]
+
+    async def create_partitions(self, name: str, count: int) -> None:
+        """Adds partitions, so that the topic has ``count``. Records stay where they are, and keys may then go to other
+        partitions. Raises KafkaError INVALID_PARTITIONS where it has that many already, UNKNOWN_TOPIC_OR_PARTITION.
+
+        >>> await admin.create_partitions("orders", 4)
+        """
+        arguments.text(name, "name")
+        arguments.whole_number(count, "count", *arguments.INT32)
+        await self.each.create_partitions({name: count})[name]
+
+    async def describe_configs(self, name: str) -> dict[str, ConfigEntry]:
+        """Every setting of a topic by name, defaults included. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION.
+
+        >>> configs = await admin.describe_configs("orders")
+        >>> configs["retention.ms"].value, configs["retention.ms"].is_default
+        ('604800000', True)
+        """
+        return await self.each.describe_configs([arguments.text(name, "name")])[name]
+
+    async def incremental_alter_configs(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """Sets these settings of a topic, None for the broker's default; the others stay. Raises KafkaError
+        INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION.
+
+        >>> await admin.incremental_alter_configs("orders", {"retention.ms": "3600000", "segment.bytes": None})
+        >>> (await admin.describe_configs("orders"))["retention.ms"].source
+        <ConfigSource.DYNAMIC_TOPIC_CONFIG: 1>
+        """
+        await self.each.incremental_alter_configs({name: changes})[name]
+
+    @repeated
+    async def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, int]:
+        """Deletes the records before these offsets (-1: all of the partition); returns the new first offsets. Raises
+        KafkaError OFFSET_OUT_OF_RANGE, POLICY_VIOLATION for a topic that is only compacted, UNKNOWN_TOPIC_OR_PARTITION.
+
+        >>> await admin.delete_records({("orders", 0): 2})
+        {TopicPartition(topic='orders', partition=0): 2}
+        """
+        return await delete_records(self._cluster, arguments.log_starts(before))
+
+    async def list_offsets(
+        self,
+        timestamps: ByPartition[int],
+        *,
+        errors: dict[TopicPartition, KafkaError] | None = None,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, int]:
+        """The offset of the first record of each partition that is at or after a timestamp, in ms since 1970; -1 for the end of
+        the log, -2 for its start. The offset is -1 where every record is older. What passes is repeated for ``timeout_ms``, by
+        default default.api.timeout.ms. Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION; with ``errors`` a partition without an
+        offset is put there with its error, and the others are returned.
+
+        >>> await admin.list_offsets({("orders", 0): -1, ("orders", 1): -1})
+        {TopicPartition(topic='orders', partition=0): 3, TopicPartition(topic='orders', partition=1): 0}
+        """
+        checked = arguments.timestamps(timestamps)
+        if timeout_ms is not None:
+            arguments.whole_number(timeout_ms, "timeout_ms", *arguments.INT32)
+        return await list_offsets(self._cluster, checked, errors=errors, timeout_ms=timeout_ms)
+
+    @repeated
+    async def record_times(self, offsets: ByPartition[int]) -> dict[TopicPartition, int]:
+        """When the record at each offset was written, or the first one behind it, in ms since 1970: the time of the first
+        record of its batch, as its producer set it or the log. Without the partitions that end there or are not read now."""
+        return await record_times(self._cluster, arguments.log_starts(offsets))
+
+    @repeated
+    async def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
+        """Every partition of these topics, sorted; a topic that does not exist has none.
+
+        >>> await admin.partitions(["orders", "none"])
+        [TopicPartition(topic='orders', partition=0), TopicPartition(topic='orders', partition=1)]
+        """
+        infos = await self._cluster.refresh(arguments.names(topics, "topics"))
+        return [TopicPartition(t, p) for t, info in sorted(infos.items()) for p in sorted(info.leaders)]
+
+    # -- replicas -----------------------------------------------------------------------------------------------------
+
+    @repeated
+    async def elect_leaders(
+        self, partitions: Iterable[PartitionLike] | None = None, *, unclean: bool = False
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Has the controller elect the preferred leader of each partition; with ``unclean``, of each partition without a leader
+        any replica that is there, which loses the records that it lacks. None for all partitions; then the result has only
+        those with an election or an error.
+
+        >>> await admin.elect_leaders([("orders", 0)])
+        {TopicPartition(topic='orders', partition=0): <ErrorCode.ELECTION_NOT_NEEDED: 84>}
+        """
+        checked = None if partitions is None else arguments.partitions(partitions)
+        return await replicas.elect_leaders(self._cluster, checked, unclean=unclean)
+
+    async def alter_partition_reassignments(self, reassignments: ByPartition[Sequence[int] | None]) -> None:
+        """Begins to move partitions to these brokers, the preferred leader first; None cancels. Returns when it has begun:
+        `list_partition_reassignments` has it until its end. Raises KafkaError INVALID_REPLICA_ASSIGNMENT,
+        NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION of the first partition with one; the others have begun.
+
+        >>> await admin.alter_partition_reassignments({("orders", 0): [1], ("orders", 1): [1]})
+        """
+        for future in self.each.alter_partition_reassignments(reassignments).values():
+            await future
+
+    @repeated
+    async def list_partition_reassignments(
+        self, partitions: Iterable[PartitionLike] | None = None
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """The reassignments in progress, of these partitions or of all.
+
+        >>> await admin.list_partition_reassignments()
+        {}
+        """
+        checked = None if partitions is None else arguments.partitions(partitions)
+        return await replicas.list_partition_reassignments(self._cluster, checked)
+
+    # -- groups -------------------------------------------------------------------------------------------------------
+
+    @repeated
+    async def list_consumer_groups(
+        self, states: Iterable[str] = (), *, errors: dict[Node, KafkaError] | None = None
+    ) -> list[GroupListing]:
+        """The groups of every broker by group id: all, or those in one of ``states`` (`GroupState`, or its text). With
+        ``errors`` a broker that does not list its groups is put there with its error, and the groups of the others are
+        returned.
+
+        >>> [(group.group_id, group.state) for group in await admin.list_consumer_groups()]
+        [('billing', <GroupState.EMPTY: 'Empty'>)]
+        >>> await admin.list_consumer_groups([GroupState.STABLE])
+        []
+        """
+        wanted = frozenset(arguments.names(states, "states"))
+        return await groups.list_groups(self._cluster, wanted, errors)
+
+    async def _request_coordinator(self, group_id: str, request: Message) -> Any:
+        node = await Coordinator(self._cluster, arguments.text(group_id, "group_id")).node()
+        return await self._cluster.request(request, node)
+
+    @repeated
+    async def describe_consumer_group(self, group_id: str) -> ConsumerGroupDescription:
+        """A group, of the classic or the consumer protocol (KIP-848), with its members, and what each has subscribed to and
+        owns. Raises KafkaError GROUP_ID_NOT_FOUND where there is none (a broker before Kafka 4.0 returns one in state DEAD).
+
+        >>> group = await admin.describe_consumer_group("billing")
+        >>> group.state, group.members
+        (<GroupState.EMPTY: 'Empty'>, ())
+        """
+        return await groups.describe_group(self._cluster, arguments.text(group_id, "group_id"))
+
+    @repeated
+    async def explain_group(self, group_id: str) -> GroupExplanation:
+        """Whom the group waits for, for how long yet, and what happens then. Only a coterie broker serves this: of another
+        broker KafkaError UNSUPPORTED_VERSION. Raises KafkaError GROUP_ID_NOT_FOUND.
+
+        >>> (await admin.explain_group("billing")).verdict
+        'the group has no members...'
+        """
+        return await groups.explain_group(self._cluster, arguments.text(group_id, "group_id"))
+
+    @repeated
+    async def telemetry_clients(self, *, errors: dict[Node, KafkaError] | None = None) -> list[TelemetryClient]:
+        """The clients that push metrics (KIP-714), by client id. Another broker than coterie is UNSUPPORTED_VERSION; ``errors``
+        as in `list_consumer_groups`."""
+        return await telemetry_clients(self._cluster, errors)
+
+    @repeated
+    async def lint_group(self, group_id: str) -> list[Advice]:
+        """Whether the group may go from eager to cooperative, from dynamic to static members, or between the classic and the
+        consumer protocol, now (KIP-429, KIP-345, KIP-848). Raises KafkaError GROUP_ID_NOT_FOUND.
+
+        >>> [advice.safe for advice in await admin.lint_group("billing")]
+        [False, False, False, True]
+        """
+        group = await self.describe_consumer_group(group_id)
+        explanation: GroupExplanation | None = None
+        with contextlib.suppress(KafkaError):  # only coterie reports which other assignors a member lists
+            explanation = await self.explain_group(group_id)
+        listed = None if explanation is None else {m.member_id: m.assignors for m in explanation.members}
+        support = await protocol_support(self._cluster, group, explanation)
+        connection = await self._cluster.connection(group.coordinator.id)
+        return lint_group(group, listed, connection.version_of(JoinGroupRequest), support)
+
+    @repeated
+    async def delete_consumer_group(self, group_id: str) -> None:
+        """Deletes a group that has no members, with its offsets. Raises KafkaError NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND.
+
+        >>> await admin.delete_consumer_group("billing")
+        """
+        response: DeleteGroupsResponse = await self._request_coordinator(group_id, DeleteGroupsRequest([group_id]))
+        check(only(response.results, f"group {group_id}").error_code, subject=f"group {group_id}")
+
+    @repeated
+    async def remove_members_from_consumer_group(
+        self, group_id: str, members: Iterable[str], reason: str = ""
+    ) -> dict[str, ErrorCode]:
+        """Removes members, named by group.instance.id or by member id, so that the group rebalances now and not at the end of
+        their sessions. Returns a code for each: NONE, or UNKNOWN_MEMBER_ID. ``reason`` is for the broker's log. Raises
+        KafkaError GROUP_ID_NOT_FOUND."""
+        wanted = arguments.names(members, "members")
+        group = await self.describe_consumer_group(group_id)
+        return await older.remove_members(self._cluster, group, wanted, reason or None)
+
+    async def list_consumer_group_offsets(self, group_id: str) -> dict[TopicPartition, int]:
+        """All committed offsets of a group; of a group that does not exist none.
+
+        >>> await admin.list_consumer_group_offsets("billing")
+        {TopicPartition(topic='orders', partition=0): 2}
+        """
+        return {tp: at.offset for tp, at in (await self.list_consumer_group_offsets_metadata(group_id)).items()}
+
+    async def list_consumer_group_offsets_metadata(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        """As `list_consumer_group_offsets`, with leader epoch and text.
+
+        >>> (await admin.list_consumer_group_offsets_metadata("billing"))[TopicPartition("orders", 0)]
+        OffsetAndMetadata(offset=2, leader_epoch=-1, metadata='')
+        """
+        coordinator = Coordinator(self._cluster, arguments.text(group_id, "group_id"))
+        return await committed_offsets(coordinator, None)
+
+    @repeated
+    async def alter_consumer_group_offsets(self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]) -> None:
+        """Commits offsets for a group without members; the group is created where there is none. Raises KafkaError
+        UNKNOWN_MEMBER_ID where it has members, UNKNOWN_TOPIC_OR_PARTITION.
+
+        >>> await admin.alter_consumer_group_offsets("billing", {("orders", 0): 0, ("orders", 1): OffsetAndMetadata(0)})
+        >>> await admin.list_consumer_group_offsets("billing")
+        {TopicPartition(topic='orders', partition=0): 0, TopicPartition(topic='orders', partition=1): 0}
+        """
+        checked = arguments.offsets_to_commit(offsets)
+        coordinator = Coordinator(self._cluster, arguments.text(group_id, "group_id"))
+        await commit_offsets(self._cluster, await coordinator.node(), group_id, checked)
+
+    @repeated
+    async def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[PartitionLike]) -> None:
+        """Deletes committed offsets. Raises KafkaError GROUP_SUBSCRIBED_TO_TOPIC where a member reads the topic,
+        GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION.
+
+        >>> await admin.delete_consumer_group_offsets("billing", [("orders", 0)])
+        >>> await admin.list_consumer_group_offsets("billing")
+        {}
+        """
+        topics: dict[str, OffsetDeleteRequestTopic] = {}
+        for topic, partition in arguments.partitions(partitions):
+            entry = topics.setdefault(topic, OffsetDeleteRequestTopic(topic))
+            entry.partitions.append(OffsetDeleteRequestPartition(partition))
+        request = OffsetDeleteRequest(group_id, list(topics.values()))
+        response: OffsetDeleteResponse = await self._request_coordinator(group_id, request)
+        check(response.error_code, subject=f"group {group_id}")
+        for answered in response.topics:
+            for p in answered.partitions:
+                check(p.error_code, subject=f"{answered.name}-{p.partition_index}")
+
+    @repeated
+    async def lag(
+        self, group_id: str, *, errors: dict[TopicPartition, KafkaError] | None = None
+    ) -> dict[TopicPartition, PartitionLag]:
+        """How far the group is behind in each partition that it has committed; partitions that no longer exist, or have no
+        leader now, are left out. With ``errors`` each one without a lag, whatever the reason, is put there with its error.
+
+        >>> (await admin.lag("billing"))[("orders", 0)].lag
+        1
+        """
+        committed = await self.list_consumer_group_offsets(group_id)
+        return await lags(self._cluster, committed, errors)

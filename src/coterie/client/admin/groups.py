@@ -1,0 +1,77 @@
+"""Groups listed and described, by the requests that the brokers have."""
+
+from __future__ import annotations
+
+from coterie.client.admin import older as admin_older
+from coterie.client.admin.each import only
+from coterie.client.admin.group_explanation import GroupExplanation, group_explanation
+from coterie.client.admin.results import consumer_group_description, group_description, group_listing
+from coterie.client.admin_types import ConsumerGroupDescription, GroupListing, GroupState, Node
+from coterie.client.connection.cluster import Cluster
+from coterie.client.connection.coordinator import Coordinator
+from coterie.client.errors import KafkaError, check
+from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
+from coterie.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+
+STATES_FROM = 4  # the version of ListGroups that has states (KIP-518)
+
+
+async def list_groups(
+    cluster: Cluster, wanted: frozenset[str], errors: dict[Node, KafkaError] | None
+) -> list[GroupListing]:
+    """Those in one of the states ``wanted``; empty for all. Raises KafkaError; ``errors`` receives that of a broker."""
+    listed: list[ListedGroup] = []
+    await cluster.refresh([])
+    for node in cluster.node_ids():
+        try:
+            groups = await _groups_of(cluster, wanted, node)
+        except KafkaError as error:
+            if errors is None:
+                raise
+            errors[Node(node, *(cluster.address(node) or ("", -1)))] = error
+        else:
+            listed += [g for g in groups if not wanted or g.group_state in wanted]
+    return [group_listing(g) for g in sorted(listed, key=lambda g: g.group_id)]
+
+
+async def _groups_of(cluster: Cluster, wanted: frozenset[str], node: int) -> list[ListedGroup]:
+    connection = await cluster.connection(node)
+    response: ListGroupsResponse = await cluster.request(ListGroupsRequest(sorted(wanted)), node)
+    check(response.error_code, subject=f"broker {node}")
+    if connection.version_of(ListGroupsRequest) < STATES_FROM:
+        return await admin_older.with_states(cluster, node, response.groups)
+    return response.groups
+
+
+async def describe_group(cluster: Cluster, group_id: str) -> ConsumerGroupDescription:
+    """Raises KafkaError."""
+    node = await Coordinator(cluster, group_id).node()
+    host, port = cluster.address(node) or ("", -1)
+    coordinator = Node(node, host, port)
+    response: DescribeGroupsResponse = await cluster.request(DescribeGroupsRequest([group_id]), node)
+    group = only(response.groups, f"group {group_id}")
+    missing = group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == GroupState.DEAD
+    if missing and (await cluster.connection(node)).serves(ConsumerGroupDescribeRequest):
+        of_consumers = await cluster.request(ConsumerGroupDescribeRequest([group_id]), node)
+        described = only(of_consumers.groups, f"group {group_id}")
+        if not described.error_code:
+            return consumer_group_description(described, coordinator)
+        if error_of(described.error_code).retriable:  # whether there is such a group is unknown
+            check(described.error_code, described.error_message)
+    check(group.error_code, group.error_message)
+    return group_description(group, coordinator)
+
+
+async def explain_group(cluster: Cluster, group_id: str) -> GroupExplanation:
+    """Raises KafkaError."""
+    node = await Coordinator(cluster, group_id).node()
+    response = await cluster.request_unadvertised(ExplainGroupRequest(group_id), ExplainGroupResponse, node)
+    check(response.error_code, subject=f"group {group_id}")
+    try:
+        return group_explanation(response.document)
+    except (ValueError, RecursionError) as error:
+        text = f"the broker's explanation of {group_id} cannot be read: {error}"
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text) from error

@@ -1,0 +1,1 @@
+"""Whether a live group may change its assignor or its protocol, as rules."""

@@ -1,0 +1,1 @@
+"""Requests about offsets: listed, looked up, committed and deleted."""

@@ -1,0 +1,1 @@
+"""The producer: drivers of its machines, and the futures of its records."""

@@ -1,0 +1,1 @@
+"""The settings of clients: their table, their types, and the TypedDicts made of it."""
