@@ -35,6 +35,16 @@ def test_reading_begins_at_the_committed_offset_or_where_it_starts() -> None:
     assert offsets.epochs == {("t", 1): -1}
 
 
+def test_of_a_topic_that_was_created_again_the_group_has_committed_nothing() -> None:
+    offsets = OwnedOffsets()
+    offsets.assigned([("t", 0)])
+    offsets.looked_up({("t", 0): (7, 2, "")}, {})
+    offsets.replaced(("t", 0), 0)
+    assert offsets.positions == {("t", 0): 0}
+    assert offsets.epochs == {("t", 0): -1}
+    assert offsets.starts() == {("t", 0): 0}
+
+
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(
     st.lists(

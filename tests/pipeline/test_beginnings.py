@@ -329,6 +329,19 @@ def test_a_deleted_topic_with_unread_records_is_data_loss(broker: LocalBroker) -
     course.member.stop()
 
 
+@pytest.mark.parametrize("kind", ["Spark, `mode=group`", "Spark, `mode=group`, KIP-848"])
+def test_a_batch_of_a_deleted_topic_is_not_committed_for_its_successor(broker: LocalBroker, kind: str) -> None:
+    """Or the successor's first records are skipped by the next member that is assigned the partition."""
+    course = Course(broker, KINDS[kind](broker.bootstrap_servers))
+    course.produce("p", 0, AFTER)
+    course.until(lambda: len(course.read) == AFTER)
+    course.admin(lambda admin: admin.delete_topic("p"))
+    course.broker.create_topic("p", 1)
+    course.until(lambda: True)  # the trigger that commits the batch
+    assert broker.committed("g").get(("p", 0), 0) == 0
+    course.member.stop()
+
+
 def test_without_the_error_a_query_that_assigns_reads_a_topic_that_was_created_again_from_its_beginning(
     broker: LocalBroker,
 ) -> None:

@@ -55,6 +55,10 @@ class OwnedOffsets:
         self.positions[partition], self.epochs[partition] = offset, epoch
         self.committed[partition] = min(offset, self.committed[partition])
 
+    def replaced(self, partition: TopicPartition, offset: int) -> None:
+        """Another topic has the name now: reading begins at the offset, and the group has committed nothing of it."""
+        self.positions[partition], self.epochs[partition], self.committed[partition] = offset, -1, -1
+
     def advance(self, count: Callable[[], int]) -> None:
         """As many records more were read of each partition with a position."""
         for tp in self.positions:

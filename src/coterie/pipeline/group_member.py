@@ -160,6 +160,12 @@ class GroupMember:
         """The partition's log lost what was at that offset and behind it; ``epoch``: its leader's."""
         self._offsets.cut(partition, offset, epoch)
 
+    def replaced(self, beginnings: Mapping[TopicPartition, int]) -> None:
+        """The topics were deleted and created again: they are read from there, which is committed at once, as in `_take_up`."""
+        for partition, offset in beginnings.items():
+            self._offsets.replaced(partition, offset)
+        self._commit(self._offsets.starts())
+
     def leave(self, reason: str) -> None:
         """Leaves the group and ends the thread; waits at most some seconds."""
         loop, self._loop = self._loop, None

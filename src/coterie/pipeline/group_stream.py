@@ -73,7 +73,7 @@ class GroupStream:
         # A batch of a former life of this query is not committed: which parts of it were fenced off is unknown by now.
         self._resume(start)
         is_done = start == self._planned[0] and start != self._settled
-        if not self._settle(self._still_there(self._planned[1]) if is_done else {}, patience_s):
+        if not self._settle(self._still_there(*self._planned) if is_done else {}, patience_s):
             return start
         self._settled = start
         ends = self._reach()
@@ -98,10 +98,12 @@ class GroupStream:
         self.member.positions.update({tp: end for tp, (_, end) in ranges.items()})
         self.member.epochs.update({tp: self._epochs[tp] for tp in ranges})
 
-    def _still_there(self, ranges: Ranges) -> Ranges:
-        """Without deleted topics: no coordinator takes a commit of them, and the client would try again until its timeout."""
-        ids = self.reader.look_at(topic for topic, _ in ranges)
-        return {tp: each for tp, each in ranges.items() if ids[tp[0]] is not None}
+    def _still_there(self, offset: Offset, ranges: Ranges) -> Ranges:
+        """Without deleted topics: no coordinator takes a commit of them, and the client would try again until its timeout.
+        Nor is it made for a topic that was created again by their name, whose first records would be skipped."""
+        ids, read = self.reader.look_at(topic for topic, _ in ranges), offset.get("topic_ids", {})
+        there = {topic for topic, now in ids.items() if now is not None and read.get(topic) in (None, id_text(now))}
+        return {tp: each for tp, each in ranges.items() if tp[0] in there}
 
     def _settle(self, processed: Ranges, patience_s: float) -> bool:
         if not self._joined:
@@ -137,10 +139,10 @@ class GroupStream:
                 self.reader.lost(
                     f"{tp[0]} was deleted, and of {tp[0]}-{tp[1]} the records from {positions[tp]} on were unread"
                 )
-        replaced = [tp for tp in changed if ids[tp[0]] is not None]
-        for tp, offset in (self.reader.offsets_of(dict.fromkeys(replaced, EARLIEST)) if replaced else {}).items():
-            self.member.cut(tp, offset, -1)
-            self._topic_ids[tp] = ids[tp[0]] or b""
+        replaced = {tp: ids[tp[0]] or b"" for tp in changed if ids[tp[0]] is not None}
+        if replaced:
+            self.member.replaced(self.reader.offsets_of(dict.fromkeys(replaced, EARLIEST)))
+            self._topic_ids |= replaced
         return [tp for tp in positions if ids[tp[0]] is not None]
 
     def _validate(self) -> None:
