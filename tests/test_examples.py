@@ -45,6 +45,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 @pytest.mark.parametrize(("name", "run"), RUNS)
+@pytest.mark.slow
 def test_program(broker: BrokerProcess, name: str, run: str) -> None:
     command = [sys.executable, str(EXAMPLES / name), broker.address]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)

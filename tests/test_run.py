@@ -20,7 +20,6 @@ case "$*" in "-m pytest"*) echo "$PYTHONPATH" >>"$PATHS" ;; esac
 case "$*" in $FAILING) exit 3 ;; esac
 """
 COTERIE = '#!/bin/sh\necho "$PYTHONPATH" >>"$PATHS"\n'
-CONFORMANCE = '#!/bin/sh\necho "coterie-conformance $@" >>"$CALLS"\n'
 
 
 class Checkout:
@@ -32,7 +31,6 @@ class Checkout:
         shutil.copytree(ROOT / ".ci", folder / ".ci")
         for name in (
             "pyproject.toml",
-            "conformance/pyproject.toml",
             "constraints.txt",
             "hatch_build.py",
             "compiled_edition.py",
@@ -42,12 +40,7 @@ class Checkout:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text("")
         (folder / ".venv/bin").mkdir(parents=True)
-        for name, text in (
-            ("python", PYTHON),
-            ("coterie", COTERIE),
-            ("coterie-conformance", CONFORMANCE),
-            ("chromium", "#!/bin/sh\n"),
-        ):
+        for name, text in (("python", PYTHON), ("coterie", COTERIE), ("chromium", "#!/bin/sh\n")):
             (folder / ".venv/bin" / name).write_text(text)
             (folder / ".venv/bin" / name).chmod(0o755)
         (folder / "calls").touch()
@@ -128,8 +121,23 @@ def test_tests_of_the_compiled_edition_run_on_a_build(checkout: Checkout) -> Non
     assert checkout.builds() == 2
     calls = (checkout.folder / "calls").read_text().splitlines()
     all_tests, named = [call for call in calls if call.startswith("-m pytest")][1:]
-    assert all_tests.endswith(" @tests/compiled.txt")
+    assert all_tests.endswith(" @tests/compiled.txt -m not slow")
     assert named == "-m pytest tests/log"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ending"),
+    [
+        ((), " tests -m not slow"),
+        (("--slow",), " tests -m slow"),
+        (("--all",), " tests"),
+        (("--all", "--record"), " tests --record"),
+        (("tests/log", "-x"), "-m pytest tests/log -x"),
+    ],
+)
+def test_which_tests_run(arguments: tuple[str, ...], ending: str, checkout: Checkout) -> None:
+    assert checkout.call("run", "test", *arguments, CI="true").returncode == 0
+    assert (checkout.folder / "calls").read_text().splitlines()[-1].endswith(ending)
 
 
 def test_the_set_up_builds_where_it_is_asked_to(checkout: Checkout) -> None:
@@ -140,32 +148,17 @@ def test_the_set_up_builds_where_it_is_asked_to(checkout: Checkout) -> None:
     assert (checkout.builds(), checkout.installations()) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("verb", "called", "extra"),
-    [("conformance", "compare", ""), ("bench", "bench", ""), ("fuzz", "fuzz", "[fuzz]"), ("stories", "stories", "")],
-)
-def test_the_second_distribution_is_installed_for_its_verbs(
-    checkout: Checkout, verb: str, called: str, extra: str
-) -> None:
-    (checkout.folder / "paths").write_text("none\n")
-    checkout.run(verb, "--list", CI="true")
-    installed, ran = (checkout.folder / "calls").read_text().splitlines()
-    assert installed.endswith(f" -e {checkout.folder}/conformance{extra}")
-    assert ran == f"coterie-conformance {called} --list"
-    checkout.run("coterie", CI="true")
-    assert "/conformance" not in (checkout.folder / "calls").read_text().splitlines()[-1]
-
-
 NO_BUILD = "it cannot be built here"
 
 
 @pytest.mark.parametrize(
     ("failing", "status", "tests", "is_last"),
     [
-        ("none", 0, 2, ""),
-        ("-m pytest* 0", 3, 1, ""),
-        ("*compiled_edition.py*", 1, 1, NO_BUILD),
-        ("-m pytest*@tests/compiled.txt", 3, 2, ""),
+        ("none", 0, 3, ""),
+        ("-m pytest* tests -m not slow", 3, 1, ""),
+        ("-m pytest* tests -m slow", 3, 2, ""),
+        ("*compiled_edition.py*", 1, 2, NO_BUILD),
+        ("-m pytest*@tests/compiled.txt*", 3, 3, ""),
     ],
 )
 def test_ci_fails_with_the_tests_of_either_edition(

@@ -224,6 +224,7 @@ def test_fifty_of_two_hundred_leave_at_once(assign: Assign) -> None:
 
 
 @BOTH
+@pytest.mark.slow
 def test_a_million_partitions(assign: Assign) -> None:
     """testLargeAssignmentAndGroupWithUniformSubscription; how long it takes is measured by `./run bench`"""
     topics = AssignableTopics({f"t{n:03}": 2_000 for n in range(500)})

@@ -1,4 +1,4 @@
-"""One request with many items holds nobody up: each array of each API, by its declaration, with 1,000 and 8,000 items."""
+"""One request with many items holds nobody up: each array of each API, by its declaration, with 500 and 4,000 items."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.broker.array_requests import ArrayOfApi, every_array
 from tests.broker.turn_meter import MeteredBroker, metered_broker
 
 LONGEST_S = 0.100  # of the processor, for which a bystander waits
-FEW, MANY = 1_000, 8_000
+FEW, MANY = 500, 4_000
 FEW_EXISTING, MANY_EXISTING = 250, 2_000  # of topics or partitions that exist: each has files
 ENOUGH_S = 0.050  # less is not compared
 OF_EXISTING = [of for of in every_array() if of.names_existing]
@@ -38,17 +38,20 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MeteredBroker]:
         yield broker
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", ALL, ids=str)
 def test_many_items_hold_nobody_up(of: ArrayOfApi, tmp_path: Path) -> None:
     with metered_broker(tmp_path) as broker:
         _check(broker, of, FEW, MANY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", [of for of in OF_EXISTING if of.api.name not in CHANGES_TOPICS], ids=str)
 def test_many_items_that_exist_hold_nobody_up(of: ArrayOfApi, shared: MeteredBroker) -> None:
     _check(shared, of, FEW_EXISTING, MANY_EXISTING)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", [of for of in OF_EXISTING if of.api.name in CHANGES_TOPICS], ids=str)
 def test_many_topics_are_changed_and_hold_nobody_up(of: ArrayOfApi, tmp_path: Path) -> None:
     with metered_broker(tmp_path, 0, MANY_EXISTING) as broker:

@@ -12,6 +12,8 @@ import pytest
 
 from coterie.cli.spark import INTERRUPTED, run_on_spark
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_jvm_is_silent_before_the_tasks_are_cut_off(

@@ -35,6 +35,7 @@ def runner(folder: Path, **real: str) -> PageRunner:
     return PageRunner(folder, {shown[name]: real.get(name) or f"127.0.0.1:{free_port()}" for name in shown})
 
 
+@pytest.mark.slow
 def test_the_tutorial(tmp_path: Path) -> None:
     """It starts its own broker."""
     assert starts_its_broker(TUTORIAL)
@@ -42,6 +43,7 @@ def test_the_tutorial(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", [*HOW_TO, *CONCEPTS], ids=lambda page: page.stem)
+@pytest.mark.slow
 def test_page(page: Path, tmp_path: Path) -> None:
     if ZOOKEEPER_ADDRESS in page.read_text():
         with LocalZooKeeper(tmp_path / "zookeeper") as zookeeper:

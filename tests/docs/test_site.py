@@ -17,6 +17,8 @@ import pytest
 from tests.docs.site_sweep import faults
 from tests.test_pages import CHROMIUM, QUIET
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 pytest.importorskip("sphinx", reason="LOUD: the extra docs is not installed (./run test installs it)")
 

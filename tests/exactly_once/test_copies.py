@@ -33,6 +33,8 @@ from tests.exactly_once.recording_proxy import (
     Strike,
 )
 
+pytestmark = pytest.mark.slow
+
 PARTITIONS, RECORDS, STRIKES = 2, 60, 4
 PATIENCE_S = 40.0  # of a machine with other work
 STRUCK = [PRODUCE, ADD_PARTITIONS, ADD_OFFSETS, TXN_OFFSET_COMMIT, END_TXN] * 3 + [INIT_PRODUCER_ID]

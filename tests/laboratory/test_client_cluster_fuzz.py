@@ -30,6 +30,7 @@ def run(number: int) -> ClusterReport:
     return run_client_cluster_seed(WITH_WHOLE_CLIENTS_FROM + 3 + 4 * number, minutes=2)
 
 
+@pytest.mark.slow
 def test_fresh_seeds() -> None:
     reports = [run(number) for number in range(1_000, 1_006)]
     assert sum(r.acknowledged for r in reports) > 4_000, "too little is acknowledged to say anything"
@@ -38,6 +39,7 @@ def test_fresh_seeds() -> None:
     assert sum(r.validations for r in reports) > 100, "positions are validated too seldom to say anything"
 
 
+@pytest.mark.slow
 def test_seeds_of_clusters_have_these_stories() -> None:
     seed = WITH_WHOLE_CLIENTS_FROM + 3
     assert run_seed_of_clusters(seed, minutes=0.2) == run_client_cluster_seed(seed, minutes=0.2)
@@ -127,5 +129,6 @@ RULES = KnownSeeds(
 
 
 @RULES.each()
+@pytest.mark.slow
 def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
     RULES.check(defect, monkeypatch)

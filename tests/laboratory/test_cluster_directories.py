@@ -65,5 +65,6 @@ RULES = KnownSeeds(
 
 
 @RULES.each()
+@pytest.mark.slow
 def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
     RULES.check(defect, monkeypatch)

@@ -57,6 +57,7 @@ def without_jumps(patch: Patch) -> None:
 
 
 @pytest.mark.parametrize(("defect", "known"), DEFECTS.items())
+@pytest.mark.slow
 def test_a_rule_that_is_off_is_seen_by_the_drift_alone(
     defect: Callable[[Patch], None], known: int, monkeypatch: Patch
 ) -> None:

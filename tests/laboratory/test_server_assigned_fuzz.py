@@ -37,6 +37,7 @@ def run_server_assigned_seed(seed: int, minutes: float) -> object:
     return run_clients_seed(SERVER_ASSIGNED_FROM + seed, minutes)
 
 
+@pytest.mark.slow
 def test_fresh_seeds() -> None:
     reports = [
         run_clients_seed(seed, minutes=1) for seed in range(SERVER_ASSIGNED_FROM + 500, SERVER_ASSIGNED_FROM + 512)
@@ -185,5 +186,6 @@ RULES = KnownSeeds(
 
 
 @RULES.each()
+@pytest.mark.slow
 def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
     RULES.check(defect, monkeypatch)

@@ -27,6 +27,7 @@ def run(number: int) -> ClusterReport:
     return run_transaction_client_seed(WITH_WHOLE_CLIENTS_FROM + 2 + 4 * number, minutes=1)
 
 
+@pytest.mark.slow
 def test_fresh_seeds() -> None:
     reports = [run(number) for number in range(1_000, 1_006)]
     assert sum(r.commits for r in reports) > 12, "too little is committed to say anything"
@@ -80,5 +81,6 @@ RULES = KnownSeeds(
 
 
 @RULES.each()
+@pytest.mark.slow
 def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
     RULES.check(defect, monkeypatch)

@@ -21,7 +21,7 @@ Range = tuple[int, int]
 
 # Of members of each protocol, classic and consumer (KIP-848): what makes them quick.
 MEMBER: dict[str, dict[str, str]] = {
-    "classic": {"kafka.heartbeat.interval.ms": "50"},
+    "classic": {"kafka.heartbeat.interval.ms": "50", "kafka.session.timeout.ms": "10000"},
     "consumer": {"kafka.group.protocol": "consumer"},
 }
 QUICK = (

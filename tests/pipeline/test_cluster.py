@@ -19,7 +19,7 @@ from coterie.pipeline.queries import stop_gracefully
 from coterie.testing import LocalBroker
 from tests.awaiting import until_in_thread
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.slow
 
 GROUP, SOURCE, OUT = "crew", "in", "out"
 PARTITIONS, OFFSETS_PARTITIONS = 6, 4

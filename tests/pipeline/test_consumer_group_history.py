@@ -208,7 +208,7 @@ def test_the_names_of_coteries_own_folder(tmp_path: Path, checked: bool) -> None
     assert folder_topic_names(tmp_path) == {}
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_folder_of_kafka(spark: Any, tmp_path: Path) -> None:
     """Each table has what `GroupHistory` makes of each group, and the groups are as a broker loads them."""
     out = tmp_path / "out"

@@ -35,7 +35,7 @@ def start(broker: LocalBroker, out: Path, *options: str) -> subprocess.Popen[str
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_ctrl_c_of_follow_is_an_orderly_end(broker: LocalBroker, tmp_path: Path) -> None:
     process = start(broker, tmp_path / "out", "--follow")
     assert process.stderr is not None
@@ -127,7 +127,7 @@ def test_a_worker_whose_socket_is_closed_leaves_no_traceback(
     assert ("BrokenPipeError" in errors, "Traceback" in errors) == (not is_quiet, not is_quiet), errors
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_batch_read_that_ends_early_leaves_no_traceback_and_no_files(broker: LocalBroker, tmp_path: Path) -> None:
     """PySpark's daemon prints one of each worker whose socket Spark has closed."""
     code = (

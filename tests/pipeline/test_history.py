@@ -84,7 +84,7 @@ def kafkas_history(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Call
     return made
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_real_kafkas_folders_and_log_tell_the_same(
     spark: Any, kafkas_history: Callable[[str], Path], version: str
@@ -123,7 +123,7 @@ def test_real_kafkas_folders_and_log_tell_the_same(
     assert rows["groups"] == [], "the group was deleted in the end"
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_log_alone(spark: Any, tmp_path: Path) -> None:
     counts = run_history(spark, Sources(server_logs=(KAFKA / "3.9.1" / "server.log",)), tmp_path)
     assert counts["rebalances"] == 8
@@ -215,7 +215,7 @@ def random_history(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tupl
     return parts, path / "out"
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_the_fold_is_a_brokers_own_replay_at_every_moment(spark: Any, random_history: tuple[list[bytes], Path]) -> None:
     parts, out = random_history
     for until in (1, 50, 123, 250, 399):
@@ -231,7 +231,7 @@ def test_the_fold_is_a_brokers_own_replay_at_every_moment(spark: Any, random_his
     }
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_only_what_counts_of_transactions_is_progress(spark: Any, random_history: tuple[list[bytes], Path]) -> None:
     commits, group_log = job.facts(spark, random_history[1])
     from coterie.pipeline.history.commits import counting
@@ -248,7 +248,7 @@ def test_only_what_counts_of_transactions_is_progress(spark: Any, random_history
     assert len(expected) < commits.count()
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_second_run_adds_only_what_is_new(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And a run that died is simply run again."""
 
@@ -327,7 +327,7 @@ def lived(broker: BrokerProcess) -> tuple[BrokerProcess, str]:
     return broker, asyncio.run(live())
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_live_broker_and_its_journal(spark: Any, lived: tuple[BrokerProcess, str], tmp_path: Path) -> None:
     broker, member_id = lived
     client = {"bootstrap.servers": broker.address}
@@ -383,7 +383,7 @@ def test_offsets_as_of_a_time_are_restored(lived: tuple[BrokerProcess, str]) -> 
     assert "had committed nothing by then" in early.output
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_delta_and_iceberg_hold_the_same(spark: Any, kafkas_history: Callable[[str], Path], tmp_path: Path) -> None:
     import deltalake
     from pyiceberg.catalog.sql import SqlCatalog

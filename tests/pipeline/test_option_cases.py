@@ -12,6 +12,9 @@ from pyspark.sql.types import StructType
 
 from coterie.client.settings.foreign import JAVA_SETTINGS
 from coterie.client.settings.settings import CLIENT_SETTINGS
+from coterie.conformance.spark_case_runner import run_case
+from coterie.conformance.spark_cases import CASES, TOPICS, SparkCase
+from coterie.conformance.spark_options import OURS, as_dict, expected_rows, make_topics, output_topic
 from coterie.pipeline import option_table, stream_reader
 from coterie.pipeline.batch_reader import CoterieReader
 from coterie.pipeline.fetching import read_range
@@ -20,9 +23,6 @@ from coterie.pipeline.options import sink_options, source_options
 from coterie.pipeline.stream_reader import CoterieStreamReader
 from coterie.pipeline.tasks import Task
 from coterie.testing import LocalBroker
-from coterie_conformance.spark.case_runner import run_case
-from coterie_conformance.spark.cases import CASES, TOPICS, SparkCase
-from coterie_conformance.spark.options import OURS, as_dict, expected_rows, make_topics, output_topic
 from tests.configuration.java import recorded
 
 ROOT = Path(__file__).parents[2]
@@ -95,7 +95,7 @@ def test_a_read(use: str, case: SparkCase, address: str, monkeypatch: pytest.Mon
     assert not case.batches or tuple(batches) == case.batches
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.parametrize("case", named("write"))
 def test_a_write(spark: Any, case: SparkCase, address: str, tmp_path: Path) -> None:
     result = run_case(spark, OURS, address, as_dict(case), output_topic(OURS, CASES.index(case)), tmp_path)
@@ -105,7 +105,7 @@ def test_a_write(spark: Any, case: SparkCase, address: str, tmp_path: Path) -> N
         assert result == {"rows": expected_rows(case), "batches": []}
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_streams_mistake_ends_in_its_sentence(spark: Any, address: str, tmp_path: Path) -> None:
     """Not in the UnboundLocalError of PySpark's own runner."""
     case = next(c for c in CASES if c.use == "stream" and c.name == "from offsets of one partition")
@@ -114,7 +114,7 @@ def test_a_streams_mistake_ends_in_its_sentence(spark: Any, address: str, tmp_pa
     assert "UnboundLocalError" not in result["refused"]
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_stream_on_spark_has_the_same_batches(spark: Any, address: str, tmp_path: Path) -> None:
     case = next(c for c in CASES if c.use == "stream" and c.name == "a minimum")
     result = run_case(spark, OURS, address, as_dict(case), "minimum", tmp_path)

@@ -69,7 +69,7 @@ MISTAKES: dict[str, tuple[dict[str, str], str, str]] = {
 }
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_in_a_batch_read(mistake: str, spark: Any, coterie_broker: LocalBroker) -> None:
     coterie_broker.create_topic("t", 1)
@@ -82,7 +82,7 @@ def test_a_mistake_in_a_batch_read(mistake: str, spark: Any, coterie_broker: Loc
     assert "Traceback" not in str(raised.value)
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_mistake_in_a_query(spark: Any, coterie_broker: LocalBroker, tmp_path: Any) -> None:
     reader = spark.readStream.format("coterie").option("kafka.bootstrap.servers", coterie_broker.bootstrap_servers)
     frame = reader.option("subscribe", "none").load()

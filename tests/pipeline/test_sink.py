@@ -24,8 +24,6 @@ from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
 from tests.broker_process import BrokerProcess, free_port
 
-pytestmark = pytest.mark.spark  # the sink's module imports PySpark; no session is started
-
 
 def target(broker: BrokerProcess, *, topic: str | None = "out") -> SinkTarget:
     columns = ("value",) if topic else ("topic", "value")

@@ -18,8 +18,6 @@ from coterie.pipeline import jobs
 from tests.broker_process import BrokerProcess
 from tests.test_readme import block
 
-pytestmark = pytest.mark.spark
-
 
 def produce(address: str, topic: str, values: list[bytes], codec: str = "none") -> None:
     async def send() -> None:
@@ -62,6 +60,7 @@ def test_a_batch_read_has_every_record_and_column(spark: Any, broker: BrokerProc
     assert len({(r.partition, r.offset) for r in rows}) == 1500
 
 
+@pytest.mark.slow
 def test_a_batch_read_between_offsets(spark: Any, broker: BrokerProcess) -> None:
     produce(broker.address, "t", [b"%d" % n for n in range(300)])
     options = {
@@ -73,6 +72,7 @@ def test_a_batch_read_between_offsets(spark: Any, broker: BrokerProcess) -> None
     assert sorted((r.partition, r.offset) for r in rows) == [(1, n) for n in range(5, 15)] + [(2, n) for n in range(20)]
 
 
+@pytest.mark.slow
 def test_mistakes_are_said_in_a_sentence(spark: Any, broker: BrokerProcess) -> None:
     with pytest.raises(Exception, match="exactly one of the options subscribe"):
         load(spark, broker.address).collect()
@@ -98,6 +98,7 @@ def test_the_stream_resumes_and_the_group_hears_of_it(spark: Any, broker: Broker
     assert group_lag(broker.address, "archive") == 0
 
 
+@pytest.mark.slow
 def test_admission_limits_make_several_batches(spark: Any, broker: BrokerProcess, tmp_path: Path) -> None:
     flight = {"carrier": "UA", "flight": 1, "tailnum": "N1", "origin": "EWR", "dest": "IAH"}
     lines = [
@@ -125,6 +126,7 @@ def test_the_sink_writes_what_the_source_reads(spark: Any, broker: BrokerProcess
     assert {(bytes(r.key).decode(), bytes(r.value).decode(), r.partition) for r in back} == set(rows)
 
 
+@pytest.mark.slow
 def test_a_copy_keeps_the_order_of_a_partition(spark: Any, broker: BrokerProcess) -> None:
     """However many cores the driver has: a partition is one task."""
 
@@ -167,6 +169,7 @@ def test_a_stream_into_the_sink(spark: Any, broker: BrokerProcess, tmp_path: Pat
     assert sorted(int(bytes(r.value)) for r in copied) == list(range(300))
 
 
+@pytest.mark.slow
 def test_records_that_are_gone(spark: Any, broker: BrokerProcess) -> None:
     produce(broker.address, "t", [b"%d" % n for n in range(100)])
 
@@ -194,6 +197,7 @@ def test_the_stream_of_the_readme(
     assert sorted(bytes(row.value) for row in spark.table("seen").collect()) == [b"1", b"2"]
 
 
+@pytest.mark.slow
 def test_spark_finds_the_source_by_itself(broker: BrokerProcess, tmp_path: Path) -> None:
     """An installed module named pyspark_* is looked into: no registration. Spark 4.3 does not look where the path of
     its Python has a space in it, hence the wrapper; `make_session` registers the source and needs no luck."""

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from coterie.bench import spark_load
 from coterie.testing import LocalBroker
-from coterie_conformance.bench import spark_load
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.slow
 
 
 def test_each_figure_is_measured(

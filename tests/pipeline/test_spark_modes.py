@@ -26,7 +26,7 @@ from tests.broker_process import BrokerProcess
 from tests.pipeline import every_job
 from tests.pipeline.test_spark import group_lag, load, produce
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.slow
 
 
 def group_options(broker: BrokerProcess, **more: str) -> dict[str, str]:

@@ -157,7 +157,7 @@ def test_the_end_of_a_topic_is_behind_a_damaged_batch(tmp_path: Path) -> None:
     assert list(folder_ends(tmp_path, [("__consumer_offsets", 3)], [9999])) == [("__consumer_offsets", 3, 9999, COUNT)]
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_the_job_makes_the_tables_of_the_other_batches(spark: Any, tmp_path: Path) -> None:
     stored = batches()
     stored[2] = DAMAGES["a changed byte"](stored[2])

@@ -27,7 +27,7 @@ LOAD = Workload(partitions=6)
 AXES = {"partition.assignment.strategy": ["range", "cooperative-sticky"], "session.timeout.ms": ["6000", "30000"]}
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_the_same_table_whatever_the_partitioning(spark: Any, tmp_path: Path) -> None:
     settings = grid(AXES)
     seeds = range(3)
@@ -58,7 +58,7 @@ def test_a_grid_is_checked_and_what_cannot_be_is_left_out() -> None:
             grid(axes)
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_history_is_a_trace_and_a_page(spark: Any, tmp_path: Path) -> None:
     kafka = Path(__file__).parent / "server_logs" / "4.3.0"
     run_history(spark, Sources(None, (kafka,), (kafka / "server.log",)), tmp_path / "history")

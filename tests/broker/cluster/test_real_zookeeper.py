@@ -17,6 +17,8 @@ from coterie.zookeeper.operations import ConnectionLost, Operation
 from tests.awaiting import until
 from tests.broker.cluster.harness import CONFIG, Cluster, RunningBroker, running
 
+pytestmark = pytest.mark.slow
+
 SESSION_MS = 2_000
 CONNECT_MS = 10_000
 ALL = {0: (1, 2, 3)}

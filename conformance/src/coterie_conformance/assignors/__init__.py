@@ -1,1 +1,0 @@
-"""Our assignors beside Kafka's own classes, on random and on large groups."""

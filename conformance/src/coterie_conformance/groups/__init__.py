@@ -1,1 +1,0 @@
-"""Groups, offsets, transactions and log files beside Apache Kafka: seeded stories, request by request."""

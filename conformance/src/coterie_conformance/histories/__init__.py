@@ -1,1 +1,0 @@
-"""Histories of clients while brokers are killed, searched for anomalies."""

@@ -1,1 +1,0 @@
-"""RocketMQ's own servers and consumers, beside our consumer and its allocation strategies."""

@@ -1,1 +1,0 @@
-"""Members of one group killed for minutes, and what was lost or repeated counted."""

@@ -1,1 +1,0 @@
-"""Our Spark source and sink beside Spark's own Kafka connector."""

@@ -1,1 +1,0 @@
-"""Points of the study of rebalancing, measured with real processes."""

@@ -1,0 +1,105 @@
+"""How `./run test` runs: the files by their recorded durations (tests/durations.json), each on one worker; at its end, how many
+tests marked `slow` are left for `./run test --all`."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DURATIONS = Path(__file__).with_name("durations.json")  # file: seconds
+LEAST_S = 0.5  # of a file in it
+MOST_WORKERS = 4  # each may have a Spark session of its own
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record", action="store_true", help="write how long each file took into tests/durations.json")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """The workers of `-n auto`: one more than there are cores, since a third of the suite's time is waiting for processes,
+    timeouts and sockets."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores + 1, MOST_WORKERS)
+
+
+def file_of(nodeid: str) -> str:
+    """The path of a test's file."""
+    return nodeid.partition("::")[0]
+
+
+@functools.cache
+def scope_of(file: str) -> str:
+    """What one worker runs: a file, or all the files with the fixture `spark`, which share a JVM."""
+    return "spark" if "spark: Any" in Path(file).read_text("utf-8") else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """For `--dist loadfile`, by `scope_of`."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ScopeScheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return scope_of(str(config.rootpath / file_of(nodeid)))
+
+    return ScopeScheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def longest_first(scopes: Mapping[str, str], seconds: Mapping[str, float]) -> list[str]:
+    """The files, those of the longest scope first: of several workers none is left with it at the end."""
+    sums = defaultdict[str, float](float)
+    for file, scope in scopes.items():
+        sums[scope] += seconds.get(file, 0)
+    return sorted(scopes, key=lambda file: (-sums[scopes[file]], scopes[file], file))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        scopes = {file_of(item.nodeid): scope_of(str(item.path)) for item in items}
+        order = {file: n for n, file in enumerate(longest_first(scopes, json.loads(DURATIONS.read_text("utf-8"))))}
+        items.sort(key=lambda item: order[file_of(item.nodeid)])
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    if items and hasattr(items[0].config, "workeroutput"):
+        items[0].config.workeroutput["left"] = len(items)
+
+
+def lasting(seconds: Iterable[tuple[str, float]]) -> str:
+    """The text of the durations."""
+    kept = {file: round(each, 1) for file, each in sorted(seconds) if each >= LEAST_S}
+    return json.dumps(kept, indent=0) + "\n"
+
+
+class Controller:
+    """What the process that starts the workers sums up, or the only one."""
+
+    def __init__(self) -> None:
+        self._left = 0
+        self._seconds = defaultdict[str, float](float)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._left = max(self._left, getattr(node, "workeroutput", {}).get("left", 0))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[file_of(report.nodeid)] += report.duration
+
+    def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
+        if self._left:
+            terminalreporter.write_line(f"{self._left} tests marked slow are left for ./run test --all")
+        if config.getoption("record"):
+            DURATIONS.write_text(lasting(self._seconds.items()), "utf-8")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Controller(), "suite of tests")
