@@ -9,7 +9,7 @@ import pytest
 
 from coterie.bench import soak
 from coterie.bench.soak_workers import MEMBER
-from coterie.pipeline.options import source_options
+from coterie.pipeline.options.options import source_options
 from tests.awaiting import until_in_thread
 
 

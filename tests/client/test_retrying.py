@@ -20,10 +20,10 @@ from coterie.client.types import TopicPartition
 from coterie.consuming.commit_errors import Verdict
 from coterie.consuming.commits import Commits
 from coterie.machines.backoff import Backoff, Retries
-from coterie.pipeline.fetching import fetched, read_range
-from coterie.pipeline.options import source_options
-from coterie.pipeline.planning import OffsetRange
-from coterie.pipeline.topics import TopicReader
+from coterie.pipeline.options.options import source_options
+from coterie.pipeline.reading.fetching import fetched, read_range
+from coterie.pipeline.reading.planning import OffsetRange
+from coterie.pipeline.reading.topics import TopicReader
 from coterie.producing.machine import ProducerMachine
 from coterie.producing.repeated_request import RepeatedRequest
 from coterie.testing import ErrorCode, LocalBroker

@@ -18,8 +18,8 @@ from coterie.client.types import SubscriptionPattern
 from coterie.client.zookeeper.fetchers import FetcherManager
 from coterie.client.zookeeper.settings import consumer_settings
 from coterie.client.zookeeper.streams import PartitionTopicInfo, Stream
-from coterie.pipeline.options import source_options
-from coterie.pipeline.topics import TopicReader
+from coterie.pipeline.options.options import source_options
+from coterie.pipeline.reading.topics import TopicReader
 from coterie.testing import ErrorCode, LocalBroker, simulate
 from tests.awaiting import until_in_thread
 

@@ -31,7 +31,7 @@ from coterie.configuration import (
     settings_of,
 )
 from coterie.laboratory.what_if import GRID_SETTINGS, WhatIfSetting
-from coterie.pipeline.option_table import OPTIONS, OptionValues
+from coterie.pipeline.options.table import OPTIONS, OptionValues
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from coterie.client import Admin, Producer
-from coterie.pipeline.admission import Limits
-from coterie.pipeline.fetching import read_range
-from coterie.pipeline.group_stream import NOTHING, GroupStream
-from coterie.pipeline.options import source_options
+from coterie.pipeline.options.options import source_options
+from coterie.pipeline.reading.fetching import read_range
+from coterie.pipeline.streaming.admission import Limits
+from coterie.pipeline.streaming.group_stream import NOTHING, GroupStream
 from tests.broker_process import BrokerProcess
 
 Range = tuple[int, int]

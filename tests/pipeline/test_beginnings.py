@@ -15,13 +15,13 @@ import pytest
 
 from coterie.client import Admin, Producer
 from coterie.client.blocking import BlockingConsumer
-from coterie.pipeline.admission import Limits
-from coterie.pipeline.assigned_stream import AssignedStream
 from coterie.pipeline.data_loss import DataLossError
-from coterie.pipeline.fetching import read_range
-from coterie.pipeline.group_stream import GroupStream
-from coterie.pipeline.options import source_options
-from coterie.pipeline.stream import QueryStream
+from coterie.pipeline.options.options import source_options
+from coterie.pipeline.reading.fetching import read_range
+from coterie.pipeline.streaming.admission import Limits
+from coterie.pipeline.streaming.assigned_stream import AssignedStream
+from coterie.pipeline.streaming.group_stream import GroupStream
+from coterie.pipeline.streaming.stream import QueryStream
 from coterie.testing import LocalBroker
 from tests.awaiting import until_in_thread
 

@@ -14,7 +14,7 @@ import pytest
 from coterie.client.blocking import BlockingConsumer, BlockingProducer
 from coterie.coordinator.partitioning import partition_for
 from coterie.pipeline.history.job import Sources, run_history
-from coterie.pipeline.options import source_options
+from coterie.pipeline.options.options import source_options
 from coterie.pipeline.queries import stop_gracefully
 from coterie.testing import LocalBroker
 from tests.awaiting import until_in_thread

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from coterie.pipeline.fetching import to_arrow
+from coterie.pipeline.reading.fetching import to_arrow
 from coterie.records import columnar
 from coterie.records.batch import HEADER_BYTES, TRANSACTIONAL_BIT, BatchError, batches, payload
 from coterie.records.columnar import columns_in_pieces, columns_of, decode_columns, unfold

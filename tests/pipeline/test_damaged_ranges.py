@@ -6,9 +6,9 @@ import pytest
 
 from coterie.client.errors import CorruptBatchError
 from coterie.client.settings.settings import client_settings
-from coterie.pipeline import fetching
-from coterie.pipeline.fetching import fetched, read_range
-from coterie.pipeline.planning import OffsetRange
+from coterie.pipeline.reading import fetching
+from coterie.pipeline.reading.fetching import fetched, read_range
+from coterie.pipeline.reading.planning import OffsetRange
 from coterie.records.compression import CODEC_BY_NAME
 from coterie.records.encoding import encode_batch
 from coterie.testing import LocalBroker

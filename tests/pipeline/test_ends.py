@@ -115,7 +115,7 @@ def stderr_of_daemon(module: str, imported: str, where: Path) -> str:
     ("module", "imported", "is_quiet"),
     [
         ("pyspark.daemon", "coterie.pipeline.source", True),
-        ("coterie.pipeline.worker_daemon", "json", True),
+        ("coterie.pipeline.workers.worker_daemon", "json", True),
         ("pyspark.daemon", "json", False),
     ],
 )

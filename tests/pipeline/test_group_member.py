@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coterie.member.effects import TopicPartition
-from coterie.pipeline.group_member import GroupMember
-from coterie.pipeline.options import source_options
+from coterie.pipeline.options.options import source_options
+from coterie.pipeline.streaming.group_member import GroupMember
 from coterie.testing import ErrorCode, LocalBroker
 
 T0 = ("t", 0)

@@ -13,7 +13,7 @@ import pytest
 
 from coterie.client import Admin
 from coterie.client.blocking import BlockingConsumer
-from coterie.pipeline.group_stream import ranges_of
+from coterie.pipeline.streaming.group_stream import ranges_of
 from tests.broker_process import BrokerProcess
 from tests.pipeline.group_query import MEMBER, Query, Range, broker_of_600, committed
 

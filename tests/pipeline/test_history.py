@@ -21,11 +21,11 @@ from coterie.client import Admin, Consumer, Producer, TopicPartition
 from coterie.coordinator.events import GroupRemoved, GroupStored, OffsetRemoved, OffsetStored
 from coterie.coordinator.state import Cause, CommittedOffset
 from coterie.coordinator.stored import to_record
-from coterie.pipeline import log_folders
 from coterie.pipeline.history import job, record_sources, server_log, sound_batches
 from coterie.pipeline.history.job import Sources, run_history
 from coterie.pipeline.history.sound_batches import Piece
 from coterie.pipeline.history.state import Moment, group_from_tables
+from coterie.pipeline.reading import log_folders
 from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction

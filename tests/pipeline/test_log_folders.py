@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.pipeline import log_folders
-from coterie.pipeline.log_folders import FileRange, pieces
+from coterie.pipeline.reading import log_folders
+from coterie.pipeline.reading.log_folders import FileRange, pieces
 from coterie.records.batch import BatchError
 from coterie.records.encoding import encode_batch
 

@@ -9,10 +9,10 @@ import pytest
 
 from coterie.client.errors import KafkaError
 from coterie.client.settings.settings import ClientSettings, client_settings
-from coterie.pipeline import fetching, topics
-from coterie.pipeline.options import source_options
-from coterie.pipeline.planning import OffsetRange
-from coterie.pipeline.topics import TopicReader
+from coterie.pipeline.options.options import source_options
+from coterie.pipeline.reading import fetching, topics
+from coterie.pipeline.reading.planning import OffsetRange
+from coterie.pipeline.reading.topics import TopicReader
 from coterie.records.encoding import encode_batch
 from coterie.testing import ErrorCode
 from coterie.wire.declaration import Message

@@ -7,9 +7,9 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.pipeline.admission import Admission, Limits
 from coterie.pipeline.offsets import as_json, from_json
-from coterie.pipeline.options import SourceOptions
+from coterie.pipeline.options.options import SourceOptions
+from coterie.pipeline.streaming.admission import Admission, Limits
 
 offsets = st.dictionaries(
     st.tuples(st.text("abc.-_", min_size=1, max_size=4), st.integers(0, 200)), st.integers(0, 2**63 - 1), max_size=12

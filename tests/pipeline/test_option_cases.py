@@ -15,13 +15,14 @@ from coterie.client.settings.settings import CLIENT_SETTINGS
 from coterie.conformance.spark_case_runner import run_case
 from coterie.conformance.spark_cases import CASES, TOPICS, SparkCase
 from coterie.conformance.spark_options import OURS, as_dict, expected_rows, make_topics, output_topic
-from coterie.pipeline import option_table, stream_reader
-from coterie.pipeline.batch_reader import CoterieReader
-from coterie.pipeline.fetching import read_range
-from coterie.pipeline.option_types import OptionError
-from coterie.pipeline.options import sink_options, source_options
-from coterie.pipeline.stream_reader import CoterieStreamReader
-from coterie.pipeline.tasks import Task
+from coterie.pipeline.options import table as option_table
+from coterie.pipeline.options.options import sink_options, source_options
+from coterie.pipeline.options.types import OptionError
+from coterie.pipeline.reading.batch_reader import CoterieReader
+from coterie.pipeline.reading.fetching import read_range
+from coterie.pipeline.reading.tasks import Task
+from coterie.pipeline.streaming import stream_reader
+from coterie.pipeline.streaming.stream_reader import CoterieStreamReader
 from coterie.testing import LocalBroker
 from tests.configuration.java import recorded
 
@@ -160,5 +161,5 @@ def test_the_settings_of_java_alone_are_those_of_kafka() -> None:
 
 
 def test_the_documented_table_is_the_one_in_force() -> None:
-    """To write it anew: python -m coterie.pipeline.option_table > docs/spark-options.md"""
+    """To write it anew: python -m coterie.pipeline.options.table > docs/spark-options.md"""
     assert (ROOT / "docs" / "spark-options.md").read_text() == option_table.markdown()

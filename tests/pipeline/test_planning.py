@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.pipeline.admission import Admission, Limits, limit_bytes, limit_rows
-from coterie.pipeline.option_types import OptionError
-from coterie.pipeline.options import SourceOptions, source_options
-from coterie.pipeline.planning import OffsetRange, divide
+from coterie.pipeline.options.options import SourceOptions, source_options
+from coterie.pipeline.options.types import OptionError
+from coterie.pipeline.reading.planning import OffsetRange, divide
+from coterie.pipeline.streaming.admission import Admission, Limits, limit_bytes, limit_rows
 
 ranges = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 1000)), max_size=20)
 

@@ -15,9 +15,9 @@ from coterie.client.pauses import clock
 from coterie.client.settings.settings import client_settings
 from coterie.consuming.fetch_errors import REMEDIES, FetchRemedy
 from coterie.machines.cluster_metadata import ClusterMetadata
-from coterie.pipeline import fetching
 from coterie.pipeline.data_loss import DataLossError
-from coterie.pipeline.planning import OffsetRange
+from coterie.pipeline.reading import fetching
+from coterie.pipeline.reading.planning import OffsetRange
 from coterie.records.batch import batches
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

@@ -12,7 +12,7 @@ import pytest
 
 from coterie.client.errors import KafkaError
 from coterie.pipeline import queries, sentences
-from coterie.pipeline.option_types import OptionError
+from coterie.pipeline.options.types import OptionError
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
 
@@ -32,7 +32,9 @@ def hidden(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Exception
     monkeypatch.undo()
 
 
-@pytest.mark.parametrize("main", ["pyspark.daemon", "coterie.pipeline.worker_daemon", "pyspark.sql.streaming.runner"])
+@pytest.mark.parametrize(
+    "main", ["pyspark.daemon", "coterie.pipeline.workers.worker_daemon", "pyspark.sql.streaming.runner"]
+)
 def test_a_process_of_spark_reports_a_sentence(main: str, hidden: Callable[[str, Exception], bool]) -> None:
     assert hidden(main, OptionError("say what to read"))
     assert hidden(main, KafkaError(ErrorCode.NETWORK_EXCEPTION, "no broker answers"))

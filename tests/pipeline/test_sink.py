@@ -16,10 +16,10 @@ from pyspark.sql.types import StructType
 from coterie.client import Admin, Consumer, KafkaError
 from coterie.client.offsets.offsets import list_offsets
 from coterie.client.settings.settings import client_settings
-from coterie.pipeline.option_types import OptionError
-from coterie.pipeline.options import sink_options
-from coterie.pipeline.sink import SinkTarget, TaskId, WriteAborted, abort_write, write_rows, write_transaction
-from coterie.pipeline.sink import target as sink_target
+from coterie.pipeline.options.options import sink_options
+from coterie.pipeline.options.types import OptionError
+from coterie.pipeline.sink.sink import SinkTarget, TaskId, WriteAborted, abort_write, write_rows, write_transaction
+from coterie.pipeline.sink.sink import target as sink_target
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
 from tests.broker_process import BrokerProcess, free_port

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.pipeline.option_types import OptionError
-from coterie.pipeline.sink_columns import by_topic
+from coterie.pipeline.options.types import OptionError
+from coterie.pipeline.sink.columns import by_topic
 from coterie.records.arrow_arrays import blobs_of
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

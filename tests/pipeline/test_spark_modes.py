@@ -19,7 +19,7 @@ import pytest
 from coterie.client import Admin, Consumer, Producer
 from coterie.pipeline import jobs
 from coterie.pipeline.history.tables import TABLES
-from coterie.pipeline.options import source_options
+from coterie.pipeline.options.options import source_options
 from coterie.pipeline.queries import lag, progress_line, stop_gracefully
 from tests.awaiting import until_in_thread
 from tests.broker_process import BrokerProcess
@@ -129,7 +129,7 @@ def test_filters_make_the_ranges_smaller(spark: Any, broker: BrokerProcess) -> N
 def test_what_is_filtered_is_not_fetched() -> None:
     from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, LessThan
 
-    from coterie.pipeline.pushdown import bounds
+    from coterie.pipeline.reading.pushdown import bounds
 
     pushed = bounds(
         [

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StructType
 
-from coterie.pipeline import stream_reader
-from coterie.pipeline.stream_reader import CoterieStreamReader
+from coterie.pipeline.streaming import stream_reader
+from coterie.pipeline.streaming.stream_reader import CoterieStreamReader
 
 
 class Leaving:
@@ -72,7 +72,7 @@ def test_the_stream_may_not_be_there_yet() -> None:
 RUNNER = """
 import sys
 from types import SimpleNamespace
-from coterie.pipeline.stream_reader import CoterieStreamReader
+from coterie.pipeline.streaming.stream_reader import CoterieStreamReader
 sys.modules["__main__"].__spec__ = SimpleNamespace(name="pyspark.sql.streaming.python_streaming_source_runner")
 reader = CoterieStreamReader(dict(), None)
 try:

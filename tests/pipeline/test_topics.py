@@ -16,11 +16,11 @@ from coterie.client.errors import (
     RebalanceInProgressError,
 )
 from coterie.pipeline import queries
-from coterie.pipeline.admission import Limits
-from coterie.pipeline.assigned_stream import AssignedStream
 from coterie.pipeline.data_loss import DataLossError
-from coterie.pipeline.options import SourceOptions, source_options
-from coterie.pipeline.topics import TopicReader
+from coterie.pipeline.options.options import SourceOptions, source_options
+from coterie.pipeline.reading.topics import TopicReader
+from coterie.pipeline.streaming.admission import Limits
+from coterie.pipeline.streaming.assigned_stream import AssignedStream
 from coterie.testing import ErrorCode, LocalBroker
 
 
@@ -157,7 +157,7 @@ def test_partitions_that_are_added_begin_with_their_first_record(broker: LocalBr
 
 def test_a_reader_is_not_held_by_other_threads(broker: LocalBroker) -> None:
     """Spark asks from one thread; the member's own thread must not need it."""
-    from coterie.pipeline.group_stream import NOTHING, GroupStream
+    from coterie.pipeline.streaming.group_stream import NOTHING, GroupStream
 
     stream = GroupStream(options(broker, mode="group", **{"kafka.group.id": "g", "kafka.heartbeat.interval.ms": "50"}))
     for _ in range(50):

@@ -15,7 +15,6 @@ from coterie.cli.pipeline import _report_unreadable
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.state import CommittedOffset
 from coterie.coordinator.stored import to_record
-from coterie.pipeline.ddl import arrow_schema
 from coterie.pipeline.history.decoding import UNREADABLE, OffsetsDecoder
 from coterie.pipeline.history.ends import folder_ends
 from coterie.pipeline.history.group_metadata import unreadable_row
@@ -24,6 +23,7 @@ from coterie.pipeline.history.record_sources import _commit_batches, _group_log_
 from coterie.pipeline.history.sound_batches import UnreadableBatch, unfolded
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG
 from coterie.pipeline.history.tables import UNREADABLE as UNREADABLE_BATCHES
+from coterie.pipeline.tables.ddl import arrow_schema
 from coterie.records.arrow_arrays import table_of_rows
 from coterie.records.encoding import encode_batch
 

@@ -37,14 +37,18 @@ IN_NONE = [
     "coterie.client.connection.cluster",
     "coterie.wire.apis",
 ]
-ONLY_WHERE_IT_IS_PLANNED = ["coterie.pipeline.options", "coterie.pipeline.topics", "coterie.pipeline.pushdown"]
+ONLY_WHERE_IT_IS_PLANNED = [
+    "coterie.pipeline.options.options",
+    "coterie.pipeline.reading.topics",
+    "coterie.pipeline.reading.pushdown",
+]
 NOT_WITH_THE_SCHEMA = [
     "pyarrow",
     "numpy",
     "coterie.client",
     "coterie.records",
     "coterie.wire",
-    "coterie.pipeline.tasks",
+    "coterie.pipeline.reading.tasks",
 ]
 
 # As Spark: a process for the schema, one that plans and pickles the reader and the ranges, one that reads.
@@ -92,7 +96,7 @@ WRITE = (
     TASK
     + """
 import asyncio
-from coterie.pipeline.sink import SinkTarget, write_rows
+from coterie.pipeline.sink.sink import SinkTarget, write_rows
 columns = ("key", "value", "topic", "partition", "headers")
 to = SinkTarget({"bootstrap.servers": sys.argv[2]}, None, columns, exactly_once=False, write_id="w")
 result = asyncio.run(write_rows(to, (batch for one in ranges for batch in reader.read(one)))).records

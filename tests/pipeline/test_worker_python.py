@@ -12,8 +12,8 @@ from typing import Any
 import pyspark
 import pytest
 
-from coterie.pipeline import worker_python as module
-from coterie.pipeline.worker_python import worker_python
+from coterie.pipeline.workers import worker_python as module
+from coterie.pipeline.workers.worker_python import worker_python
 
 HOME = Path(pyspark.__file__).resolve().parent
 SPARKS_OWN = [
@@ -103,7 +103,7 @@ def test_the_collections_of_a_planner_leave_out_what_is_imported() -> None:
     code = """
 import gc, sys
 from types import SimpleNamespace
-from coterie.pipeline.worker_daemon import adapt_planner
+from coterie.pipeline.workers.worker_daemon import adapt_planner
 def planner(name):
     sys.modules["__main__"] = SimpleNamespace(__spec__=SimpleNamespace(name=name), gc=gc)
     adapt_planner()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from coterie.coordinator.stored import record_text
 from coterie.pipeline.history.sound_batches import UnreadableBatch, walk
-from coterie.pipeline.log_folders import FileRange
+from coterie.pipeline.reading.log_folders import FileRange
 from coterie.records.batch import MAGIC, BatchError, BatchHeader, batches
 from coterie.records.compression import CompressionError
 from coterie.records.decoding import decode_records

@@ -97,11 +97,11 @@ def _stream_job(
 
 def _check(source: JobSource, out: Path) -> None:
     """What can be known before Spark starts: options, the broker, the topic, the checkpoint."""
-    from coterie.pipeline.checkpoints import check_checkpoint
     from coterie.pipeline.data_loss import DataLossError
     from coterie.pipeline.jobs import checkpoint
-    from coterie.pipeline.option_types import OptionError
-    from coterie.pipeline.topics import TopicReader
+    from coterie.pipeline.options.types import OptionError
+    from coterie.pipeline.reading.topics import TopicReader
+    from coterie.pipeline.streaming.checkpoints import check_checkpoint
 
     try:
         options = source.parsed()
@@ -225,7 +225,7 @@ NAMED = 10
 
 def _report_unreadable(out: Path) -> None:
     """Names what the tables lack of the log, and ends with 1 where there is any."""
-    from coterie.pipeline.table_files import rows_of
+    from coterie.pipeline.tables.files import rows_of
 
     rows = sorted(rows_of(out / "unreadable"), key=lambda row: (row["log_partition"], row["log_offset"]))
     for row in rows[:NAMED]:

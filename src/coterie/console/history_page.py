@@ -15,7 +15,7 @@ from coterie.machines.ownership import UnownedSpell, unowned_text
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.rebalances import journal_log_events, unowned_spells
 from coterie.pipeline.history.server_log import rebalances as server_log_events
-from coterie.pipeline.table_files import rows_of
+from coterie.pipeline.tables.files import rows_of
 from coterie.text.quantity import quantity
 
 PARTITIONS_SHOWN = 60

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from coterie.demo.rows import InputRow, read_rows
-from coterie.pipeline.fetching import read_range
-from coterie.pipeline.options import source_options
-from coterie.pipeline.topics import TopicReader
+from coterie.pipeline.options.options import source_options
+from coterie.pipeline.reading.fetching import read_range
+from coterie.pipeline.reading.topics import TopicReader
 from coterie.text.quantity import quantity
 
 

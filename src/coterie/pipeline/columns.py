@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coterie.pipeline.option_types import OptionError
+from coterie.pipeline.options.types import OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from coterie.pipeline import flights, keys
 from coterie.pipeline.columns import COLUMNS
-from coterie.pipeline.options import SourceOptions, source_options
+from coterie.pipeline.options.options import SourceOptions, source_options
 from coterie.pipeline.queries import follow, raise_failure, stop_gracefully
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from coterie.client.errors import CommitFailedError, KafkaError, RebalanceInProgressError
-from coterie.pipeline.group_stream import epochs_of, ranges_of
 from coterie.pipeline.offsets import TopicPartition, from_json
-from coterie.pipeline.options import SourceOptions
-from coterie.pipeline.topics import TopicReader
+from coterie.pipeline.options.options import SourceOptions
+from coterie.pipeline.reading.topics import TopicReader
+from coterie.pipeline.streaming.group_stream import epochs_of, ranges_of
 from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:

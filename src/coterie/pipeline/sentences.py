@@ -32,7 +32,7 @@ def alone() -> Iterator[None]:
 def _is_sentence(error: Exception) -> bool:
     from coterie.client.errors import KafkaError  # not imported where a process only names the schema
     from coterie.pipeline.data_loss import DataLossError
-    from coterie.pipeline.option_types import OptionError
+    from coterie.pipeline.options.types import OptionError
 
     return isinstance(error, KafkaError | DataLossError | OptionError)
 
@@ -53,4 +53,4 @@ def sentence_of(error: Exception) -> str | None:
 def is_in_process_of_spark() -> bool:
     """Whether Spark started this process, to plan or to run a task or a query's reader."""
     name = getattr(getattr(sys.modules.get("__main__"), "__spec__", None), "name", "")
-    return name.startswith("pyspark.") or name == "coterie.pipeline.worker_daemon"
+    return name.startswith("pyspark.") or name == "coterie.pipeline.workers.worker_daemon"

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coterie.pipeline.worker_python import worker_python
+from coterie.pipeline.workers.worker_python import worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,7 +106,7 @@ def make_session(
         .config("spark.local.dir", str(scratch))
         .config("spark.python.unix.domain.socket.enabled", "true")
         .config("spark.python.authenticate.socketTimeout", WORKER_CONNECTS_WITHIN)
-        .config("spark.python.daemon.module", "coterie.pipeline.worker_daemon")
+        .config("spark.python.daemon.module", "coterie.pipeline.workers.worker_daemon")
         .config("spark.sql.python.filterPushdown.enabled", "true")
     )
     for name, value in (_OF_ONE_MACHINE if local else {}).items():

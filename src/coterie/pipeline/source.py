@@ -14,11 +14,11 @@ from pyspark.sql.types import StructType
 
 from coterie.pipeline import sentences
 from coterie.pipeline.columns import COLUMNS, HEADERS, check_columns
-from coterie.pipeline.option_types import OptionError, flag
-from coterie.pipeline.worker_daemon import adapt_planner
+from coterie.pipeline.options.types import OptionError, flag
+from coterie.pipeline.workers.worker_daemon import adapt_planner
 
 if TYPE_CHECKING:
-    from coterie.pipeline.sink import CoterieStreamWriter, CoterieWriter
+    from coterie.pipeline.sink.sink import CoterieStreamWriter, CoterieWriter
 
 # Spark starts several processes for one read, which all import this module: each imports what it uses where it is used.
 adapt_planner()
@@ -41,23 +41,23 @@ class CoterieDataSource(DataSource):
     @sentences.alone()
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a batch query: over a broker, or over a folder of its files. Raises OptionError."""
-        from coterie.pipeline.options import source_options, warn
+        from coterie.pipeline.options.options import source_options, warn
 
         check_columns(schema)
         options = source_options(dict(self.options), streaming=False)
         warn(options.warnings)
         if options.log_folder is not None:
-            from coterie.pipeline.folder_reader import FolderReader
+            from coterie.pipeline.reading.folder_reader import FolderReader
 
             return FolderReader(options, schema)
-        from coterie.pipeline.batch_reader import CoterieReader, FilteringReader
+        from coterie.pipeline.reading.batch_reader import CoterieReader, FilteringReader
 
         # Spark refuses a reader that can take filters where its own switch for that is off: hence two classes.
         return FilteringReader(options, schema) if options.push_down else CoterieReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader of a streaming query. Raises OptionError."""
-        from coterie.pipeline.stream_reader import CoterieStreamReader
+        from coterie.pipeline.streaming.stream_reader import CoterieStreamReader
 
         return CoterieStreamReader(dict(self.options), schema)
 
@@ -66,13 +66,13 @@ class CoterieDataSource(DataSource):
         """The writer of a batch query. Raises OptionError, also for mode overwrite."""
         if overwrite:
             raise OptionError("the coterie sink adds records to a topic and cannot overwrite it: use mode append")
-        from coterie.pipeline.sink import CoterieWriter
+        from coterie.pipeline.sink.sink import CoterieWriter
 
         return CoterieWriter(dict(self.options), schema)
 
     @sentences.alone()
     def streamWriter(self, schema: StructType, overwrite: bool) -> CoterieStreamWriter:
         """The writer of a streaming query. Raises OptionError."""
-        from coterie.pipeline.sink import CoterieStreamWriter
+        from coterie.pipeline.sink.sink import CoterieStreamWriter
 
         return CoterieStreamWriter(dict(self.options), schema)

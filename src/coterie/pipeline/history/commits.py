@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.history.tables import CADENCE
+from coterie.pipeline.tables.ddl import arrow_schema, column_names
 from coterie.records.arrow_arrays import numbers_of, table_of_rows
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from coterie.coordinator.consumer.state import ConsumerSubscription, CurrentAssi
 from coterie.coordinator.consumer.stored import event_of
 from coterie.coordinator.stored_consumer_groups import from_bytes
 from coterie.machines.ownership import PartitionOwners, count_moved
-from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.tables import (
     ASSIGNMENTS,
@@ -27,6 +26,7 @@ from coterie.pipeline.history.tables import (
     RECONCILIATIONS,
 )
 from coterie.pipeline.offsets import id_text
+from coterie.pipeline.tables.ddl import arrow_schema, column_names
 from coterie.records.arrow_arrays import table_of_rows
 from coterie.wire.primitives import WireError
 

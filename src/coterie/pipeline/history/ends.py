@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from coterie.client.errors import KafkaError
 from coterie.pipeline.history.sound_batches import UnreadableBatch, walk
-from coterie.pipeline.log_folders import FileRange
 from coterie.pipeline.offsets import LATEST
-from coterie.pipeline.options import SourceOptions
-from coterie.pipeline.topics import TopicReader
+from coterie.pipeline.options.options import SourceOptions
+from coterie.pipeline.reading.log_folders import FileRange
+from coterie.pipeline.reading.topics import TopicReader
 from coterie.records.batch import HEADER_BYTES, MAGIC, batches, read_header
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
-from coterie.pipeline.ddl import arrow_schema
 from coterie.pipeline.history.decoding import UNREADABLE
 from coterie.pipeline.history.tables import ASSIGNMENTS, GENERATIONS, MEMBERS
 from coterie.pipeline.history.tables import UNREADABLE as UNREADABLE_BATCHES
+from coterie.pipeline.tables.ddl import arrow_schema
 from coterie.records.arrow_arrays import batch_of_rows, listed
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue, MemberMetadata
 from coterie.wire.primitives import WireError

@@ -34,8 +34,8 @@ from coterie.pipeline.history import (
 )
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, LAG
-from coterie.pipeline.options import SourceOptions
-from coterie.pipeline.table_files import row_count
+from coterie.pipeline.options.options import SourceOptions
+from coterie.pipeline.tables.files import row_count
 from coterie.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _advance(facts: DataFrame, progress: HistoryProgress) -> None:
 def _journal(spark: SparkSession, client: Mapping[str, str], since: int) -> DataFrame | None:
     """JOURNAL; None where the broker keeps none (Apache Kafka does not)."""
     from coterie.pipeline.offsets import LATEST
-    from coterie.pipeline.topics import TopicReader
+    from coterie.pipeline.reading.topics import TopicReader
 
     reader = TopicReader(SourceOptions(dict(client), assign={JOURNAL_TOPIC: [0]}))
     try:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from coterie.coordinator.journal.group_ownership import GenerationChange, GroupOwnership
 from coterie.coordinator.journal.line import DEPARTURES, JournalLine
 from coterie.machines.ownership import UnownedSpell
-from coterie.pipeline.ddl import arrow_schema, column_names
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.group_metadata import stored_value
 from coterie.pipeline.history.tables import REBALANCES
+from coterie.pipeline.tables.ddl import arrow_schema, column_names
 from coterie.records.arrow_arrays import batch_of_rows, table_of_rows
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
 

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.client.settings.settings import ClientSettings, client_settings
-from coterie.pipeline.ddl import arrow_schema
 from coterie.pipeline.history.decoding import OffsetsDecoder
 from coterie.pipeline.history.sound_batches import Piece, UnreadableBatch, read_file, unfolded
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG
-from coterie.pipeline.log_folders import FileRange, file_ranges, partition_folders
 from coterie.pipeline.offsets import EARLIEST, LATEST
-from coterie.pipeline.options import SourceOptions
-from coterie.pipeline.planning import OffsetRange
-from coterie.pipeline.topics import TopicReader
+from coterie.pipeline.options.options import SourceOptions
+from coterie.pipeline.reading.log_folders import FileRange, file_ranges, partition_folders
+from coterie.pipeline.reading.planning import OffsetRange
+from coterie.pipeline.reading.topics import TopicReader
+from coterie.pipeline.tables.ddl import arrow_schema
 from coterie.records.batch import read_header
 from coterie.records.columnar import Columns
 
@@ -120,7 +120,7 @@ def read_range(r: LogRange, settings: ClientSettings | None) -> Iterator[Piece |
     if r.path is not None:
         yield from read_file(FileRange(r.path, r.first, r.last))
         return
-    from coterie.pipeline.fetching import fetched
+    from coterie.pipeline.reading.fetching import fetched
 
     assert settings is not None
     assert r.host is not None

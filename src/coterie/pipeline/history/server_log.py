@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.coordinator.journal.line import DEPARTURES
-from coterie.pipeline.ddl import arrow_schema
 from coterie.pipeline.history.log_layouts import logged_lines, time_of
 from coterie.pipeline.history.tables import LOG_EVENTS
+from coterie.pipeline.tables.ddl import arrow_schema
 from coterie.records.arrow_arrays import batch_of_rows, table_of_rows
 from coterie.text.quantity import quantity
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from coterie.log.survey import Damage, survey
-from coterie.pipeline.log_folders import PIECE_BYTES, FileRange
+from coterie.pipeline.reading.log_folders import PIECE_BYTES, FileRange
 from coterie.records.batch import HEADER_BYTES, MAGIC, BatchError, batches, check_crc, read_header
 
 if TYPE_CHECKING:

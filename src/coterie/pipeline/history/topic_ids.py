@@ -7,10 +7,10 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from coterie.pipeline.log_folders import partition_folders
 from coterie.pipeline.offsets import id_text
-from coterie.pipeline.options import SourceOptions
-from coterie.pipeline.topics import TopicReader
+from coterie.pipeline.options.options import SourceOptions
+from coterie.pipeline.reading.log_folders import partition_folders
+from coterie.pipeline.reading.topics import TopicReader
 
 PROGRESS = "progress.json"  # of the history job
 TopicNames = dict[str, str]  # by the id as Kafka prints it

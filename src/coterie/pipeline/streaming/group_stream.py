@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import math
 
-from coterie.pipeline.admission import Admission, Limits
-from coterie.pipeline.beginnings import Beginnings
 from coterie.pipeline.data_loss import DataLossError
-from coterie.pipeline.group_member import GroupMember
 from coterie.pipeline.offsets import EARLIEST, LATEST, Offset, TopicPartition, as_json, from_json, id_text
-from coterie.pipeline.options import SourceOptions
-from coterie.pipeline.planning import OffsetRange
-from coterie.pipeline.topics import TopicReader
+from coterie.pipeline.options.options import SourceOptions
+from coterie.pipeline.reading.planning import OffsetRange
+from coterie.pipeline.reading.topics import TopicReader
+from coterie.pipeline.streaming.admission import Admission, Limits
+from coterie.pipeline.streaming.beginnings import Beginnings
+from coterie.pipeline.streaming.group_member import GroupMember
 
 Ranges = dict[TopicPartition, tuple[int, int]]
 NOTHING: Offset = {"generation": -1, "member": "", "ranges": {}}

@@ -1,4 +1,4 @@
-"""The options of the source and sink, read by `option_table` and checked, with a sentence for each mistake."""
+"""The options of the source and sink, read by `table` and checked, with a sentence for each mistake."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from coterie.client.errors import ConfigError
 from coterie.client.settings.settings import CLIENT_SETTINGS, ClientSettings, client_settings
 from coterie.configuration import SettingError, nearest, with_values
 from coterie.pipeline.offsets import EARLIEST, LATEST, TopicOffsets
-from coterie.pipeline.option_table import (
+from coterie.pipeline.options.table import (
     IGNORED_PREFIXES,
     OPTIONS,
     REFUSED_BY_SINK,
@@ -20,7 +20,7 @@ from coterie.pipeline.option_table import (
     OptionValues,
     Use,
 )
-from coterie.pipeline.option_types import OptionError
+from coterie.pipeline.options.types import OptionError
 
 _NAMES = {"batch": "batch read", "stream": "stream", "sink": "write"}
 _warned: set[str] = set()

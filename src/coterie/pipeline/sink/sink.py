@@ -38,9 +38,9 @@ from coterie.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 from coterie.configuration.value_types import INT
 from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.pipeline import sentences
-from coterie.pipeline.option_types import OptionError
-from coterie.pipeline.options import SinkOptions, sink_options, warn
-from coterie.pipeline.sink_columns import by_topic
+from coterie.pipeline.options.options import SinkOptions, sink_options, warn
+from coterie.pipeline.options.types import OptionError
+from coterie.pipeline.sink.columns import by_topic
 
 # Larger batches than a client's own default: a task writes as fast as it can and then ends.
 _DEFAULTS = {"batch.size": "500000", "linger.ms": "20", "client.id": "coterie-spark-sink"}

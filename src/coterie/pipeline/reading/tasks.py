@@ -10,9 +10,9 @@ from pyspark.sql.types import StructType
 
 from coterie.client.settings.settings import client_settings
 from coterie.pipeline import sentences
-from coterie.pipeline.fetching import read_range, to_arrow
-from coterie.pipeline.planning import OffsetRange
-from coterie.pipeline.worker_daemon import freeze_imported
+from coterie.pipeline.reading.fetching import read_range, to_arrow
+from coterie.pipeline.reading.planning import OffsetRange
+from coterie.pipeline.workers.worker_daemon import freeze_imported
 
 
 class Task(InputPartition):

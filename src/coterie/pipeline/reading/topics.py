@@ -21,11 +21,11 @@ from coterie.consuming.offset_lookup import SendListOffsets
 from coterie.consuming.validation import VALIDATED_FROM
 from coterie.machines.cluster_metadata import GROUP, Address, ClusterMetadata
 from coterie.pipeline.data_loss import DataLossError
-from coterie.pipeline.offset_lookups import committed, looked_up
 from coterie.pipeline.offsets import EARLIEST, LATEST, TopicOffsets, TopicPartition, from_json
-from coterie.pipeline.option_types import OptionError
-from coterie.pipeline.options import SourceOptions
-from coterie.pipeline.planning import OffsetRange, divide
+from coterie.pipeline.options.options import SourceOptions
+from coterie.pipeline.options.types import OptionError
+from coterie.pipeline.reading.offset_lookups import committed, looked_up
+from coterie.pipeline.reading.planning import OffsetRange, divide
 from coterie.records.batch import batches
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode, error_of

@@ -11,11 +11,11 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from coterie.pipeline import sentences
-from coterie.pipeline.fetching import to_arrow
-from coterie.pipeline.log_folders import FileRange, file_ranges, partition_folders, pieces
 from coterie.pipeline.offsets import from_json
-from coterie.pipeline.option_types import OptionError
-from coterie.pipeline.options import SourceOptions
+from coterie.pipeline.options.options import SourceOptions
+from coterie.pipeline.options.types import OptionError
+from coterie.pipeline.reading.fetching import to_arrow
+from coterie.pipeline.reading.log_folders import FileRange, file_ranges, partition_folders, pieces
 from coterie.records.batch import batches
 from coterie.records.columnar import columns_in_pieces
 

@@ -23,13 +23,13 @@ from pyspark.sql.types import StructType
 
 from coterie.client.errors import KafkaError
 from coterie.pipeline import sentences
-from coterie.pipeline.admission import Limits
-from coterie.pipeline.assigned_stream import AssignedStream
 from coterie.pipeline.columns import check_columns
-from coterie.pipeline.option_types import OptionError
-from coterie.pipeline.options import SourceOptions, source_options, warn
-from coterie.pipeline.stream import QueryStream
-from coterie.pipeline.tasks import Task, TaskReader
+from coterie.pipeline.options.options import SourceOptions, source_options, warn
+from coterie.pipeline.options.types import OptionError
+from coterie.pipeline.reading.tasks import Task, TaskReader
+from coterie.pipeline.streaming.admission import Limits
+from coterie.pipeline.streaming.assigned_stream import AssignedStream
+from coterie.pipeline.streaming.stream import QueryStream
 
 
 class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -60,7 +60,7 @@ class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             check_columns(self.schema)
             warn(self.options.warnings)
             if self.options.in_group:
-                from coterie.pipeline.group_stream import GroupStream
+                from coterie.pipeline.streaming.group_stream import GroupStream
 
                 self._stream = GroupStream(self.options)
             else:

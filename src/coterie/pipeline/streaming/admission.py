@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from coterie.pipeline.offsets import TopicPartition
-from coterie.pipeline.options import SourceOptions
+from coterie.pipeline.options.options import SourceOptions
 
 
 @dataclass(frozen=True, slots=True)

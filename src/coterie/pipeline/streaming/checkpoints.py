@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from coterie.pipeline.assigned_stream import parse
-from coterie.pipeline.group_stream import ranges_of
 from coterie.pipeline.offsets import Offset
-from coterie.pipeline.option_types import OptionError
-from coterie.pipeline.options import SourceOptions
+from coterie.pipeline.options.options import SourceOptions
+from coterie.pipeline.options.types import OptionError
+from coterie.pipeline.streaming.assigned_stream import parse
+from coterie.pipeline.streaming.group_stream import ranges_of
 
 
 def newest_offset(checkpoint: Path) -> Offset | None:

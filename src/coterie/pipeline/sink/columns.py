@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 from coterie.client.producer.column_sender import RecordColumns
-from coterie.pipeline.option_types import OptionError
+from coterie.pipeline.options.types import OptionError
 from coterie.records.arrow_arrays import blobs_of, numbers_of, valid_of
 from coterie.records.batch import Header
 

@@ -4,12 +4,12 @@ Plain Python; `source.py` wraps it for Spark."""
 from __future__ import annotations
 
 from coterie.client.errors import KafkaError
-from coterie.pipeline.admission import Admission, Limits
 from coterie.pipeline.data_loss import DataLossError
 from coterie.pipeline.offsets import EARLIEST, Offset, TopicOffsets, TopicPartition, as_json, from_json
-from coterie.pipeline.options import SourceOptions
-from coterie.pipeline.planning import OffsetRange
-from coterie.pipeline.topics import TopicReader
+from coterie.pipeline.options.options import SourceOptions
+from coterie.pipeline.reading.planning import OffsetRange
+from coterie.pipeline.reading.topics import TopicReader
+from coterie.pipeline.streaming.admission import Admission, Limits
 
 
 class AssignedStream:

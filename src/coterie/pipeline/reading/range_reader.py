@@ -18,9 +18,9 @@ from coterie.consuming.offset_lookup import SendListOffsets
 from coterie.consuming.position import Position, Stored
 from coterie.consuming.record import TopicPartition
 from coterie.machines.cluster_metadata import ClusterMetadata
-from coterie.pipeline.offset_lookups import looked_up
 from coterie.pipeline.offsets import EARLIEST
-from coterie.pipeline.planning import OffsetRange
+from coterie.pipeline.reading.offset_lookups import looked_up
+from coterie.pipeline.reading.planning import OffsetRange
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchResponse

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from coterie.pipeline.offsets import EARLIEST, TopicPartition
-from coterie.pipeline.topics import TopicReader
+from coterie.pipeline.reading.topics import TopicReader
 
 
 class Beginnings:

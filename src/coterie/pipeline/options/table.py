@@ -1,5 +1,5 @@
 """Every option of the source and the sink, as one table: `options` reads them by it, docs/spark-options.md is drawn from it
-(`python -m coterie.pipeline.option_table`). The names and what they mean are those of Spark's Kafka connector
+(`python -m coterie.pipeline.options.table`). The names and what they mean are those of Spark's Kafka connector
 (KafkaSourceProvider), and a few of our own; conformance's part `spark` compares what they do."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TypeVar
 from coterie.configuration import BOOLEAN, STRING, Setting, ValueType, declared, format_value, settings_of
 from coterie.lazy_dataclass import dataclass
 from coterie.pipeline.offsets import TopicOffsets
-from coterie.pipeline.option_types import (
+from coterie.pipeline.options.types import (
     COUNT,
     DURATION_S,
     END,
@@ -263,8 +263,8 @@ def _taken(option: Option[object]) -> str:
 
 def _markdown() -> Iterator[str]:
     yield "# Options of the Spark source and sink\n"
-    yield "Drawn from `src/coterie/pipeline/option_table.py`. Names and behaviour are those of Spark's Kafka connector; what is"
-    yield "marked *ours* it does not have. `./run conformance --part spark` asks both the same questions.\n"
+    yield "Drawn from `src/coterie/pipeline/options/table.py`. Names and behaviour are those of Spark's Kafka connector; what"
+    yield "is marked *ours* it does not have. `./run conformance --part spark` asks both the same questions.\n"
     yield "An option that is in no row is refused, with the nearest name; the connector ignores it. `kafka.NAME` is the client"
     yield "setting NAME; one that only Java's clients have is ignored, with a warning, and one that none has is refused.\n"
     yield "Where `kafka.delivery.timeout.ms` is given, a write to a broker that is away ends by it: `kafka.max.block.ms` and"

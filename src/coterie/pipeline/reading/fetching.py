@@ -14,8 +14,8 @@ from coterie.client.settings.settings import ClientSettings
 from coterie.consuming.position import Stored
 from coterie.machines.cluster_metadata import Address
 from coterie.pipeline.data_loss import DataLossError
-from coterie.pipeline.planning import OffsetRange
-from coterie.pipeline.range_reader import RangeReader
+from coterie.pipeline.reading.planning import OffsetRange
+from coterie.pipeline.reading.range_reader import RangeReader
 from coterie.records.arrow_arrays import arrow_array, bit_buffer, repeated_text
 from coterie.records.columnar import Columns, columns_in_pieces, columns_of
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from coterie.pipeline.admission import Limits
 from coterie.pipeline.offsets import Offset
-from coterie.pipeline.planning import OffsetRange
+from coterie.pipeline.reading.planning import OffsetRange
+from coterie.pipeline.streaming.admission import Limits
 
 
 class QueryStream(Protocol):

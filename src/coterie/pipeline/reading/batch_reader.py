@@ -9,10 +9,10 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from coterie.pipeline import sentences
-from coterie.pipeline.options import SourceOptions
-from coterie.pipeline.pushdown import Bounds, bounds
-from coterie.pipeline.tasks import Task, TaskReader
-from coterie.pipeline.topics import TopicReader
+from coterie.pipeline.options.options import SourceOptions
+from coterie.pipeline.reading.pushdown import Bounds, bounds
+from coterie.pipeline.reading.tasks import Task, TaskReader
+from coterie.pipeline.reading.topics import TopicReader
 
 
 class CoterieReader(DataSourceReader):

@@ -1,0 +1,1 @@
+"""Tables in files: their schemas, read and exported without Spark."""

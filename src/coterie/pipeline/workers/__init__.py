@@ -1,0 +1,1 @@
+"""The Python workers of Spark's tasks: their daemon, and their interpreter."""
