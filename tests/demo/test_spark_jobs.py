@@ -14,7 +14,7 @@ import pytest
 from coterie.client import Admin, Producer
 from coterie.client.errors import KafkaError
 from coterie.demo import spark_jobs
-from coterie.pipeline.data_loss import DataLossError
+from coterie.pipeline.offsets import DataLossError
 from coterie.pipeline.sentences import sentence_of
 from coterie.pipeline.session import JavaMissing
 from coterie.wire.errors import ErrorCode

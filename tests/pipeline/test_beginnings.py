@@ -15,7 +15,7 @@ import pytest
 
 from coterie.client import Admin, Producer
 from coterie.client.blocking import BlockingConsumer
-from coterie.pipeline.data_loss import DataLossError
+from coterie.pipeline.offsets import DataLossError
 from coterie.pipeline.options.options import source_options
 from coterie.pipeline.reading.fetching import read_range
 from coterie.pipeline.streaming.admission import Limits

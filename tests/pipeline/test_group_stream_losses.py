@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.pipeline.data_loss import DataLossError
+from coterie.pipeline.offsets import DataLossError
 from coterie.pipeline.queries import _commit_last
 from tests.awaiting import until_in_thread
 from tests.broker_process import BrokerProcess

@@ -15,7 +15,7 @@ from coterie.client.pauses import clock
 from coterie.client.settings.settings import client_settings
 from coterie.consuming.fetch_errors import REMEDIES, FetchRemedy
 from coterie.machines.cluster_metadata import ClusterMetadata
-from coterie.pipeline.data_loss import DataLossError
+from coterie.pipeline.offsets import DataLossError
 from coterie.pipeline.reading import fetching
 from coterie.pipeline.reading.planning import OffsetRange
 from coterie.records.batch import batches

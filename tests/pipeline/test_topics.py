@@ -16,7 +16,7 @@ from coterie.client.errors import (
     RebalanceInProgressError,
 )
 from coterie.pipeline import queries
-from coterie.pipeline.data_loss import DataLossError
+from coterie.pipeline.offsets import DataLossError
 from coterie.pipeline.options.options import SourceOptions, source_options
 from coterie.pipeline.reading.topics import TopicReader
 from coterie.pipeline.streaming.admission import Limits

@@ -97,8 +97,8 @@ def _stream_job(
 
 def _check(source: JobSource, out: Path) -> None:
     """What can be known before Spark starts: options, the broker, the topic, the checkpoint."""
-    from coterie.pipeline.data_loss import DataLossError
     from coterie.pipeline.jobs import checkpoint
+    from coterie.pipeline.offsets import DataLossError
     from coterie.pipeline.options.types import OptionError
     from coterie.pipeline.reading.topics import TopicReader
     from coterie.pipeline.streaming.checkpoints import check_checkpoint

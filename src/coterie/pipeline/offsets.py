@@ -1,4 +1,5 @@
-"""Offsets by partition: as the pipeline computes with them, and as the JSON that Spark keeps in its checkpoint."""
+"""Offsets by partition: as the pipeline computes with them, and as the JSON that Spark keeps in its checkpoint; and the error
+of offsets whose records are gone."""
 
 from __future__ import annotations
 
@@ -11,6 +12,10 @@ EARLIEST, LATEST = -2, -1  # instead of an offset: in ListOffsets, and in the JS
 TopicPartition = tuple[str, int]
 Offset = dict[str, Any]  # what Spark keeps: TopicOffsets in assign mode, the ranges of a batch in group mode
 TopicOffsets = dict[str, dict[str, int]]  # topic -> partition (as text) -> offset
+
+
+class DataLossError(RuntimeError):
+    """Records that were to be read are no longer there (failOnDataLoss)."""
 
 
 def as_json(offsets: Mapping[TopicPartition, int]) -> TopicOffsets:

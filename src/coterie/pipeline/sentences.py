@@ -31,7 +31,7 @@ def alone() -> Iterator[None]:
 
 def _is_sentence(error: Exception) -> bool:
     from coterie.client.errors import KafkaError  # not imported where a process only names the schema
-    from coterie.pipeline.data_loss import DataLossError
+    from coterie.pipeline.offsets import DataLossError
     from coterie.pipeline.options.types import OptionError
 
     return isinstance(error, KafkaError | DataLossError | OptionError)

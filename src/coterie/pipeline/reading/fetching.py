@@ -13,7 +13,7 @@ from coterie.client.errors import CorruptBatchError, OffsetOutOfRangeError
 from coterie.client.settings.settings import ClientSettings
 from coterie.consuming.position import Stored
 from coterie.machines.cluster_metadata import Address
-from coterie.pipeline.data_loss import DataLossError
+from coterie.pipeline.offsets import DataLossError
 from coterie.pipeline.reading.planning import OffsetRange
 from coterie.pipeline.reading.range_reader import RangeReader
 from coterie.records.arrow_arrays import arrow_array, bit_buffer, repeated_text

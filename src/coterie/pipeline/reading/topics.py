@@ -20,8 +20,7 @@ from coterie.consuming.committed_lookup import SendOffsetFetch
 from coterie.consuming.offset_lookup import SendListOffsets
 from coterie.consuming.validation import VALIDATED_FROM
 from coterie.machines.cluster_metadata import GROUP, Address, ClusterMetadata
-from coterie.pipeline.data_loss import DataLossError
-from coterie.pipeline.offsets import EARLIEST, LATEST, TopicOffsets, TopicPartition, from_json
+from coterie.pipeline.offsets import EARLIEST, LATEST, DataLossError, TopicOffsets, TopicPartition, from_json
 from coterie.pipeline.options.options import SourceOptions
 from coterie.pipeline.options.types import OptionError
 from coterie.pipeline.reading.offset_lookups import committed, looked_up

@@ -4,8 +4,7 @@ Plain Python; `source.py` wraps it for Spark."""
 from __future__ import annotations
 
 from coterie.client.errors import KafkaError
-from coterie.pipeline.data_loss import DataLossError
-from coterie.pipeline.offsets import EARLIEST, Offset, TopicOffsets, TopicPartition, as_json, from_json
+from coterie.pipeline.offsets import EARLIEST, DataLossError, Offset, TopicOffsets, TopicPartition, as_json, from_json
 from coterie.pipeline.options.options import SourceOptions
 from coterie.pipeline.reading.planning import OffsetRange
 from coterie.pipeline.reading.topics import TopicReader

@@ -14,8 +14,16 @@ from __future__ import annotations
 
 import math
 
-from coterie.pipeline.data_loss import DataLossError
-from coterie.pipeline.offsets import EARLIEST, LATEST, Offset, TopicPartition, as_json, from_json, id_text
+from coterie.pipeline.offsets import (
+    EARLIEST,
+    LATEST,
+    DataLossError,
+    Offset,
+    TopicPartition,
+    as_json,
+    from_json,
+    id_text,
+)
 from coterie.pipeline.options.options import SourceOptions
 from coterie.pipeline.reading.planning import OffsetRange
 from coterie.pipeline.reading.topics import TopicReader
