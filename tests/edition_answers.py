@@ -23,7 +23,6 @@ from coterie.broker.requests.memory import RequestMemory
 from coterie.broker.requests.turns import finish
 from coterie.broker.requests.unserved import UnservedRequests
 from coterie.broker.settings import BrokerSettings
-from coterie.fuzzing.messages import random_struct
 from coterie.laboratory.cluster.seeds import WITH_GROUPS_FROM, WITH_WHOLE_CLIENTS_FROM, run_seed_of_clusters
 from coterie.laboratory.consumer_group_fuzz import run_consumer_seed
 from coterie.laboratory.fuzz import run_seed
@@ -44,6 +43,7 @@ from coterie.records.encoding import encode_batch
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.framing import encode_request
+from coterie_conformance.fuzzing.messages import random_struct
 from tests.fake_transport import FakeTransport
 
 SEEDS = range(3)

@@ -122,11 +122,6 @@ class FreshEnvironment:
         (folder / "test_fixture.py").write_text(FIXTURE_TEST)
         return self.run(self.python, "-m", "pytest", "-q", "--rootdir", folder, folder).splitlines()[-1]
 
-    def is_installed(self, module: str) -> bool:
-        """Whether the module can be imported, without doing so."""
-        code = f"import importlib.util; print(importlib.util.find_spec({module!r}) is not None)"
-        return self.run(self.python, "-c", code) == "True\n"
-
     def import_extra(self, extra: str) -> None:
         """Imports every module that the extra brings; of the flights, whose package cannot be imported without setuptools, the
         data are read, as the demo does. Raises CommandFailed."""

@@ -25,22 +25,21 @@ from tests.fresh_environment import BUILD_REQUIRES, NO_COMPILER, ROOT, FreshEnvi
 
 RESULTS = ROOT / "docs" / "results" / "package.json"
 FLIGHTS = "id,origin,delay\n" + "".join(f"{n},{'ABC'[n % 3]},{n % 50}\n" for n in range(3_000))
-ALONE = ("http", "zookeeper", "demo", "png", "java", "delta", "iceberg", "fuzz", "spark")
+ALONE = ("http", "zookeeper", "demo", "png", "java", "delta", "iceberg", "spark")
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One check on one Python; ``problem`` is empty where it held, ``absent`` where there is nothing to check there."""
+    """One check on one Python; ``problem`` is empty where it held."""
 
     python: str
     check: str
     seconds: float
     problem: str = ""
-    absent: bool = False
 
     @property
     def verdict(self) -> str:
-        return "failed" if self.problem else "nothing to install" if self.absent else "ok"
+        return "failed" if self.problem else "ok"
 
 
 class Matrix:
@@ -72,12 +71,12 @@ class Matrix:
 
     def _check(self, check: str, carry_out: Callable[[], object]) -> None:
         began_s = time.monotonic()
-        problem, absent = "", False
+        problem = ""
         try:
-            absent = carry_out() == "absent"
+            carry_out()
         except (AssertionError, subprocess.TimeoutExpired) as error:
             problem = str(error)
-        result = Result(self.version, check, round(time.monotonic() - began_s, 1), problem, absent)
+        result = Result(self.version, check, round(time.monotonic() - began_s, 1), problem)
         self.results.append(result)
         print(f"{self.version:8} {check:48} {result.verdict:18} {result.seconds:6.1f} s", flush=True)
         if problem:
@@ -101,15 +100,12 @@ class Matrix:
         assert environment.produce_and_consume() == ["one", "two"]
         assert environment.run_fixture_test().startswith("1 passed")
 
-    def _extra(self, extra: str, wheel: Path) -> str:
+    def _extra(self, extra: str, wheel: Path) -> None:
         environment = FreshEnvironment(self.folder / f"extra-{extra}", self.python)
         environment.install(f"coterie[{extra}] @ {wheel.as_uri()}", constrained=False)
-        marked = extra == "fuzz" and not environment.is_installed("atheris")
-        if not marked:
-            environment.import_extra(extra)
+        environment.import_extra(extra)
         environment.coterie("--version")
         shutil.rmtree(environment.folder)
-        return "absent" if marked else ""
 
     def _demo(self, wheel: Path) -> None:
         environment = FreshEnvironment(self.folder / "demo", self.python)

@@ -10,14 +10,14 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-import compiled_messages
-import compiled_modules
 import pytest
 
-from coterie.fuzzing.target import mutated
+import compiled_messages
+import compiled_modules
 from coterie.wire import codec
 from coterie.wire.fields import Struct, VersionedStruct
 from coterie.wire.primitives import TooManyElements, WireError
+from coterie_conformance.fuzzing.target import mutated
 from tests.wire.messages import made
 
 FILES = [file for file in compiled_modules.module_files() if compiled_modules.is_of_messages(file)]

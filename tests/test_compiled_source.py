@@ -13,11 +13,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeGuard
 
+import pytest
+
 import compiled_edition
 import compiled_modules
 import compiled_text
-import pytest
-
 from coterie import lazy_dataclass
 
 ROOT = Path(__file__).parent.parent

@@ -1,4 +1,4 @@
-"""What tests/conftest.py does so that the suite takes little time."""
+"""What conftest.py does so that the suite takes little time."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import worker_share
+from conftest import worker_share
 
-TESTS = Path(__file__).parent
+ROOT = Path(__file__).parent.parent
+FILES = [path for folder in ("tests", "conformance/tests") for path in (ROOT / folder).rglob("test_*.py")]
 
 
 def test_processes_of_a_test_keep_their_bytecode() -> None:
@@ -25,8 +26,7 @@ def test_objects_of_the_collection_are_not_collected_again() -> None:
 
 
 def test_each_file_is_in_the_share_of_one_worker() -> None:
-    files = list(TESTS.rglob("test_*.py"))
-    shares = [worker_share(files, number, 3) for number in range(3)]
-    assert sorted(path for share in shares for path in share) == sorted(files)
+    shares = [worker_share(FILES, number, 3) for number in range(3)]
+    assert sorted(path for share in shares for path in share) == sorted(FILES)
     sizes = [sum(path.stat().st_size for path in share) for share in shares]
     assert max(sizes) < 1.1 * min(sizes)

@@ -13,11 +13,11 @@ import sys
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
-import compiled_edition
-import compiled_modules
 import pytest
 from click.testing import CliRunner
 
+import compiled_edition
+import compiled_modules
 from coterie.cli import main
 from coterie.records import compiled
 from coterie.runtime.edition import COMPILED, compiled_parts, edition

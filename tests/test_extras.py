@@ -51,11 +51,8 @@ COMMANDS = [
     ("pipeline what-if --churn {trace} --out {folder}", "spark", ""),
     ("pipeline export --history {history} --format delta --out {folder}", "delta", "a Delta table needs deltalake"),
     ("pipeline export --history {history} --format iceberg --out {folder}", "iceberg", "an Iceberg table needs"),
-    ("pipeline soak --minutes 0.01", "spark", "coterie pipeline soak needs"),
     ("lab fuzz --seeds 1 --spark local[1]", "spark", ""),
     ("lab study --out {folder} --question 1 --spark local[1]", "spark", ""),
-    ("fuzz --engine atheris --target legacy", "fuzz", "coterie fuzz --engine atheris needs atheris"),
-    ("bench --part spark", "spark", "coterie bench --part spark needs"),
 ]
 
 

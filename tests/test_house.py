@@ -15,7 +15,12 @@ ROOT = Path(__file__).parent.parent
 # A message of the protocol has the name of Kafka's schema, which documents it.
 OF_KAFKAS_SCHEMAS = ROOT / "src" / "coterie" / "wire" / "messages"
 SHORT_LINES = 3  # a function of so many speaks for itself
-SOURCES = sorted((ROOT / "src" / "coterie").rglob("*.py"))
+SOURCES = sorted(
+    path
+    for package in (ROOT / "src" / "coterie", ROOT / "conformance" / "src" / "coterie_conformance")
+    for path in package.rglob("*.py")
+)
+CHECKED = ("src", "tests", "conformance", "conftest.py", "docs")
 
 
 def run(*command: str) -> None:
@@ -28,11 +33,11 @@ def test_types() -> None:
 
 
 def test_style() -> None:
-    run("ruff", "check", "src", "tests", "docs")
+    run("ruff", "check", *CHECKED)
 
 
 def test_format() -> None:
-    run("ruff", "format", "--check", "-q", "src", "tests", "docs")
+    run("ruff", "format", "--check", "-q", *CHECKED)
 
 
 def test_imports_point_down() -> None:
@@ -44,7 +49,7 @@ def test_imports_point_down() -> None:
 
 def test_no_imports_run_in_a_circle() -> None:
     """Also none that only types need, or a function: these count as any other."""
-    graph = grimp.build_graph("coterie")
+    graph = grimp.build_graph("coterie", "coterie_conformance", cache_dir=None)
     imports = {m: graph.find_modules_directly_imported_by(m) for m in graph.modules}
     try:
         graphlib.TopologicalSorter(imports).prepare()

@@ -66,6 +66,7 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
     }
     assert packed == sources
     assert "coterie/py.typed" in packed
+    assert not [name for name in packed if "coterie_conformance" in name]
 
 
 def test_the_sdist_has_what_the_tests_need(built: Path) -> None:
@@ -73,6 +74,7 @@ def test_the_sdist_has_what_the_tests_need(built: Path) -> None:
     with tarfile.open(sdist) as archive:
         packed = {n.partition("/")[2] for n in archive.getnames()}
     assert {"run", "constraints.txt", "hatch_build.py", "README.md", "tests/test_package.py", ".ci/run"} <= packed
+    assert "conformance/pyproject.toml" in packed
     assert {"LICENSE", "docs/study.md", "tests/spec/transactions.txt"} <= packed
 
 

@@ -20,6 +20,7 @@ case "$*" in "-m pytest"*) echo "$PYTHONPATH" >>"$PATHS" ;; esac
 case "$*" in $FAILING) exit 3 ;; esac
 """
 COTERIE = '#!/bin/sh\necho "$PYTHONPATH" >>"$PATHS"\n'
+CONFORMANCE = '#!/bin/sh\necho "coterie-conformance $@" >>"$CALLS"\n'
 
 
 class Checkout:
@@ -31,6 +32,7 @@ class Checkout:
         shutil.copytree(ROOT / ".ci", folder / ".ci")
         for name in (
             "pyproject.toml",
+            "conformance/pyproject.toml",
             "constraints.txt",
             "hatch_build.py",
             "compiled_edition.py",
@@ -40,7 +42,12 @@ class Checkout:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text("")
         (folder / ".venv/bin").mkdir(parents=True)
-        for name, text in (("python", PYTHON), ("coterie", COTERIE), ("chromium", "#!/bin/sh\n")):
+        for name, text in (
+            ("python", PYTHON),
+            ("coterie", COTERIE),
+            ("coterie-conformance", CONFORMANCE),
+            ("chromium", "#!/bin/sh\n"),
+        ):
             (folder / ".venv/bin" / name).write_text(text)
             (folder / ".venv/bin" / name).chmod(0o755)
         (folder / "calls").touch()
@@ -128,10 +135,10 @@ def test_tests_of_the_compiled_edition_run_on_a_build(checkout: Checkout) -> Non
 @pytest.mark.parametrize(
     ("arguments", "ending"),
     [
-        ((), " tests -m not slow"),
-        (("--slow",), " tests -m slow"),
-        (("--all",), " tests"),
-        (("--all", "--record"), " tests --record"),
+        ((), " -m not slow"),
+        (("--slow",), " -m slow"),
+        (("--all",), " --durations 20"),
+        (("--all", "--record"), " --durations 20 --record"),
         (("tests/log", "-x"), "-m pytest tests/log -x"),
     ],
 )
@@ -148,6 +155,22 @@ def test_the_set_up_builds_where_it_is_asked_to(checkout: Checkout) -> None:
     assert (checkout.builds(), checkout.installations()) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("verb", "called", "extra"),
+    [("conformance", "compare", ""), ("bench", "bench", ""), ("fuzz", "fuzz", "[fuzz]"), ("stories", "stories", "")],
+)
+def test_the_second_distribution_is_installed_for_its_verbs(
+    checkout: Checkout, verb: str, called: str, extra: str
+) -> None:
+    (checkout.folder / "paths").write_text("none\n")
+    checkout.run(verb, "--list", CI="true")
+    installed, ran = (checkout.folder / "calls").read_text().splitlines()
+    assert installed.endswith(f" -e {checkout.folder}/conformance{extra}")
+    assert ran == f"coterie-conformance {called} --list"
+    checkout.run("coterie", CI="true")
+    assert "/conformance" not in (checkout.folder / "calls").read_text().splitlines()[-1]
+
+
 NO_BUILD = "it cannot be built here"
 
 
@@ -155,8 +178,8 @@ NO_BUILD = "it cannot be built here"
     ("failing", "status", "tests", "is_last"),
     [
         ("none", 0, 3, ""),
-        ("-m pytest* tests -m not slow", 3, 1, ""),
-        ("-m pytest* tests -m slow", 3, 2, ""),
+        ("-m pytest* -m not slow", 3, 1, ""),
+        ("-m pytest* -m slow", 3, 2, ""),
         ("*compiled_edition.py*", 1, 2, NO_BUILD),
         ("-m pytest*@tests/compiled.txt*", 3, 3, ""),
     ],

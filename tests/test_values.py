@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import dataclasses
 
-import compiled_modules
-import compiled_text
 import pytest
 
+import compiled_modules
+import compiled_text
 from coterie.coordinator.state import Cause
 from coterie.values import value
 

@@ -35,12 +35,12 @@ OF_SEVERAL_SCHEMAS = {
 
 
 def sources() -> list[Path]:
-    return sorted((ROOT / "src").rglob("*.py"))
+    return sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "conformance/src").rglob("*.py")])
 
 
 def documents() -> list[Path]:
     """Every page a reader sees; the page of banned words itself is left out."""
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "conformance").glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     return sorted(page for page in pages if "_build" not in page.parts and page != WORDS_PAGE)
 
 
@@ -68,10 +68,10 @@ def banned_words(text: str) -> Counter[str]:
 def present() -> dict[str, Counter[str]]:
     """The occurrences in each file that has any; of tests, the names alone."""
     counts: dict[str, Counter[str]] = {}
-    tests = ROOT / "tests"
-    for path in [*sources(), *documents(), *sorted(tests.rglob("*.py"))]:
+    tests = sorted([*(ROOT / "tests").rglob("*.py"), *(ROOT / "conformance/tests").rglob("*.py")])
+    for path in [*sources(), *documents(), *tests]:
         text = path.read_text("utf-8")
-        counter = Counter[str]() if path.is_relative_to(tests) else banned_words(text)
+        counter = Counter[str]() if path in tests else banned_words(text)
         if path.suffix == ".py":
             counter += banned_names(text)
         if counter:

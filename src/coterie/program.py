@@ -6,13 +6,25 @@ import gc
 import os
 import sys
 
-TYPE_CHECKING = False  # `typing` is imported, with the rest, once `main` has disabled the collection of cycles
+TYPE_CHECKING = False  # `typing` is imported, with the rest, once `run` has disabled the collection of cycles
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
 
 def main() -> NoReturn:
     """`coterie`, and `python -m coterie`."""
+
+    def command() -> Callable[..., Any]:
+        from coterie.cli import main
+
+        return main
+
+    run("coterie", command)
+
+
+def run(name: str, command: Callable[[], Callable[..., Any]]) -> NoReturn:
+    """The program ``name``; ``command`` imports its click command."""
     gc.disable()  # until the command runs: imports leave hardly any reference cycles to collect
     from coterie.runtime.interruption import INTERRUPTED, install
 
@@ -27,7 +39,5 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         # What an encoding lacks is shown as an escape; a stream that is closed is None.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
-    from coterie.cli import main as command
-
-    command(prog_name="coterie")
+    command()(prog_name=name)
     raise AssertionError("a command ends with SystemExit")

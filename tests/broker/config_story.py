@@ -273,7 +273,7 @@ def answers_of(address: tuple[str, int], wait_s: float = 0.0) -> list[tuple[str,
 
 
 def _record(version: str) -> None:
-    from coterie.conformance.kafka import running
+    from coterie_conformance.servers.kafka import running
 
     with tempfile.TemporaryDirectory() as folder, running(version, Path(folder), STATIC) as address:
         answers = answers_of(address, wait_s=0.3)

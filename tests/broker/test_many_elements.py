@@ -9,7 +9,6 @@ import pytest
 
 from coterie.assignors.blobs import MAX_SUBSCRIBED_TOPICS, decode_subscribed_topics, encode_subscription
 from coterie.broker.requests.turns import REPEATED_AT_MOST, distinct
-from coterie.fuzzing.messages import random_struct
 from coterie.wire.apis import APIS
 from coterie.wire.codec import decode
 from coterie.wire.declaration import Message, Struct
@@ -28,6 +27,7 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from coterie.wire.primitives import TooManyElements, WireError, write_unsigned_varint
+from coterie_conformance.fuzzing.messages import random_struct
 from tests.broker.test_bounds import run, running
 
 REQUESTS = [(a.request, v) for a in APIS.values() for v in range(a.advertised.first, a.advertised.last + 1)]

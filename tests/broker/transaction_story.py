@@ -265,7 +265,7 @@ def _fetch(teller: Teller, group: str, when: str) -> None:
 
 
 def _record(version: str) -> None:
-    from coterie.conformance.kafka import running
+    from coterie_conformance.servers.kafka import running
 
     with tempfile.TemporaryDirectory() as folder, running(version, Path(folder) / "kafka", SETTINGS) as address:
         lines = [json.dumps(row) for row in tell(address)]

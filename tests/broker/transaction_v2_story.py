@@ -194,7 +194,7 @@ def states(folder: Path) -> list[tuple[bytes, bytes | None]]:
 
 def record(tell_it: Callable[[tuple[str, int]], list[Row]], version: str) -> None:
     """Writes the file of that version of Apache Kafka."""
-    from coterie.conformance.kafka import running
+    from coterie_conformance.servers.kafka import running
 
     with tempfile.TemporaryDirectory() as folder:
         with running(version, Path(folder) / "kafka", SETTINGS) as address:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.conformance.certify.recording import Recording, load, recorded_versions
+from coterie.certify.recording import Recording, load, recorded_versions
 from coterie.testing import LocalBroker
 from tests.cli.test_every_command import ASKS_A_BROKER, LEAVES, Ended, ended, name_of, options
 from tests.client.test_security import TlsFront
@@ -78,10 +78,10 @@ def test_without_the_file(secured: Secured, line: str) -> None:
 
 
 def test_certify_behind_tls(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One story; tests/conformance/test_certify.py replays all."""
+    """One story; tests/certify/test_certify.py replays all."""
     whole = load(recorded_versions()[-1])
     one = Recording(whole.version, [story for story in whole.stories if story.rule][:1])
-    monkeypatch.setattr("coterie.conformance.certify.recording.load", lambda _: one)
+    monkeypatch.setattr("coterie.certify.recording.load", lambda _: one)
     end = ended("certify", "-b", secured.address, "--command-config", str(secured.file), "--json")
     assert (end.code, json.loads(end.output)["different"]) == (0, 0), end
 

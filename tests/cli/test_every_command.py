@@ -19,15 +19,11 @@ from coterie.cli import EPILOG, main
 AWAY = "127.0.0.1:1"
 # Commands without a required argument that do their work at once.
 WORK_AT_ONCE = {
-    "bench": "measures for a minute and a half",
-    "conformance": "starts Apache Kafka",
     "demo": "starts a broker, consumers and Spark",
-    "fuzz": "runs for minutes",
     "lab fuzz": "runs a hundred seeds",
     "lab handover": "runs the laboratory; tests/cli/test_output.py runs a small one",
     "lab migration": "runs the laboratory",
     "lab study": "runs for half an hour",
-    "pipeline soak": "kills processes for ten minutes",
     "wire": "prints the APIs; the test runs it",
 }
 ANY_INTEGER = {"seed", "first"}  # a seed may be negative

@@ -89,13 +89,10 @@ COMMANDS = [
 ]
 # Commands that write nothing of a stranger's, or whose texts go through the same door in another test.
 ELSEWHERE = {
-    "bench": "writes figures of its own",
     "cluster describe": "writes of brokers that `cluster start` started",
     "cluster start": "writes of brokers that it starts",
     "cluster stop": "writes of brokers that `cluster start` started",
-    "conformance": "writes of brokers that it starts",
     "demo": "names all that it shows itself",
-    "fuzz": "names all that it shows itself",
     "groups migrate": "the table of `groups describe`; needs a ZooKeeper",
     "lab fuzz": "names all that it shows itself",
     "lab handover": "names all that it shows itself",
@@ -105,7 +102,6 @@ ELSEWHERE = {
     "pipeline export": "writes counts and folders",
     "pipeline history": "writes counts and folders",
     "pipeline keys": "writes counts and folders",
-    "pipeline soak": "names all that it shows itself",
     "pipeline table": "writes counts and folders",
     "pipeline what-if": "shows settings of its own arguments",
 }

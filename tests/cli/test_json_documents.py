@@ -12,10 +12,7 @@ from typing import Any, NotRequired, TypedDict
 import pytest
 from click.testing import CliRunner
 
-from coterie.bench.measurement import Measurement
-from coterie.bench.soak import SoakResult
 from coterie.cli import main
-from coterie.cli.conformance_parts import KafkaPart
 from coterie.cli.demo import _write_results
 from coterie.cli.json_documents import json_documents
 from coterie.client.admin.group_explanation import GroupExplanation
@@ -76,8 +73,6 @@ ASKED = [
 # What needs a broker at work elsewhere -> the file whose test asks `documented` for it.
 WITH_ZOOKEEPER = {"groups migrate": "tests/zookeeper/test_real_zookeeper.py"}
 GIVEN = (
-    "bench",
-    "conformance",
     "demo",
     "log check",
     "pipeline as-of",
@@ -86,7 +81,6 @@ GIVEN = (
     "pipeline history",
     "pipeline keys",
     "pipeline report",
-    "pipeline soak",
     "pipeline table",
     "pipeline what-if",
 )
@@ -235,30 +229,10 @@ def test_what_if(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert documented("pipeline what-if", printed)["runs"] == 1
 
 
-def test_soak(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = SoakResult(9, [("t", 0, 1)], 0, 2, ["x"], {"broker": 1}, {"consumer-0": 9})  # type: ignore[list-item]
-    monkeypatch.setattr("coterie.bench.soak.run_soak", lambda *_: result)
-    soaked = documented("pipeline soak", outcome(None, "pipeline soak"))
-    assert (soaked["missing"], soaked["unexplained"], soaked["right"]) == (1, 1, False)
-
-
-def test_bench(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [Measurement("start", 0.2, "s"), Measurement("fetch", 100.0, "MB/s", 50.0, peer="kafka-python")]
-    monkeypatch.setattr("coterie.bench.measure.run_parts", lambda *_: rows)
-    assert len(documented("bench", outcome(None, "bench --part start"))["rows"]) == 2
-
-
 def test_demo(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         _write_results([Check("nothing lost", True, "3 of 3")], tmp_path, 1.25, as_json=True)
     assert documented("demo", capsys.readouterr().out)["right"]
-
-
-def test_conformance(monkeypatch: pytest.MonkeyPatch) -> None:
-    part = KafkaPart(lambda _: {"failed": 0, "format": {"magic": True}}, lambda _: [])
-    monkeypatch.setattr("coterie.cli.conformance.KAFKA_PARTS", {"format": part})
-    printed = outcome(None, "conformance --part format --kafka 3.9.1")
-    assert documented("conformance", printed) == [{"kafka": "3.9.1", "failed": 0, "format": {"magic": True}}]
 
 
 # -- the comparison itself ---------------------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ WHOLE = {
     "wire": "no broker",
     "clients": "each broker for itself, as the groups in the last test here",
 }
-OF_OTHERS = {"pipeline", "lab", "conformance", "certify", "fuzz", "bench", "demo", "cluster start", "cluster stop"}
+OF_OTHERS = {"pipeline", "lab", "certify", "demo", "cluster start", "cluster stop"}
 
 
 def ended(world: World, line: str) -> Any:

@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from coterie.cli import lab as lab_module
+from coterie.cli import seed_runs
 from coterie.cli.lab import lab
 from coterie.cli.lab_figures import STORIES
 from coterie.cli.seed_results import Result, SeedResults
@@ -63,11 +63,11 @@ def test_results_of_other_stories_are_refused(path: Path) -> None:
 def test_a_run_resumes_and_counts_what_ran_before(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[int] = []
 
-    def on_cores(story: str, seeds: list[int], *_: object) -> list[Result]:
+    def on_cores(one: object, seeds: list[int], *_: object, chunk: int) -> list[Result]:
         ran.extend(seeds)
-        return [(seed, dict.fromkeys(STORIES[story], 1), "") for seed in seeds]
+        return [(seed, dict.fromkeys(STORIES["consumer-groups"], 1), "") for seed in seeds]
 
-    monkeypatch.setattr(lab_module, "_on_cores", on_cores)
+    monkeypatch.setattr(seed_runs, "over_cores", on_cores)
     command = ["fuzz", "--of", "consumer-groups", "--results", str(path), "--json", "--seeds"]
     assert CliRunner().invoke(lab, [*command, "2"]).exit_code == 0
     document = json.loads(CliRunner().invoke(lab, [*command, "5"]).stdout)
@@ -86,12 +86,12 @@ def test_a_failure_is_printed_before_the_next_seed_has_run(
 ) -> None:
     printed = list[str]()
 
-    def runs(*_: object) -> Iterator[Result]:
+    def runs(*_: object, chunk: int) -> Iterator[Result]:
         yield 0, {}, "seed 0: a rule was broken"
         printed.append(capsys.readouterr().err)
         yield 1, REPORT, ""
 
-    monkeypatch.setattr(lab_module, "_on_cores", runs)
+    monkeypatch.setattr(seed_runs, "over_cores", runs)
     with pytest.raises(SystemExit) as ended:
         lab.main(["fuzz", "--of", "clients", "--seeds", "2"], standalone_mode=False)
     assert ended.value.code == 1

@@ -57,18 +57,10 @@ WRONG = [
         "--command-config does not go with --zookeeper:",
     ),
     ("pipeline table orders --group g --out x --kafka linger.ms=soon", "linger.ms must be"),
-    ("fuzz --target nothing", "No target has nothing in its name; --list prints them."),
     ("lab fuzz --seeds 1 --results {config}", "has no results of lab fuzz; name another file."),
     ("pipeline table orders --group g --out x --master foo", "must be local[*], yarn, spark://HOST:PORT,"),
-    ("lab study --real --seeds 3", "--real measures points of its own: it goes with --out alone."),
     ("lab study --out x --spark local[*] --processes 2", "--processes is of this machine's cores; leave it out with"),
     ("lab fuzz --spark foo", "must be local[*], yarn, spark://HOST:PORT,"),
-    ("conformance --part cli --kafka 4.3.0 --strikes 2", "--strikes goes with --part cluster."),
-    (
-        "conformance --part cli --brokers 3",
-        "--brokers goes with --part requests, consumer-groups, everything, tools, clients, members.",
-    ),
-    ("conformance --replay {config}", "--replay goes with --part everything alone."),
 ]
 READS_A_HISTORY = [
     "pipeline as-of crew",

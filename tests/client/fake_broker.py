@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.fuzzing.messages import random_struct
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.framing import encode_response, read_head
@@ -22,6 +21,7 @@ from coterie.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from coterie_conformance.fuzzing.messages import random_struct
 
 API_VERSIONS, METADATA, FIND_COORDINATOR, PRODUCE = 18, 3, 10, 0
 WAYS = frozenset({API_VERSIONS, METADATA, FIND_COORDINATOR})  # by which a client gets to the other requests

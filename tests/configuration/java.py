@@ -136,7 +136,7 @@ def recorded(subject: str) -> list[tuple[str, str, Answer]]:
 
 
 def main() -> None:
-    from coterie.conformance.kafka import jars
+    from coterie_conformance.servers.kafka import jars
 
     lines = [f"{subject} {kind} {base64.b64encode(t.encode()).decode()}\n" for subject, kind, t in questions()]
     command = ["java", "-cp", f"{jars(KAFKA_VERSION)}/*", str(DATA / "Java.java")]

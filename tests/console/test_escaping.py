@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from coterie.conformance.certify import page as certificate_page
-from coterie.conformance.certify.page import Block
-from coterie.conformance.certify.replay import Certificate
+from coterie.certify import page as certificate_page
+from coterie.certify.page import Block
+from coterie.certify.replay import Certificate
 from coterie.console import history_page, what_if_page
 from coterie.console.page import Markup, element, markup_text, page, table
 from coterie.console.report import LeaderMove, Rebalance, Report, render

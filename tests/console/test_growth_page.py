@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.cli.bench_report import write_growth_page
 from coterie.console.growth_page import CostPoint, markdown, pictures, slope, slope_text
+from coterie_conformance.cli.bench_report import write_growth_page
 
 RESULTS: dict[str, Any] = {
     "command": "./run bench --report",

@@ -1,6 +1,6 @@
 """Records of consumer groups written by Apache Kafka itself: a segment of its `__consumer_offsets`, made by a short story.
 
-`python -m tests.coordinator.kafka_records` starts Kafka (its jars by `coterie.conformance.kafka`) and records anew.
+`python -m tests.coordinator.kafka_records` starts Kafka (its jars by `coterie_conformance.servers.kafka`) and records anew.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from coterie.assignors.blobs import encode_subscription
+from coterie.certify.settling import wait_for_coordinator
 from coterie.client.connection.blocking_socket import BrokerSocket
-from coterie.conformance.differential import wait_for_coordinator
-from coterie.conformance.kafka import java, running
 from coterie.wire.declaration import Message
 from coterie.wire.framing import decode_response, encode_request
 from coterie.wire.messages.consumer_group_heartbeat import (
@@ -35,6 +34,7 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from coterie_conformance.servers.kafka import java, running
 
 VERSION = "4.4.0"
 RECORDED = Path(__file__).parent / "data" / f"consumer_groups_{VERSION}.log"

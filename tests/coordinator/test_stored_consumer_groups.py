@@ -34,7 +34,6 @@ from coterie.coordinator.stored_consumer_groups import (
     text_of,
     to_bytes,
 )
-from coterie.fuzzing.messages import random_struct
 from coterie.records.batch import BatchRecord, batches
 from coterie.records.decoding import decode_records
 from coterie.wire.messages.consumer_group_records import (
@@ -52,6 +51,7 @@ from coterie.wire.messages.consumer_group_records import (
 )
 from coterie.wire.messages.consumer_offsets import OffsetCommitValue
 from coterie.wire.primitives import WireError
+from coterie_conformance.fuzzing.messages import random_struct
 from tests.coordinator.kafka_records import RECORDED
 
 

@@ -9,12 +9,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SUFFIXES = (".py", ".pyx", ".md", ".txt", ".toml", ".java")
 # A path from the root; what ends in / is a folder. A module, from the package's folder.
-PATH = re.compile(r"(?<![\w/.:-])((?:src|docs|tests|examples)/[\w./-]*\w(?:\.\w+|/))(?![\w*{<])")
-ROOMS = sorted(path.name for path in (ROOT / "src" / "coterie").iterdir() if path.is_dir() and path.name[0] != "_")
+PATH = re.compile(r"(?<![\w/.:-])((?:src|conformance|docs|tests|examples)/[\w./-]*\w(?:\.\w+|/))(?![\w*{<])")
+PACKAGES = (ROOT / "src" / "coterie", ROOT / "conformance" / "src" / "coterie_conformance")
+ROOMS = sorted(
+    {path.name for package in PACKAGES for path in package.iterdir() if path.is_dir() and path.name[0] != "_"}
+)
 MODULE = re.compile(rf"(?<![\w/.*:-])((?:{'|'.join(ROOMS)})/(?:\w+/)*\w+\.pyx?)\b")
 PAGE = re.compile(r"(?<![\w/.*:-])(?:[\w-]+/)*[\w-]+\.md\b")
 LINK = re.compile(r"\]\(([^)#\s]+\.\w+)(?:#[^)]*)?\)")
-RECORDED = ("src/coterie/conformance/certify/recordings/", "tests/pipeline/server_logs/", "tests/broker/data/")
+RECORDED = ("src/coterie/certify/recordings/", "tests/pipeline/server_logs/", "tests/broker/data/")
 NAME_MISSING_FILES = (Path(__file__), ROOT / "tests" / "docs" / "test_architecture.py")
 # Files that commands and tests write, and no reader looks for here.
 MADE = {"study.md", "OUT/study.md", "performance.md", "OUT/performance.md", "page.md", "pages.md"}
@@ -29,7 +32,7 @@ def tracked() -> list[Path]:
 
 def missing_paths(text: str, file: Path) -> list[str]:
     """Cited paths that neither the repository nor the file's own folder has."""
-    bases = (ROOT, ROOT / "src" / "coterie", file.parent)
+    bases = (ROOT, *PACKAGES, file.parent)
     cited = PATH.findall(text) + MODULE.findall(text)
     return [path for path in cited if not any((base / path).exists() for base in bases)]
 

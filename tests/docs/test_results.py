@@ -23,9 +23,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from coterie.bench import measure
-from coterie.bench.measurement import Measurement
 from coterie.cli import main
+from coterie_conformance.bench import measure
+from coterie_conformance.bench.measurement import Measurement
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from coterie.client import Consumer, Producer
 from coterie.client.blocking import BlockingConsumer, BlockingProducer
-from coterie.conformance.cluster_clients.aiokafka_work import EventLoopThread
+from coterie_conformance.cluster_clients.aiokafka_work import EventLoopThread
 
 INPUT, OUTPUT, GROUP, TRANSACTIONAL_ID = "input", "output", "copiers", "copier"
 DROPPED = 0.3

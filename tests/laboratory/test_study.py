@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from click import UsageError
 
-from coterie.bench.study import simulated_anew
 from coterie.cli import main
-from coterie.cli.study import REAL, RESULTS, write_page
+from coterie.cli.study import REAL, RESULTS, simulated_again, write_page
 from coterie.cli.study_rows import RowFile
 from coterie.console import study_answers
 from coterie.console.growth_chart import Growth, growth_chart
@@ -355,9 +354,9 @@ def test_the_laboratory_beside_the_real_processes_is_of_this_code() -> None:
     points = [RealPoint(**point) for point in document["points"]]
     few = [p for p in points if (p.protocol, p.what) in {("consumer", "one joins"), ("eager", "one is killed")}]
     assert len(few) == 2
-    assert simulated_anew(few) == few
+    assert simulated_again(few) == few
     gone = replace(few[0], what="one sleeps")
-    assert simulated_anew([gone]) == [gone]
+    assert simulated_again([gone]) == [gone]
     assert document["date"] in (DOCS / "study.md").read_text()
 
 

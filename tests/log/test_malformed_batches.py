@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from coterie.fuzzing.batches import malformed_batch, malformed_message_set
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
@@ -24,6 +23,7 @@ from coterie.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from coterie.wire.primitives import write_varint
+from coterie_conformance.fuzzing.batches import malformed_batch, malformed_message_set
 
 NOW = 1_700_000_000_000
 STORED, INVALID, UNKNOWN = ErrorCode.NONE, ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR

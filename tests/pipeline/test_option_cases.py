@@ -12,9 +12,6 @@ from pyspark.sql.types import StructType
 
 from coterie.client.settings.foreign import JAVA_SETTINGS
 from coterie.client.settings.settings import CLIENT_SETTINGS
-from coterie.conformance.spark_case_runner import run_case
-from coterie.conformance.spark_cases import CASES, TOPICS, SparkCase
-from coterie.conformance.spark_options import OURS, as_dict, expected_rows, make_topics, output_topic
 from coterie.pipeline.options import table as option_table
 from coterie.pipeline.options.options import sink_options, source_options
 from coterie.pipeline.options.types import OptionError
@@ -24,6 +21,9 @@ from coterie.pipeline.reading.tasks import Task
 from coterie.pipeline.streaming import stream_reader
 from coterie.pipeline.streaming.stream_reader import CoterieStreamReader
 from coterie.testing import LocalBroker
+from coterie_conformance.spark.case_runner import run_case
+from coterie_conformance.spark.cases import CASES, TOPICS, SparkCase
+from coterie_conformance.spark.options import OURS, as_dict, expected_rows, make_topics, output_topic
 from tests.configuration.java import recorded
 
 ROOT = Path(__file__).parents[2]

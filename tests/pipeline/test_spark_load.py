@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from coterie.bench import spark_load
 from coterie.testing import LocalBroker
+from coterie_conformance.bench import spark_load
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from coterie.fuzzing.batches import malformed_batch
 from coterie.records import columnar, compiled, compression, decoding
 from coterie.records.batch import HEADER_BYTES, BatchError, BatchHeader, read_header
 from coterie.records.compression import CompressionError, UncompressedTooLarge
@@ -19,6 +18,7 @@ from coterie.records.decoding import decode_keys_and_values, decode_records
 from coterie.records.encoding import encode_batch, sealed
 from coterie.records.walking import walk, walk_each
 from coterie.wire.primitives import write_varint
+from coterie_conformance.fuzzing.batches import malformed_batch
 
 REFUSED = "refused"
 ENDLESS_HEADERS = b"\xfe\xff\xff\xff\xff\xff\xff\xff\x01\x03"  # a huge count, then a name of length -2

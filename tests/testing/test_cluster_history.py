@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie.conformance.history_workload import HistoryWorkload, WorkloadConfig
 from coterie.laboratory.operation_history import ClientOperation, anomalies
 from coterie.testing import LocalBroker
+from coterie_conformance.histories.workload import HistoryWorkload, WorkloadConfig
 from tests.awaiting import until_in_thread
 
 TOPIC, PARTITIONS = "judged", 3

@@ -1,7 +1,7 @@
 """Kafka's own declarations of its messages, as facts: each message's versions and each field's name, type, versions, tag and
 default. They are read from the jar of kafka-clients; a version that the newest Kafka has dropped is read from an older one.
 
-`python -m tests.wire.kafka_schemas` records them anew (its jars by `coterie.conformance.kafka`).
+`python -m tests.wire.kafka_schemas` records them anew (its jars by `coterie_conformance.servers.kafka`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from coterie.conformance.kafka import VERSIONS, jars
 from coterie.wire.fields import Versions
+from coterie_conformance.servers.kafka import VERSIONS, jars
 
 RECORDED = Path(__file__).parent / "data" / "kafka-schemas.json"
 # field: [name, type, versions, versions in which it may be null, tag, default, fields of its struct]

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from coterie.fuzzing.messages import random_struct
 from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.codec import source
 from coterie.wire.declaration import Message, Struct, array, field, int32, string, struct
@@ -33,6 +32,7 @@ from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment, 
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupResponse
 from coterie.wire.primitives import WireError
+from coterie_conformance.fuzzing.messages import random_struct
 
 REQUESTS = [m for api in APIS.values() for m in (api.request, api.response)]
 EVERY: list[type[Message]] = [

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from coterie.fuzzing.target import mutated
 from coterie.wire.codec import decode
 from coterie.wire.declaration import Message, Struct, array, field, int32, message, string, struct
 from coterie.wire.primitives import TooManyElements, WireError
+from coterie_conformance.fuzzing.target import mutated
 from tests.wire import reference
 from tests.wire.messages import EVERY, made
 from tests.wire.reference import Refused

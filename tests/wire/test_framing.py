@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.fuzzing.target import mutated
 from coterie.wire.apis import APIS, CLUSTER_APIS, Api
 from coterie.wire.framing import MAX_HEADER_TAGS, decode_response, encode_request, encode_response, read_head, skip_tags
 from coterie.wire.primitives import (
@@ -22,6 +21,7 @@ from coterie.wire.primitives import (
     write_unsigned_varint,
     write_varint,
 )
+from coterie_conformance.fuzzing.target import mutated
 from tests.wire import reference
 from tests.wire.messages import made
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from coterie.conformance.recognisers import NOT_IN_THIS_VERSION, NOT_SERVED
 from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.fields import FieldSpec, FieldType, Versions
+from coterie_conformance.differences.recognisers import NOT_IN_THIS_VERSION, NOT_SERVED
 from tests.wire.kafka_schemas import Field, recorded
 
 # Kafka's name of a field -> ours, where ours says more or is one for fields that Kafka has twice.

@@ -6,17 +6,12 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import sys
-from collections.abc import Sequence
-from typing import Any
 
 import click
 
-from coterie.cli.commands import CommandGroup
-from coterie.cli.exit_codes import exit_code, output_errors
-from coterie.runtime.interruption import started
+from coterie.cli.commands import VerbGroup
 
 # verb -> (module, its line in `coterie --help`)
 VERBS = {
@@ -32,73 +27,17 @@ VERBS = {
     "lab": ("coterie.cli.lab", "Run groups in virtual time, under faults."),
     "wire": ("coterie.cli.wire", "Show a message's fields and its generated codec."),
     "certify": ("coterie.cli.certify", "Compare a broker with the recorded Apache Kafka."),
-    "conformance": ("coterie.cli.conformance", "Compare with the real Apache Kafka."),
-    "fuzz": ("coterie.cli.fuzz", "Feed generated and mutated bytes to every decoder."),
-    "bench": ("coterie.cli.bench", "Measure coterie on this machine."),
     "demo": ("coterie.cli.demo", "Show coterie at work on real flights."),
 }
 
 
-class _Verbs(CommandGroup):
-    """Finds a verb's module by name and imports it only then."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
+class _Verbs(VerbGroup):
+    """A broker runs on an asyncio without `ssl`."""
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in VERBS:
-            return None
         if name == "broker":
             _import_asyncio_without_ssl()
-        command: click.Command = getattr(importlib.import_module(VERBS[name][0]), name)
-        return command
-
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        **extra: Any,
-    ) -> Any:
-        """Ends with SystemExit, unless ``standalone_mode`` is False, as click's."""
-
-        def work() -> Any:
-            return super(_Verbs, self).main(args, prog_name, complete_var, standalone_mode=False, **extra)
-
-        if not standalone_mode:
-            return work()
-        sys.exit(exit_code(work))
-
-    def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        with output_errors():  # --help and --version are written here
-            return super().make_context(*args, **extra)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """A missing optional dependency ends a command with its sentence."""
-        try:
-            with output_errors():
-                return super().invoke(ctx)
-        except ImportError as error:
-            from coterie.runtime.extras import explain
-
-            text = explain(error, f"coterie {ctx.invoked_subcommand}")
-            if text is None:
-                raise
-            raise click.ClickException(text) from error
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        resolved = super().resolve_command(ctx, args)
-        if resolved[0] != "broker":  # which does it once it has started
-            gc.enable()  # `program.main` disabled it
-        started()
-        return resolved
+        return super().get_command(ctx, name)
 
 
 def _import_asyncio_without_ssl() -> None:
@@ -143,7 +82,13 @@ Shell completion, of topics and groups too (bash; zsh and fish likewise):
 """
 
 
-@click.command(cls=_Verbs, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=_Verbs,
+    verbs=VERBS,
+    collects_later=("broker",),
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option(
     "--version",
     is_flag=True,

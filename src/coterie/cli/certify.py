@@ -12,9 +12,9 @@ from coterie.cli.invocation import broker_option, json_option, progress_bar, run
 from coterie.console.terminal import write_json, write_line
 
 if TYPE_CHECKING:
+    from coterie.certify.recording import Recording
+    from coterie.certify.replay import Certificate, StoryOutcome
     from coterie.client.security import Security
-    from coterie.conformance.certify.recording import Recording
-    from coterie.conformance.certify.replay import Certificate, StoryOutcome
 
 
 @click.command(
@@ -38,8 +38,8 @@ It changes nothing under other names and no setting of the broker. Exits 0 when 
 @json_option
 def certify(client: dict[str, str], version: str | None, rules_only: bool, out: Path | None, as_json: bool) -> None:
     """Compare a broker's responses with the recorded responses of Apache Kafka."""
+    from coterie.certify.recording import Recording, load, recorded_versions
     from coterie.client.settings.settings import client_settings
-    from coterie.conformance.certify.recording import Recording, load, recorded_versions
 
     versions = recorded_versions()
     like = version or versions[-1]
@@ -58,8 +58,8 @@ def certify(client: dict[str, str], version: str | None, rules_only: bool, out: 
 
 
 def _run(recording: Recording, address: tuple[str, int], security: Security) -> Certificate:
-    from coterie.conformance.certify.replay import CannotCertify
-    from coterie.conformance.certify.replay import certify as ask
+    from coterie.certify.replay import CannotCertify
+    from coterie.certify.replay import certify as ask
 
     token = secrets.token_hex(2)
     with progress_bar(len(recording.stories), "stories") as advance:
@@ -75,14 +75,14 @@ def _run(recording: Recording, address: tuple[str, int], security: Security) -> 
 
 
 def _write(certificate: Certificate, out: Path) -> None:
-    from coterie.conformance.certify.page import as_html, as_markdown
+    from coterie.certify.page import as_html, as_markdown
 
     out.write_text(as_html(certificate) if out.suffix == ".html" else as_markdown(certificate), encoding="utf-8")
 
 
 def _show(certificate: Certificate, out: Path | None, as_json: bool) -> None:
-    from coterie.conformance.certify.page import WORDS, short, summary, title
-    from coterie.conformance.certify.replay import DIFFERS
+    from coterie.certify.page import WORDS, short, summary, title
+    from coterie.certify.replay import DIFFERS
 
     if as_json:
         write_json(certificate.as_json(), indent=2)

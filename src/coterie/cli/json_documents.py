@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from coterie.cli.json_figures import (
-    BenchResults,
     CertificateFigures,
     ClusterFigures,
     DemoResult,
@@ -18,11 +17,9 @@ from coterie.cli.json_figures import (
     FuzzedConsumerGroups,
     FuzzedMembers,
     FuzzedProducers,
-    FuzzedPrograms,
     FuzzedSenders,
     GroupAsOf,
     ReportPage,
-    Soaked,
     StreamedTable,
     WhatIf,
 )
@@ -300,10 +297,6 @@ class JsonDocument(NamedTuple):
 
 
 ROWS_OF_TABLES = "The number of rows of each table."
-CONFORMANCE = (
-    "An object for each version of Kafka (`kafka`) and each other peer (`connector`, `zookeeper`, `rocketmq`, `hostile`). Its "
-    "other fields are the figures of the parts that ran, and `failed`, their failures; or `skipped`, why it did not run."
-)
 
 
 def json_documents() -> dict[str, JsonDocument]:
@@ -315,11 +308,9 @@ def json_documents() -> dict[str, JsonDocument]:
     from coterie.laboratory.experiments import Handover, MigrationStep
 
     return {
-        "bench": JsonDocument(BenchResults),
         "certify": JsonDocument(CertificateFigures),
         "cluster describe": JsonDocument(ClusterFigures),
         "clients": JsonDocument(list[TelemetryClient]),
-        "conformance": JsonDocument(list[dict[str, Any]], meaning=CONFORMANCE),
         "consume": JsonDocument(ConsumedRecord, per_line=True),
         "demo": JsonDocument(DemoResult),
         "groups delete": JsonDocument(Deleted),
@@ -332,7 +323,7 @@ def json_documents() -> dict[str, JsonDocument]:
         "groups watch": JsonDocument(GroupExplanation, per_line=True),
         "groups why": JsonDocument(GroupExplanation),
         "lab fuzz": JsonDocument(
-            FuzzedMembers | FuzzedConsumerGroups | FuzzedProducers | FuzzedSenders | FuzzedPrograms | FuzzedClusters
+            FuzzedMembers | FuzzedConsumerGroups | FuzzedProducers | FuzzedSenders | FuzzedClusters
         ),
         "lab handover": JsonDocument(list[Handover]),
         "lab migration": JsonDocument(list[MigrationStep]),
@@ -343,7 +334,6 @@ def json_documents() -> dict[str, JsonDocument]:
         "pipeline history": JsonDocument(dict[str, int], meaning=ROWS_OF_TABLES),
         "pipeline keys": JsonDocument(StreamedTable),
         "pipeline report": JsonDocument(ReportPage),
-        "pipeline soak": JsonDocument(Soaked),
         "pipeline table": JsonDocument(StreamedTable),
         "pipeline what-if": JsonDocument(WhatIf),
         "produce": JsonDocument(Produced),

@@ -72,22 +72,6 @@ class FuzzedSenders(TypedDict):
     seeds_per_hour: int
 
 
-class FuzzedPrograms(TypedDict):
-    """Totals over the seeds that broke no rule, with --of programs; ``events`` counts turns of the event loop, ``transactions``
-    that were begun, ``faults`` that struck."""
-
-    seeds: int
-    failed: int
-    events: int
-    acknowledged: int
-    delivered: int
-    transactions: int
-    faults: int
-    broker_crashes: int
-    seconds: float
-    seeds_per_hour: int
-
-
 class FuzzedClusters(TypedDict):
     """Totals over the seeds that broke no rule, with --of clusters; ``elections`` counts leader epochs in which something was
     appended; ``crashes_of_all`` brokers at once, ``power_cuts_of_all`` machines, which sync each append then;
@@ -219,21 +203,6 @@ class ReportPage(TypedDict):
     page: str
 
 
-class Soaked(TypedDict):
-    """The result of a soak: records written; how many were not delivered, were acknowledged and are not in the log, or were
-    delivered twice, and how many of these no kill explains; kills by kind of process; records by reader. ``right``: none was
-    lost, and every duplicate is explained."""
-
-    records: int
-    missing: int
-    acknowledged_lost: int
-    delivered_twice: int
-    unexplained: int
-    kills: dict[str, int]
-    by_app: dict[str, int]
-    right: bool
-
-
 class DifferingAnswer(TypedDict):
     """A request with the broker's response and the recorded one, field by field as the wire's schema names them."""
 
@@ -252,34 +221,6 @@ class CertificateFigures(TypedDict):
     different: int
     rules: dict[str, str]
     differences: list[DifferingAnswer]
-
-
-class BenchMachine(TypedDict):
-    """Where the figures were measured."""
-
-    cores: int | None
-    system: str
-    python: str
-
-
-class BenchRow(TypedDict):
-    """A figure in its ``unit``. ``ratio`` is that to ``aim``, the value aimed at or the value of ``peer`` (null: no peer)."""
-
-    name: str
-    value: float
-    unit: str
-    aim: float | None
-    ratio: float | None
-    peer: str | None
-
-
-class BenchResults(TypedDict):
-    """Figures of one run, with the command that makes them again and its date (UTC)."""
-
-    command: str
-    date: str
-    machine: BenchMachine
-    rows: list[BenchRow]
 
 
 class DemoCheck(TypedDict):

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-import json
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -17,12 +12,11 @@ import click
 
 from coterie.assignors import ASSIGNORS
 from coterie.cli.commands import CommandGroup
-from coterie.cli.cores import GC_THRESHOLD, over_cores
-from coterie.cli.invocation import done, json_option, progress_bar, show
-from coterie.cli.lab_figures import ALL, NOUNS, SHARES, STORIES
-from coterie.cli.ranges import IntegerRange, NumberRange
-from coterie.cli.seed_results import Result, SeedResults
-from coterie.cli.spark import check_master
+from coterie.cli.invocation import json_option, show
+from coterie.cli.lab_figures import ALL, STORIES
+from coterie.cli.ranges import IntegerRange
+from coterie.cli.seed_results import Result
+from coterie.cli.seed_runs import SeedRun, seed_options
 from coterie.cli.study import study
 from coterie.console.terminal import write_line, write_lines
 from coterie.text.quantity import quantity
@@ -59,84 +53,21 @@ lab.add_command(study)
     show_default=True,
     help="What runs under faults.",
 )
-@click.option("--seeds", "-n", type=IntegerRange(1), default=100, show_default=True, help="How many seeds, a run each.")
-@click.option("--first", type=int, default=0, show_default=True, help="The first seed.")
-@click.option(
-    "--minutes", type=NumberRange(0), default=10.0, show_default=True, help="Virtual minutes of faults per seed."
-)
-@click.option(
-    "--spark",
-    metavar="MASTER",
-    callback=check_master,
-    help="Run the seeds on this Spark master instead of this machine's cores.",
-)
-@click.option("--processes", type=IntegerRange(1), help="How many processes share the seeds; one per core by default.")
-@click.option(
-    "--results",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Keep each seed's result in this file; the same command then resumes an interrupted run.",
-)
-@json_option
-def fuzz(
-    story: str,
-    seeds: int,
-    first: int,
-    minutes: float,
-    spark: str | None,
-    processes: int | None,
-    results: Path | None,
-    as_json: bool,
-) -> None:
-    """Run groups, clusters or whole programs under random faults.
+@seed_options
+def fuzz(story: str, **options: Any) -> None:
+    """Run groups, clients or clusters under random faults.
 
     With --of: members of groups of either protocol, transactional producers, producers at brokers whose leaders move (senders),
-    writers and readers of records, or whole clients, each with a broker; programs: the production brokers and clients, with
-    nothing replaced but time, network and disks; or clusters of several brokers. Exits 1 where a seed breaks a rule. A failure
-    is printed at once, with its seed and the commit; those of members at the end also with their stories in the language of
-    tests/spec, shrunk.
+    writers and readers of records, or whole clients, each with a broker; or clusters of several brokers. Exits 1 where a seed
+    breaks a rule. A failure is printed at once, with its seed and the commit; those of members at the end also with their
+    stories in the language of tests/spec, shrunk.
     """
-    if spark and (results or processes):
-        raise click.UsageError("--results and --processes are of this machine's cores; leave them out with --spark")
-    started, failed = time.monotonic(), list[int]()
-    kept = None if results is None else SeedResults(results, story, minutes)
-    reports = {} if kept is None else {seed: r for seed, r in kept.passed.items() if first <= seed < first + seeds}
-    wanted = [seed for seed in range(first, first + seeds) if seed not in reports]
-    ran = _on_spark(story, wanted, minutes, spark) if spark else _on_cores(story, wanted, minutes, processes)
-    commit = _commit()
-    with progress_bar(len(wanted), "seeds") as advance:
-        for result in ran:
-            advance(1)
-            seed, report, failure = result
-            if kept is not None:
-                kept.add(result, commit)
-            if failure:
-                failed.append(seed)
-                if sys.stderr is not None and sys.stderr.isatty():
-                    write_line(err=True)  # below the bar
-                write_lines(f"{failure} (commit {commit}, --minutes {minutes:g})".split("\n"), color="red", err=True)
-            else:
-                reports[seed] = report
-    for seed in failed[:FAILURES_SHRUNK] if story == "members" else ():
-        _write_story(seed, minutes)
-    seconds = time.monotonic() - started
-    figures = {
-        "seeds": seeds,
-        "failed": len(failed),
-        **{name: sum(r.get(name, 0) for r in reports.values()) for name in STORIES[story]},
-        "seconds": round(seconds, 1),
-        "seeds_per_hour": round(3600 * len(wanted) / seconds),
-    }
-    done(_sentence(figures), as_json, **figures)
-    raise SystemExit(1 if failed else 0)
-
-
-def _sentence(figures: dict[str, Any]) -> str:
-    counts = [quantity(figures[name], noun, plural) for name, (noun, plural) in NOUNS.items() if name in figures]
-    shares = [
-        f"{100 * figures[name] / figures['seeds']:.1f} % {text}" for name, text in SHARES.items() if name in figures
-    ]
-    failed, seconds, rate = figures["failed"], figures["seconds"], quantity(figures["seeds_per_hour"], "seed")
-    return f"{', '.join(counts + shares)}, {failed} failed, {seconds} s, {rate} per hour"
+    SeedRun(**options).run(
+        story,
+        partial(_one, story, minutes=options["minutes"]),
+        STORIES[story],
+        partial(_write_stories, minutes=options["minutes"]) if story == "members" else lambda seeds: None,
+    )
 
 
 @lab.command()
@@ -213,11 +144,8 @@ def migration(members: int, partitions: int, bounces: int, as_json: bool) -> Non
     show([asdict(s) for s in steps], as_json, headers, rows)
 
 
-def _on_cores(story: str, seeds: Sequence[int], minutes: float, processes: int | None) -> Iterator[Result]:
-    yield from over_cores(partial(_one, story, minutes=minutes), seeds, processes, chunk=4)
-
-
 def _one(story: str, seed: int, minutes: float) -> Result:
+
     from coterie.laboratory.cluster.seeds import run_seed_of_clusters
     from coterie.laboratory.consumer_group_fuzz import run_consumer_seed
     from coterie.laboratory.fuzz import FuzzFailure, run_seed
@@ -225,7 +153,6 @@ def _one(story: str, seed: int, minutes: float) -> Result:
     from coterie.laboratory.node.story import run_records_seed
     from coterie.laboratory.produce_fuzz import run_produce_seed
     from coterie.laboratory.transaction_fuzz import run_transaction_seed
-    from coterie.stories.story import run_story_seed
 
     runs: dict[str, Callable[[int, float], Any]] = {
         "members": run_seed,
@@ -234,7 +161,6 @@ def _one(story: str, seed: int, minutes: float) -> Result:
         "senders": run_produce_seed,
         "records": run_records_seed,
         "clients": run_clients_seed,
-        "programs": run_story_seed,
         "clusters": run_seed_of_clusters,
     }
     subject = list(runs)[seed % len(runs)] if story == ALL else story
@@ -245,31 +171,9 @@ def _one(story: str, seed: int, minutes: float) -> Result:
         return seed, {}, str(failure)
 
 
-def _on_spark(story: str, seeds: Sequence[int], minutes: float, master: str) -> Iterator[Result]:
-    """The same seeds give the same reports, whatever the partitioning."""
-    from tempfile import TemporaryDirectory
-
-    from coterie.pipeline.session import make_session
-
-    def run_all(batches: Iterator[Any]) -> Iterator[Any]:
-        import pandas
-
-        gc.set_threshold(GC_THRESHOLD)
-        for batch in batches:
-            for seed in batch["id"]:
-                number, report, failure = _one(story, int(seed), minutes)
-                yield pandas.DataFrame({"seed": [number], "report": [json.dumps(report)], "failure": [failure]})
-
-    with TemporaryDirectory(prefix="coterie-lab-") as folder:
-        session = make_session(master, "coterie-lab", Path(folder))
-        try:
-            slices = min(len(seeds), session.sparkContext.defaultParallelism * 8)
-            frame = session.range(seeds[0], seeds[-1] + 1, numPartitions=slices)
-            results = frame.mapInPandas(run_all, "seed long, report string, failure string")
-            for row in results.toLocalIterator():
-                yield row.seed, json.loads(row.report), row.failure
-        finally:
-            session.stop()
+def _write_stories(seeds: list[int], minutes: float) -> None:
+    for seed in seeds[:FAILURES_SHRUNK]:
+        _write_story(seed, minutes)
 
 
 def _write_story(seed: int, minutes: float) -> None:
@@ -284,14 +188,3 @@ def _write_story(seed: int, minutes: float) -> None:
     write_line(
         f"the broker's part alone breaks no rule; its story ({quantity(len(lines), 'step')}) is in {name}", err=True
     )
-
-
-def _commit() -> str:
-    """The commit of this source tree, or the version of an installed package."""
-    here = Path(__file__).parent
-    finished = subprocess.run(["git", "-C", str(here), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    if finished.returncode == 0:
-        return finished.stdout.strip()
-    from importlib.metadata import version
-
-    return f"of coterie {version('coterie')}"

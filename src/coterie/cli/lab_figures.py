@@ -16,7 +16,6 @@ STORIES = {
         *("events", "acknowledged", "delivered", "copied", "disk_failures", "broker_crashes"),
         *("with_consumer", "with_mixed"),
     ),
-    "programs": ("events", "acknowledged", "delivered", "transactions", "faults", "broker_crashes"),
     "clusters": (
         "events",
         "acknowledged",
@@ -98,7 +97,6 @@ NOUNS = {
     "senders": ("seed of senders", "seeds of senders"),
     "records": ("seed of records", "seeds of records"),
     "clients": ("seed of clients", "seeds of clients"),
-    "programs": ("seed of programs", "seeds of programs"),
     "clusters": ("seed of clusters", "seeds of clusters"),
 }
 # What is counted once for each seed in which it happened -> what it is, after its share of the seeds.

@@ -22,7 +22,6 @@ from coterie.cli.invocation import (
     was_given,
 )
 from coterie.cli.ranges import IntegerRange
-from coterie.cli.soak import soak
 from coterie.cli.spark import INTERRUPTED, reach, run_on_spark, spark_options
 from coterie.console.terminal import write_json, write_line
 from coterie.text.quantity import quantity
@@ -51,7 +50,6 @@ Examples:
   coterie pipeline history --server-log 'logs/*.gz' --out ./history
   coterie pipeline as-of crew --history ./history --time 2026-11-21T09:30
   coterie pipeline report crew --history ./history --out ./crew
-  coterie pipeline soak --minutes 10
   coterie pipeline what-if --churn trace.csv --set static=true,false --out ./what-if
 """,
 )
@@ -62,7 +60,6 @@ def pipeline() -> None:
 pipeline.add_command(what_if)
 pipeline.add_command(report)
 pipeline.add_command(export)
-pipeline.add_command(soak)
 
 
 def _stream_job(

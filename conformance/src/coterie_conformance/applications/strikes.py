@@ -1,0 +1,60 @@
+"""An application's processes and its broker are killed in turn, in an order that a seed draws."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from coterie.text.addresses import format_address
+from coterie_conformance.histories.run import KillableBroker
+from coterie_conformance.servers.java_process import JavaProcess
+
+STRIKE_EVERY_S, DOWN_S = 8.0, 2.0
+STRIKES_EACH = 2
+BROKER = "broker"
+
+
+class ApplicationStrikes:
+    """For the length of a with-block ``broker`` runs; at its end ``processes``, by name, are stopped, and then the broker.
+    Its methods block."""
+
+    def __init__(self, broker: KillableBroker, rng: random.Random) -> None:
+        self._broker, self._rng = broker, rng
+        self.processes: dict[str, JavaProcess] = {}
+
+    def __enter__(self) -> ApplicationStrikes:
+        """Raises CannotRun."""
+        self._broker.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes.values():
+            process.stop()
+        self._broker.stop()
+
+    @property
+    def server(self) -> str:
+        """The broker's HOST:PORT."""
+        return format_address(*self._broker.address)
+
+    def start(self) -> None:
+        """All processes."""
+        for process in self.processes.values():
+            process.start()
+
+    def order(self) -> tuple[str, ...]:
+        """Each process and the broker `STRIKES_EACH` times, shuffled."""
+        names = [BROKER, *self.processes] * STRIKES_EACH
+        self._rng.shuffle(names)
+        return tuple(names)
+
+    def strike(self, name: str) -> None:
+        """SIGKILL, and a start: of a process after `DOWN_S`. Raises CannotRun."""
+        if name == BROKER:
+            self._broker.kill()
+            self._broker.start()
+            return
+        process = self.processes[name]
+        process.kill()
+        time.sleep(DOWN_S)
+        process.start()

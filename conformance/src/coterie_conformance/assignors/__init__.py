@@ -1,0 +1,1 @@
+"""Our assignors beside Kafka's own classes, on random and on large groups."""

@@ -1,0 +1,152 @@
+"""`coterie-conformance bench`: figures of this machine, as a table or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from coterie.cli.invocation import json_option
+from coterie.console.terminal import write_json, write_line
+
+if TYPE_CHECKING:
+    from coterie_conformance.bench.measurement import Measurement
+
+PART_NAMES = (
+    "start",
+    "records",
+    "groups",
+    "rebalance",
+    "columnar",
+    "spark",
+    "memory",
+    "assignors",
+    "clients",
+    "load",
+    "history",
+    "churn",
+    "command-line",
+    "kafka",
+    "consumer-groups",
+    "spark-connector",
+    "cluster",
+)
+# The others take minutes; clients wants the peers (`./run setup`), the last five java and mvn.
+BY_DEFAULT = PART_NAMES[:-9]
+
+ON_SPARK = frozenset({"columnar", "spark", "history", "spark-connector", "cluster"})  # the parts that need the extra
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  coterie-conformance bench
+  coterie-conformance bench --part groups --json           with command, date and machine, as docs/results keeps them
+  coterie-conformance bench --part clients                 our client beside aiokafka, kafka-python, confluent-kafka
+  coterie-conformance bench --part clients --against ../old
+                                               our client's CPU beside that of another checkout
+  coterie-conformance bench --part load                    ten million records of __consumer_offsets
+  coterie-conformance bench --part history                 group history over 5 and 50 million commits
+  coterie-conformance bench --part churn                   five minutes of clients that come and go: what is left open
+  coterie-conformance bench --part command-line            produce and consume beside Kafka's console tools and kcat
+  coterie-conformance bench --part kafka                   beside Apache Kafka, one core each
+  coterie-conformance bench --part consumer-groups         the same for groups of the consumer protocol
+  coterie-conformance bench --part spark-connector         our Spark source and sink beside Spark's own Kafka connector
+  coterie-conformance bench --part cluster                 three brokers beside three of Apache Kafka 2.6.3
+  coterie-conformance bench --report                       cost as it grows, with pictures
+  coterie-conformance bench --report --quick --out my-report
+"""
+)
+@click.option(
+    "--part", "parts", multiple=True, type=click.Choice(PART_NAMES), help="Only this part; may be given again."
+)
+@click.option(
+    "--against",
+    metavar="CHECKOUT",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="With --part clients: our client's CPU by operation, beside that of the client in another checkout.",
+)
+@click.option(
+    "--report", is_flag=True, help="Measure cost as it grows, beside Apache Kafka and kfake, and write the page."
+)
+@click.option("--quick", is_flag=True, help="With --report: sizes up to 1,000, and half a second of each load.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="With --report: the folder of the page.  [default: docs]",
+)
+@json_option
+def bench(
+    parts: tuple[str, ...], against: Path | None, report: bool, quick: bool, out: Path | None, as_json: bool
+) -> None:
+    """Measure start, memory, produce, fetch, heartbeats, commits, rebalances and Spark.
+
+    Takes about a minute and a half. With --report the curves of OUT/performance.md instead, with their pictures in
+    OUT/performance and their figures in OUT/results.
+    """
+    if report:
+        if parts or against or as_json:
+            raise click.UsageError("--report stands alone: it writes its figures to OUT/results/growth.json")
+        if quick and out is None:
+            raise click.UsageError("--report --quick needs --out FOLDER, so that it does not replace the whole report")
+        from coterie_conformance.cli.bench_report import write_report
+
+        write_report(out or Path("docs"), quick)
+        return
+    if quick or out is not None:
+        raise click.UsageError("--quick and --out belong to --report")
+    from coterie.runtime.edition import COMPILED, edition
+    from coterie.runtime.extras import require
+    from coterie_conformance.bench.measure import results_of, run_parts
+    from coterie_conformance.servers.kafka import CannotRun
+
+    sources = None if against is None else _sources(against, parts)
+    on_spark = ON_SPARK & set(parts or BY_DEFAULT)
+    if on_spark:
+        require("spark", f"coterie-conformance bench --part {' --part '.join(sorted(on_spark))}")
+    if "cluster" in parts:
+        require("zookeeper", "coterie-conformance bench --part cluster")
+
+    def write_result(row: Measurement) -> None:
+        if not as_json:
+            what = f"{row.peer}'s" if row.peer else "the aim of"
+            ratio = "" if row.ratio is None else f"{row.ratio:6.2f} x {what} {row.aim:,.4g}"
+            write_line(f"{row.name:42} {row.value:14,.2f} {row.unit:7} {ratio}")
+
+    try:
+        if sources is not None:
+            rows = _compared(sources, write_result)
+        else:
+            rows = run_parts(list(parts) or list(BY_DEFAULT), write_result)
+    except CannotRun as reason:
+        write_line(f"SKIPPED the comparison: {reason}", color="red", bold=True, err=True)
+        raise SystemExit(3) from reason
+    if as_json:
+        chosen = "".join(f"--part {part} " for part in parts)
+        compiled = "compiled " if edition() == COMPILED else ""
+        chosen += "" if against is None else f"--against {against} "
+        write_json(results_of(rows, f"./run {compiled}bench {chosen}--json"), indent=1)
+
+
+def _sources(against: Path, parts: tuple[str, ...]) -> Path:
+    """The modules of the checkout that our client is compared with."""
+    from coterie_conformance.bench.client_cpu import sources_of
+
+    if parts != ("clients",):
+        raise click.UsageError("--against compares clients only; give --part clients with it, and no other part")
+    try:
+        return sources_of(against)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _compared(sources: Path, write_result: Callable[[Measurement], None]) -> list[Measurement]:
+    from coterie_conformance.bench.client_cpu import client_cpu
+
+    rows: list[Measurement] = []
+    for row in client_cpu(sources):
+        rows.append(row)
+        write_result(row)
+    return rows

@@ -1,0 +1,68 @@
+"""The parts of `compare` that run whole programs: our own commands, and scripts on other people's clients."""
+
+from __future__ import annotations
+
+from coterie.text.addresses import format_address
+from coterie.text.quantity import quantity
+from coterie_conformance.cli.parts.options import Figures, PartOptions, write_check
+
+# Topics without a number of partitions get more than one here, and a group of one member does not wait for others.
+BROKER_SETTINGS = {"group.initial.rebalance.delay.ms": "0", "num.partitions": "2"}
+
+
+def commands_part(options: PartOptions) -> Figures:
+    """Every command of ours that talks to a broker."""
+    from coterie_conformance.servers.kafka import running
+    from coterie_conformance.tools.our_commands import run_commands
+
+    with running(options.version, options.folder / "cli", BROKER_SETTINGS) as (host, port):
+        checks = run_commands(format_address(host, port), options.version, write_check)
+    return {"commands": checks, "failed": sum(not right for right in checks.values())}
+
+
+def commands_sentences(figures: Figures) -> list[str]:
+    """The line of `commands_part`'s figures."""
+    return [f"  our commands: {sum(figures['commands'].values())} of {len(figures['commands'])} right"]
+
+
+def clients_part(options: PartOptions) -> Figures:
+    """Other people's clients: what they return on this version of Apache Kafka and on coterie."""
+    from coterie.testing import LocalBroker
+    from coterie_conformance.clients.programs import PROGRAMS, run_client
+    from coterie_conformance.servers.kafka import running
+
+    settings = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "false", "num.partitions": "1"}
+    counts: dict[str, dict[str, int]] = {}
+    for number, program in enumerate(p for p in PROGRAMS if options.version in p.versions):
+        folder = options.folder / f"clients-{number}"
+        with (
+            running(options.version, folder, settings) as (host, port),
+            LocalBroker(settings, brokers=options.brokers) as ours,
+        ):
+            theirs = format_address(host, port)
+            # A script connects to one address, and its client to the others.
+            first = format_address(ours.host, ours.port)
+            brokers = options.brokers
+            counts[program.name] = run_client(program, options.version, theirs, first, write_check, brokers=brokers)
+    return {"clients": counts, "failed": sum(count["wrong"] for count in counts.values())}
+
+
+def clients_sentences(figures: Figures) -> list[str]:
+    """A line for each client of `clients_part`'s figures."""
+    return [
+        f"  {name}: {quantity(c['steps'], 'step')}, {quantity(c['accepted'], 'accepted difference')}, {c['wrong']} unexplained"
+        for name, c in figures["clients"].items()
+    ]
+
+
+def members_part(options: PartOptions) -> Figures:
+    """Other people's clients as members of groups of the consumer protocol, and on the way to it and back, on coterie."""
+    from coterie_conformance.members.stories import run_members
+
+    results = run_members(options.folder / "members", write_check, options.brokers)
+    return {"members": results, "failed": sum(not text for text in results.values())}
+
+
+def members_sentences(figures: Figures) -> list[str]:
+    """A line for each story of `members_part`'s figures."""
+    return [f"  {name}: {text or 'WRONG'}" for name, text in figures["members"].items()]

@@ -1,0 +1,42 @@
+"""`coterie-conformance stories`: production brokers and clients in virtual time, under faults."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import click
+
+from coterie.cli.seed_results import Result
+from coterie.cli.seed_runs import SeedRun, seed_options
+
+SUMMED = ("events", "acknowledged", "delivered", "transactions", "faults", "broker_crashes")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  coterie-conformance stories --seeds 200
+  coterie-conformance stories --first 4711 --seeds 1
+"""
+)
+@seed_options
+def stories(**options: Any) -> None:
+    """Run brokers and clients under random faults.
+
+    They are the production ones, with nothing replaced but time, network and disks. Exits 1 where a seed breaks a rule; a
+    failure is printed at once, with its seed and the commit.
+    """
+    SeedRun(**options).run("programs", partial(_one, minutes=options["minutes"]), SUMMED)
+
+
+def _one(seed: int, minutes: float) -> Result:
+    from coterie.laboratory.fuzz import FuzzFailure
+    from coterie_conformance.stories.story import run_story_seed
+
+    try:
+        report = asdict(run_story_seed(seed, minutes))
+        return seed, {name: report[name] for name in SUMMED}, ""
+    except FuzzFailure as failure:
+        return seed, {}, str(failure)

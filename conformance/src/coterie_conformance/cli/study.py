@@ -1,0 +1,43 @@
+"""`coterie-conformance study`: points of the study of rebalancing, measured with real processes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from coterie.cli.study import RESULTS, write_page, write_real
+from coterie.console.terminal import write_line
+from coterie.text.quantity import quantity
+
+
+@click.command()
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("docs"),
+    show_default=True,
+    help="The folder of a study that `coterie lab study` wrote.",
+)
+def study(out: Path) -> None:
+    """Measure points of the study with real processes.
+
+    One point of each protocol, beside the simulated: consumers in processes of their own, coterie's broker, a real ZooKeeper, a
+    real RocketMQ. Writes OUT/results/study-real.json, and the page with it. Needs Java, and Maven for RocketMQ.
+    """
+    from coterie_conformance.bench.measure import machine
+    from coterie_conformance.study.points import measure
+
+    if not (out / RESULTS).exists():
+        raise click.ClickException(f"there is no study in {out} to put it beside; run `coterie lab study` first.")
+    points = [asdict(point) for point in measure(lambda text: write_line(text, err=True))]
+    document = {
+        "command": "./run study",
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "machine": machine(),
+        "points": points,
+    }
+    write_real(out, document)
+    write_line(f"{quantity(len(points), 'point')}; the page is {write_page(out)}")

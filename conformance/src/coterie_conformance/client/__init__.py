@@ -1,0 +1,1 @@
+"""Our client's promises as checks, carried out on coterie and on Apache Kafka."""

@@ -1,0 +1,257 @@
+"""A cluster of Apache Kafka's and coterie's brokers on one ZooKeeper, as processes."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TypeVar
+
+from coterie.client import Admin
+from coterie.pipeline.session import JavaMissing
+from coterie.testing.local_zookeeper import LocalZooKeeper
+from coterie.text.addresses import format_address
+from coterie_conformance.cluster.view import ZooKeeperView
+from coterie_conformance.servers.coterie_process import COMMAND, CoterieBroker
+from coterie_conformance.servers.kafka import CannotRun, KafkaBroker
+
+VERSION = "2.6.3"  # the last whose brokers are run here on ZooKeeper
+HEAP = "256m"
+TICK_MS = 1_000  # ZooKeeper's: a session may have 2 to 20 of them
+PATIENCE_S = 180.0  # a machine with other work takes its time
+LOOK_EVERY_S = 0.2
+# Of every broker. Timeouts are shorter than Kafka's defaults, so that a failure is noticed in seconds; on a busy machine a JVM
+# that starts is silent for longer than 6 s.
+SETTINGS = {
+    "zookeeper.session.timeout.ms": "12000",
+    "replica.lag.time.max.ms": "10000",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.num.partitions": "3",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    "controlled.shutdown.retry.backoff.ms": "500",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+    "auto.leader.rebalance.enable": "false",
+    "inter.broker.protocol.version": "2.6",
+}
+
+T = TypeVar("T")
+
+
+class NotInTime(RuntimeError):
+    """The cluster has not come to a state in which a check waits for it; names the state."""
+
+
+def in_turn(brokers: Sequence[int], partitions: int) -> dict[int, list[int]]:
+    """Replicas on all of these brokers by partition; each broker in turn is the preferred leader."""
+    starts = [number % len(brokers) for number in range(partitions)]
+    return {number: [*brokers[start:], *brokers[:start]] for number, start in enumerate(starts)}
+
+
+async def wait_until(
+    done: Callable[[], object] | Callable[[], Awaitable[object]],
+    description: str | Callable[[], str],
+    patience_s: float = PATIENCE_S,
+) -> None:
+    """Returns once ``done()`` is true. Raises NotInTime."""
+    try:
+        async with asyncio.timeout(patience_s):
+            while True:
+                result = done()
+                if await result if inspect.isawaitable(result) else result:
+                    return
+                await asyncio.sleep(LOOK_EVERY_S)
+    except TimeoutError:
+        text = description() if callable(description) else description
+        raise NotInTime(f"not within {patience_s:g} s: {text}") from None
+
+
+def exceptions_in(log: str) -> list[str]:
+    """The last line of each traceback."""
+    ends = list[str]()
+    for traceback in log.split("Traceback (most recent call last):")[1:]:
+        lines = traceback.lstrip("\n").splitlines()
+        ends.append(next((line for line in lines if line[:1] not in ("", " ")), "a traceback"))
+    return ends
+
+
+class BrokerKind(Enum):
+    """Whose broker."""
+
+    COTERIE = "coterie"
+    KAFKA = "Apache Kafka"
+
+
+@dataclass(slots=True)
+class MixedBroker:
+    """One of the brokers. ``log_dirs``: the folders of its partitions' folders."""
+
+    broker_id: int
+    kind: BrokerKind
+    process: KafkaBroker | CoterieBroker
+    log_dirs: tuple[Path, ...]
+    is_running: bool = False
+
+    def log_folder(self, partition: str) -> Path:
+        """``partition``: such as orders-0. In the first log directory where it is in none."""
+        folders = [directory / partition for directory in self.log_dirs]
+        return next((folder for folder in folders if folder.is_dir()), folders[0])
+
+    def __str__(self) -> str:
+        return f"broker {self.broker_id} ({self.kind.value})"
+
+
+class MixedCluster(ZooKeeperView):
+    """Use `mixed_cluster`. ``settings``: of every broker, beside `SETTINGS`; ``log_dirs``: how many Apache Kafka's have;
+    ``command``: of coterie's brokers."""
+
+    def __init__(
+        self,
+        folder: Path,
+        zookeeper: LocalZooKeeper,
+        settings: Mapping[str, str],
+        heap: str,
+        *,
+        log_dirs: int = 1,
+        command: Sequence[str] = COMMAND,
+    ) -> None:
+        self.folder, self._zookeeper, self._heap, self._log_dirs = folder, zookeeper, heap, log_dirs
+        self._settings = {**SETTINGS, **settings, "zookeeper.connect": zookeeper.address}
+        self._command = command
+        self.brokers: dict[int, MixedBroker] = {}
+        super().__init__(zookeeper.address)
+
+    def add(self, broker_id: int, kind: BrokerKind) -> MixedBroker:
+        """A further broker, started. Raises CannotRun."""
+        folder = self.folder / f"broker-{broker_id}"
+        settings = {**self._settings, "broker.id": str(broker_id)}
+        log_dirs = [folder / "data"]
+        process: KafkaBroker | CoterieBroker
+        if kind is BrokerKind.KAFKA:
+            log_dirs += [folder / f"data-{number}" for number in range(2, self._log_dirs + 1)]
+            settings["log.dirs"] = ",".join(map(str, log_dirs))
+            process = KafkaBroker(VERSION, folder, settings, heap=self._heap)
+        else:
+            process = CoterieBroker(folder / "data", settings, self._command)
+        self.brokers[broker_id] = MixedBroker(broker_id, kind, process, tuple(log_dirs))
+        self.start(broker_id)
+        return self.brokers[broker_id]
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all brokers: some may be down."""
+        return ",".join(format_address(*broker.process.address) for broker in self.brokers.values())
+
+    def running(self) -> list[int]:
+        """The ids of the brokers whose processes run."""
+        return [broker.broker_id for broker in self.brokers.values() if broker.is_running]
+
+    async def ask_each(self, request: Callable[[Admin], Awaitable[T]]) -> AsyncIterator[tuple[MixedBroker, T]]:
+        """The result of ``request`` at each running broker in turn. Raises KafkaError."""
+        for broker_id in self.running():
+            broker = self.brokers[broker_id]
+            async with Admin({"bootstrap.servers": format_address(*broker.process.address)}) as admin:
+                result = await request(admin)
+            yield broker, result
+
+    # -- what happens to a broker ---------------------------------------------------------------------------------------
+
+    def start(self, broker_id: int) -> None:
+        """Apache Kafka 2.6 ends at once where the session of its former process lives: it is waited for. Raises CannotRun."""
+        ends_s = time.monotonic() + PATIENCE_S
+        while self.is_registered(broker_id) and time.monotonic() < ends_s:
+            time.sleep(LOOK_EVERY_S)
+        self.brokers[broker_id].process.start()
+        self.brokers[broker_id].is_running = True
+
+    def kill(self, broker_id: int) -> None:
+        """SIGKILL: ZooKeeper notices after zookeeper.session.timeout.ms."""
+        self.brokers[broker_id].is_running = False
+        self.brokers[broker_id].process.kill()
+
+    def stop(self, broker_id: int) -> None:
+        """SIGTERM: a controlled shutdown."""
+        self.brokers[broker_id].is_running = False
+        self.brokers[broker_id].process.stop()
+
+    def restore(self) -> None:
+        """All of them run, also after a check that has failed. Raises CannotRun."""
+        for broker in self.brokers.values():
+            if broker.is_running:
+                broker.process.resume()
+            else:
+                self.start(broker.broker_id)
+
+    def tracebacks(self) -> list[str]:
+        """The exceptions in the logs of coterie's brokers, each as the line that names it."""
+        lines = list[str]()
+        for broker in self.brokers.values():
+            if isinstance(broker.process, CoterieBroker):
+                log = broker.process.log.read_text(errors="replace")
+                lines += [f"{broker} logged {line}" for line in exceptions_in(log)]
+        return lines
+
+    def close(self) -> None:
+        """All of them, and the judge's own session."""
+        for broker in self.brokers.values():
+            if broker.is_running:
+                with suppress(ProcessLookupError):
+                    broker.process.resume()
+                self.kill(broker.broker_id)
+        super().close()
+
+
+async def until_all_know_each_other(cluster: MixedCluster) -> None:
+    """Each broker describes the same brokers and the same controller. Raises NotInTime with a description that differs."""
+    wanted, last = set(cluster.running()), ""
+
+    async def do_know() -> bool:
+        nonlocal last
+        async for broker, description in cluster.ask_each(Admin.describe_cluster):
+            last = f"all know each other; {broker} describes {description}"
+            controller = description.controller
+            if {node.id for node in description.nodes} != wanted or controller is None:
+                return False
+            if controller.id != cluster.controller():
+                return False
+        return True
+
+    await wait_until(do_know, lambda: last)
+
+
+@contextmanager
+def mixed_cluster(
+    folder: Path,
+    kinds: Mapping[int, BrokerKind],
+    settings: Mapping[str, str] | None = None,
+    *,
+    heap: str = HEAP,
+    log_dirs: int = 1,
+    command: Sequence[str] = COMMAND,
+) -> Iterator[MixedCluster]:
+    """A cluster of these brokers, started in that order, so that the first is the controller, once all know each other.
+    Apache Kafka's have ``heap`` as Java's -Xmx and that many ``log_dirs``; coterie's begin with ``command``. Raises CannotRun,
+    NotInTime, KafkaError."""
+    with ExitStack() as stack:
+        try:
+            zookeeper = stack.enter_context(LocalZooKeeper(folder / "zookeeper", TICK_MS))
+        except (JavaMissing, RuntimeError) as error:
+            raise CannotRun(str(error)) from error
+        cluster = MixedCluster(folder, zookeeper, settings or {}, heap, log_dirs=log_dirs, command=command)
+        stack.callback(cluster.close)
+        for broker_id, kind in kinds.items():
+            cluster.add(broker_id, kind)
+        with ThreadPoolExecutor(1) as thread:  # a loop may be running in this one
+            thread.submit(asyncio.run, until_all_know_each_other(cluster)).result()
+        yield cluster

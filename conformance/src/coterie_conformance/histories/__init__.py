@@ -1,0 +1,1 @@
+"""Histories of clients while brokers are killed, searched for anomalies."""

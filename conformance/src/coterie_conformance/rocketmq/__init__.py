@@ -1,0 +1,1 @@
+"""RocketMQ's own servers and consumers, beside our consumer and its allocation strategies."""

@@ -1,0 +1,1 @@
+"""Members of one group killed for minutes, and what was lost or repeated counted."""

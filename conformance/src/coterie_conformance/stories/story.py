@@ -1,0 +1,194 @@
+"""One seed, one story: brokers and programs start, faults strike, all is mended, all must come to rest and be right."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from coterie.client import KafkaError
+from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.laboratory.consumer_group_checker import check_consumer_group
+from coterie.laboratory.fuzz import naming_seed, without_log_lines
+from coterie.testing.simulated import SimulatedWorld, WorldBroker, simulate
+from coterie_conformance.stories import checkers
+from coterie_conformance.stories.faults import StoryFaults
+from coterie_conformance.stories.history import History, TopicPartition
+from coterie_conformance.stories.plan import (
+    CONSUMER,
+    COOPERATIVE,
+    COPIERS,
+    EAGER,
+    INPUT,
+    MIXED,
+    PARTITIONS,
+    READERS,
+    StoryPlan,
+    draw_plan,
+)
+from coterie_conformance.stories.programs import StoryWork, copy, produce, read, read_all, transact
+
+FAULT_EVERY_S = 4.0
+REST_S = 240.0  # after the last fault: sessions, transactions and leases expire
+STEP_S = 1.0
+LOGGERS = ("coterie", "asyncio")
+
+
+@dataclass(frozen=True, slots=True)
+class StoryReport:
+    """The result of one seed. ``events``: turns of the event loop; ``acknowledged``, ``delivered``: records; ``trace``: the
+    digest of the network."""
+
+    seed: int
+    brokers: int
+    virtual_s: float
+    events: int
+    acknowledged: int
+    delivered: int
+    transactions: int
+    faults: int
+    broker_crashes: int
+    trace: str
+
+
+class ProgramStory:
+    """The story of one plan in a world."""
+
+    def __init__(self, world: SimulatedWorld, plan: StoryPlan) -> None:
+        self.world, self.plan = world, plan
+        self.history = History()
+        self.rng = random.Random(f"faults {plan.seed}")
+        world.network.faults.max_latency_s = plan.max_latency_s
+        self.broker: WorldBroker = world.broker(plan.settings(), brokers=plan.brokers)
+        self.work = StoryWork(self.broker.bootstrap_servers, self.history, seed=plan.seed)
+        self.programs = self._programs()
+        self.faults = StoryFaults(world, self.broker, self.rng, list(self.programs), self._start, synced=plan.synced)
+
+    def _programs(self) -> dict[str, partial[Coroutine[Any, Any, None]]]:
+        plan, work = self.plan, self.work
+        programs: dict[str, partial[Coroutine[Any, Any, None]]] = {}
+        for kind, count in (("plain", plan.plain_producers), ("idempotent", plan.idempotent_producers)):
+            for number in range(count):
+                name = f"{kind}-{number}"
+                programs[name] = partial(produce, work, name, idempotent=kind == "idempotent")
+        for number in range(plan.transactional_producers):
+            programs[f"tx-{number}"] = partial(transact, work, f"tx-{number}")
+        isolation = {"isolation.level": "read_committed" if plan.read_committed else "read_uncommitted"}
+        for number in range(plan.readers):
+            name = f"reader-{number}"
+            programs[name] = partial(read, work, name, READERS, isolation | self._membership(number))
+        for number in range(plan.copiers):
+            name = f"copier-{number}"
+            programs[name] = partial(copy, work, name, COPIERS, self._membership(number))
+        return programs
+
+    def _membership(self, number: int) -> dict[str, object]:
+        kind = self.plan.kind
+        if kind == CONSUMER or (kind == MIXED and number % 2):
+            return {"group.protocol": "consumer"}
+        assignor = {EAGER: "range", COOPERATIVE: "cooperative-sticky", MIXED: "range"}[kind]
+        return {"session.timeout.ms": 10_000, "partition.assignment.strategy": assignor, "max.poll.interval.ms": 30_000}
+
+    def _start(self, name: str) -> None:
+        self.world.spawn(name, self.programs[name])
+
+    # -- the course -------------------------------------------------------------------------------------------------------
+
+    def run(self, length_s: float) -> StoryReport:
+        """Faults strike for so long; then all must come to rest within `REST_S`."""
+        world, plan = self.world, self.plan
+        for topic, count in PARTITIONS.items():
+            self.broker.create_topic(topic, count)
+        for name in self.programs:
+            self._start(name)
+        world.network.faults.loss, world.network.faults.split = plan.loss, plan.split
+        end_s = world.now_s + length_s
+        while world.now_s < end_s:
+            world.advance(self.rng.expovariate(1 / FAULT_EVERY_S))
+            self.faults.strike()
+            self._check_groups()
+        world.network.faults.loss = world.network.faults.split = 0.0
+        self.faults.mend()
+        self.work.finishing = True
+        self._come_to_rest()
+        self._check()
+        return StoryReport(
+            plan.seed,
+            plan.brokers,
+            round(world.now_s, 3),
+            world.loop.turns,
+            self.history.acknowledged(),
+            self.history.deliveries(),
+            len(self.history.transactions),
+            self.faults.count.total(),
+            self.faults.broker_crashes,
+            world.trace,
+        )
+
+    def _groups(self) -> list[str]:
+        return [READERS] + [COPIERS] * (self.plan.copiers > 0)
+
+    def _check_groups(self) -> None:
+        """Those of the consumer protocol, where there is a coordinator."""
+        for group in self._groups():
+            state = self.broker.group_now(group)
+            if isinstance(state, ConsumerGroup):
+                check_consumer_group(state)
+
+    def _come_to_rest(self) -> None:
+        """Raises AssertionError that says what is missing."""
+        deadline_s = self.world.now_s + REST_S
+        while (missing := self._missing()) is not None:
+            assert self.world.now_s < deadline_s, f"{REST_S:g} s after the last fault {missing}"
+            self.world.advance(STEP_S)
+
+    def _missing(self) -> str | None:
+        """What is not at rest yet."""
+        writers = [n for n in self.programs if n.startswith(("plain", "idempotent", "tx"))]
+        at_work = [name for name in writers if self.world.processes[name].is_alive]
+        if at_work:
+            return f"{', '.join(at_work)} have not ended"
+        try:
+            ends = {tp: log[-1][0] + 1 for tp, log in self._input(committed=True).items() if log}
+        except KafkaError as error:
+            return f"the input cannot be read: {error}"
+        for group in self._groups():
+            members = self.plan.readers if group == READERS else self.plan.copiers
+            state = self.broker.group_now(group)
+            if state is None:
+                return f"group {group} has no coordinator"
+            if state.phase.value != "Stable" or len(state.members) != members:
+                return f"group {group} is not Stable with {members} members. {self.broker.explain(group)}"
+            offsets = self.broker.committed_now(group)
+            behind = {tp: offsets.get(tp, 0) for tp, end in ends.items() if offsets.get(tp, 0) < end}
+            if behind:
+                return f"group {group} has committed {behind} of {ends}"
+        return None
+
+    def _input(self, *, committed: bool) -> dict[TopicPartition, list[tuple[int, bytes]]]:
+        logs = self.world.run(read_all(self.work.servers, committed=committed))
+        return {tp: log for tp, log in logs.items() if tp[0] == INPUT}
+
+    # -- the end ----------------------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        history, loses = self.history, self.faults.loses_unsynced
+        self._check_groups()
+        logs = self.world.run(read_all(self.work.servers, committed=False))
+        committed = self.world.run(read_all(self.work.servers, committed=True))
+        checkers.check_log(history, logs, loses=loses)
+        checkers.check_transactions(history, committed, loses=loses)
+        visible = committed if self.plan.read_committed else logs
+        offsets = self.broker.committed_now(READERS)
+        checkers.check_deliveries(history, READERS, visible, offsets, loses=loses)
+        checkers.check_repeats(history, loses=loses)
+        if self.plan.copiers and not loses:
+            checkers.check_copies(committed)
+
+
+def run_story_seed(seed: int, minutes: float = 1.0, *, brokers: int | None = None) -> StoryReport:
+    """Runs one seed for so many virtual minutes of faults. Raises FuzzFailure naming the seed."""
+    with naming_seed(seed), without_log_lines(*LOGGERS), simulate(seed) as world:
+        return ProgramStory(world, draw_plan(seed, brokers)).run(minutes * 60)

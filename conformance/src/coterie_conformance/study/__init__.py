@@ -1,0 +1,1 @@
+"""Points of the study of rebalancing, measured with real processes."""

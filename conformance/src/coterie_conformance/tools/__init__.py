@@ -1,0 +1,1 @@
+"""Kafka's command-line tools, and our commands, on either broker: outputs and exit codes compared."""

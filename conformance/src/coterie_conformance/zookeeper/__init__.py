@@ -1,0 +1,1 @@
+"""The high-level consumer and the message formats of the time of ZooKeeper, beside Kafka's own."""

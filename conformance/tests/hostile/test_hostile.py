@@ -1,0 +1,64 @@
+"""Hostile clients beside a bystander, for seconds; `./run conformance --part hostile` does the same for minutes."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from coterie_conformance.hostile.attacks import ATTACKS, Address, Attack
+from coterie_conformance.hostile.bystander import Bystander
+from coterie_conformance.hostile.run import MEMORY_MB, WORST_S, AttackOutcome, broken, carry_out, run_hostile
+from coterie_conformance.hostile.target import coterie_target
+
+UNHURRIED_S = 10.0  # on a machine that has other work to do
+
+
+def test_a_bystander_and_the_broker_stand_a_little_of_every_attack(tmp_path: Path) -> None:
+    outcomes = run_hostile(tmp_path, 0, lambda _: None, small=True)
+    assert [o.attack for o in outcomes] == [attack.name for attack in ATTACKS]
+    for outcome in outcomes:
+        assert broken(replace(outcome, worst_s=0.0)) == [], outcome
+        assert outcome.worst_s < UNHURRIED_S, outcome
+    answered = {outcome.attack: outcome.answered for outcome in outcomes}
+    assert answered["partitions of a topic"] == "error codes [0, 44]"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, ""),
+        ({"worst_s": 60.0, "silent": True}, "no heartbeat was answered for 60 s"),
+        ({"worst_s": WORST_S + 0.1}, "a heartbeat took 1.10 s"),
+        ({"memory_mb": MEMORY_MB + 1}, "301 MB of memory"),
+        ({"descriptors": 2}, "2 descriptors left open"),
+        ({"tracebacks": 3}, "3 tracebacks"),
+    ],
+)
+def test_each_bound_is_checked(change: dict[str, float], words: str) -> None:
+    fair = AttackOutcome("connections", 10, "10 open", 1.0, WORST_S, MEMORY_MB, 0, 0, 100)
+    assert ", ".join(broken(replace(fair, **change))) == words  # type: ignore[arg-type]
+
+
+def test_a_broker_that_answers_no_more_ends_the_wait(tmp_path: Path) -> None:
+    """Apache Kafka with 1 GB of heap does so for many minutes under half-sent requests of 100 MB."""
+    with coterie_target(tmp_path / "broker") as target:
+        assert target.pid is not None
+        pid = target.pid
+
+        def stop_the_process(address: Address, amount: int, rng: random.Random) -> str:
+            os.kill(pid, signal.SIGSTOP)
+            return "stopped"
+
+        bystander = Bystander(target.address, tmp_path / "heartbeats")
+        try:
+            outcome = carry_out(Attack("a stop", stop_the_process, 1, 1), 1, target, bystander, 0, silent_after_s=1.0)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+            bystander.stop()
+    assert outcome.silent
+    assert outcome.wrong.startswith("no heartbeat was answered for 1 s")

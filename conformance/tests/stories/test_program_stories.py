@@ -1,0 +1,28 @@
+"""Seeds of the real program: one broker or three, and their clients."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from coterie_conformance.stories.story import run_story_seed
+
+run = partial(run_story_seed, brokers=1)
+
+
+def test_fresh_seeds() -> None:
+    reports = [run(seed) for seed in range(1_000, 1_012)]
+    assert sum(r.acknowledged for r in reports) > 1_500, "too little is written to say anything"
+    assert sum(r.delivered for r in reports) > 1_500, "too little is delivered to say anything"
+    assert sum(r.transactions for r in reports) > 300, "too few transactions to say anything"
+    assert sum(r.faults for r in reports) > 100, "too few faults to say anything"
+
+
+def test_fresh_seeds_of_clusters() -> None:
+    reports = [run_story_seed(seed, minutes=0.5, brokers=3) for seed in range(1_000, 1_003)]
+    assert sum(r.acknowledged for r in reports) > 200, "too little is written to say anything"
+    assert sum(r.broker_crashes for r in reports) > 3, "too few brokers crash to say anything"
+
+
+def test_the_same_seed_is_the_same_story() -> None:
+    assert run(1_000) == run(1_000)
+    assert run(1_000).trace != run(1_001).trace

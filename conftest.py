@@ -1,0 +1,72 @@
+"""Options and fixtures of the whole suite."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from coterie.runtime.edition import COMPILED, edition
+
+# A busy machine makes one example slow; that is no failure of what the test asks.
+settings.register_profile("coterie", deadline=None)
+settings.load_profile("coterie")
+
+pytest_plugins = ["tests.asyncio_complaints", "tests.suite"]
+
+# The suite starts hundreds of processes; without bytecode each of them would compile the package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite", action="store_true", help="write the traces of tests/spec anew (then read the diff)")
+    parser.addoption("--closes", type=int, default=40, help="how many consumers tests/client/test_closing.py closes")
+    parser.addoption("--copies", type=int, default=1, help="how many stories of each client tests/exactly_once runs")
+
+
+# A JVM of Spark's lives for seconds in a test: it starts fast rather than runs fast. Processes of a test inherit this.
+JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", JVM_OPTIONS)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", JVM_OPTIONS)
+
+
+def worker_share(files: Sequence[Path], worker: int, workers: int) -> list[Path]:
+    """The test files that one of the workers imports first; the shares are about equally large."""
+    return sorted(files, key=lambda path: path.stat().st_size)[worker::workers]
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """A worker of a whole run first imports a share of the test files. The import rewrites and compiles them, the greatest
+    part of a collection; the other workers, which collect the same files, then read the bytecode."""
+    config = session.config
+    worker = getattr(config, "workerinput", None)
+    if worker is None or config.args != config.getini("testpaths"):
+        return
+    files = [path for folder in config.args for path in (config.rootpath / folder).rglob("test_*.py")]
+    for path in worker_share(files, int(worker["workerid"].removeprefix("gw")), worker["workercount"]):
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # the collection reports it
+            importlib.import_module(".".join(path.relative_to(config.rootpath).with_suffix("").parts))
+
+
+def pytest_collection_finish() -> None:
+    """The imports and the collection leave half a million objects, which live to the end: they are left out of all later
+    garbage collections, which come after each file at least (tests/asyncio_complaints.py)."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if edition() == COMPILED:
+        for item in items:
+            if item.get_closest_marker("switches_off"):
+                item.add_marker(
+                    pytest.mark.skip("compiled modules call the function that the test replaces all the same")
+                )

@@ -1,0 +1,188 @@
+"""A recording's stories asked of another broker, and what it answered otherwise.
+
+A response holds when it is one of Kafka's recorded responses. Where it does not, the request is sent again until it holds
+or `PATIENCE_S` are over, where the request only reads or the answer says "not yet": another broker may be as slow to
+agree with itself as Kafka is. After the first difference the rest of a rule is not asked, since it builds on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from coterie.certify.answers import NOT_YET, Part, Tree
+from coterie.certify.question import API_BY_NAME, READING, Question
+from coterie.certify.recording import (
+    AGAIN_EVERY_S,
+    RecordedStory,
+    Recording,
+    compared_parts,
+    story_prefix,
+)
+from coterie.certify.settling import wait_for_coordinator
+from coterie.certify.side import ANSWER_S, CLOSED, StorySide
+from coterie.client.connection.connection import Connection
+from coterie.client.errors import KafkaError
+from coterie.client.security import PLAINTEXT, Security
+from coterie.text.addresses import format_address
+from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+PATIENCE_S = 6.0
+AT_ONCE = 12
+HOLDS, DIFFERS, NOT_SERVED = "holds", "differs", "not served"
+
+
+class CannotCertify(RuntimeError):
+    """The broker cannot run these stories; the message has the reason and the remedy."""
+
+
+@dataclass(slots=True)
+class DifferingResponse:
+    """A question that the broker answered otherwise. ``kafka`` is the recorded answer nearest to it."""
+
+    question: Question
+    answer: Tree
+    kafka: Tree
+    parts: list[Part]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"request": self.question.as_json(), "answer": self.answer, "kafka": self.kafka}
+
+
+@dataclass(slots=True)
+class StoryOutcome:
+    """The result of one story. ``before``: the questions up to the first difference, that one last."""
+
+    story: RecordedStory
+    outcome: str = HOLDS
+    asked: int = 0
+    differences: list[DifferingResponse] = field(default_factory=list)
+    missing: tuple[str, int] = ("", 0)
+
+    def before(self) -> list[Question]:
+        names = [q.name for q in self.story.story.questions]
+        return self.story.story.questions[: names.index(self.differences[0].question.name) + 1]
+
+
+@dataclass(slots=True)
+class Certificate:
+    """All findings of one broker beside one version of Kafka. ``served``: api -> its oldest and newest version there."""
+
+    address: str
+    like: str
+    findings: list[StoryOutcome] = field(default_factory=list)
+    served: dict[str, tuple[int, int]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def rules(self) -> list[StoryOutcome]:
+        return [f for f in self.findings if f.story.rule]
+
+    def generated(self) -> list[StoryOutcome]:
+        return [f for f in self.findings if not f.story.rule]
+
+    def outcomes(self) -> Counter[str]:
+        return Counter(f.outcome for f in self.rules())
+
+    def asked(self) -> int:
+        return sum(f.asked for f in self.findings)
+
+    def different(self) -> int:
+        return sum(len(f.differences) for f in self.findings)
+
+    def holds(self) -> bool:
+        return not self.different()
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures, and each difference with both answers."""
+        rules = {f.story.rule: f.outcome for f in self.rules()}
+        figures = {"broker": self.address, "like": self.like, "asked": self.asked(), "different": self.different()}
+        return figures | {"rules": rules, "differences": [d.as_json() for f in self.findings for d in f.differences]}
+
+
+async def certify(
+    recording: Recording,
+    address: tuple[str, int],
+    run: str,
+    progress: Callable[[StoryOutcome], None],
+    security: Security = PLAINTEXT,
+) -> Certificate:
+    """Runs every story on the broker. Raises CannotCertify, and KafkaError without a broker at the address."""
+    certificate, began = Certificate(format_address(*address), recording.version), time.monotonic()
+    certificate.served, node_id = await _look_at(address, security)
+    with contextlib.suppress(KafkaError):  # the rules show what the broker answers otherwise
+        await asyncio.to_thread(wait_for_coordinator, address, security)
+    numbered, base_ms = enumerate(recording.stories), int(time.time()) * 1000
+
+    async def worker() -> None:
+        for number, story in numbered:
+            side = StorySide("broker", address, story_prefix(run, number), base_ms, node_id, security)
+            finding = await _replay(story, side, certificate.served)
+            certificate.findings.append(finding)
+            progress(finding)
+
+    await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
+    order = {id(story): n for n, story in enumerate(recording.stories)}
+    certificate.findings.sort(key=lambda f: order[id(f.story)])
+    certificate.seconds = time.monotonic() - began
+    return certificate
+
+
+async def _look_at(address: tuple[str, int], security: Security) -> tuple[dict[str, tuple[int, int]], int]:
+    """The broker's APIs with their versions, and its id."""
+    connection = await Connection.connect(*address, "certify", ANSWER_S, security)
+    try:
+        assert connection.versions is not None
+        served = {name: connection.versions.range(api.key) for name, api in API_BY_NAME.items()}
+        metadata = await connection.request(MetadataRequest(topics=[]), MetadataResponse, ANSWER_S)
+    finally:
+        connection.close()
+    if len(metadata.brokers) != 1:
+        raise CannotCertify(
+            f"the cluster has {len(metadata.brokers)} brokers; start one broker alone, since each story asks one broker"
+        )
+    return {name: versions for name, versions in served.items() if versions[0] <= versions[1]}, metadata.brokers[
+        0
+    ].node_id
+
+
+async def _replay(story: RecordedStory, side: StorySide, served: dict[str, tuple[int, int]]) -> StoryOutcome:
+    finding = StoryOutcome(story)
+    for question in story.story.questions:
+        first, last = served.get(question.api, (1, 0))
+        if not first <= question.version <= last:
+            finding.outcome, finding.missing = NOT_SERVED, (question.api, question.version)
+            return finding
+    try:
+        for question, answers in zip(story.story.questions, story.answers, strict=True):
+            difference = await _one(side, question, answers)
+            finding.asked += 1
+            if difference is not None:
+                finding.differences.append(difference)
+                finding.outcome = DIFFERS
+                if story.rule:
+                    break
+    finally:
+        await side.sweep(story.story)
+    return finding
+
+
+async def _one(side: StorySide, question: Question, answers: list[Tree]) -> DifferingResponse | None:
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            answer = await side.ask(question)
+        except KafkaError:
+            answer = CLOSED
+        kafka = min(answers, key=lambda recorded: len(compared_parts(question.api, answer, recorded)))
+        parts = compared_parts(question.api, answer, kafka)
+        if not parts:
+            return None
+        late = question.api in READING or any(word in repr(part.ours) for part in parts for word in NOT_YET)
+        if not late or time.monotonic() > end:
+            return DifferingResponse(question, answer, kafka, parts)
+        await asyncio.sleep(AGAIN_EVERY_S)

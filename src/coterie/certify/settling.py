@@ -1,0 +1,131 @@
+"""A request whose effect comes after its answer: the judge waits for the effect before it asks on.
+
+Kafka answers EndTxn when the transaction's end is decided, and writes its markers then; it answers DeleteTopics when its
+controller has deleted the topics, which its brokers learn a little later. Its group coordinator learns of a topic when the
+brokers already know it, and resolves a regular expression once it has answered the heartbeat that brings it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+
+from coterie.client.connection.blocking_socket import BrokerSocket
+from coterie.client.connection.connection import Connection
+from coterie.client.security import PLAINTEXT, Security
+from coterie.wire.declaration import Message, Struct
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from coterie.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from coterie.wire.messages.delete_topics import DeleteTopicsResponse
+from coterie.wire.messages.describe_groups import DescribeGroupsRequest
+from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+
+SETTLED_WITHIN_S = 4.0
+COORDINATOR_LOADS_S = 90.0
+_LOADING = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+AGAIN_EVERY_S = 0.005
+METADATA_VERSION = 4  # the first that creates nothing
+HEARTBEAT_VERSION = 0
+DESCRIBE_VERSION = 0  # of ConsumerGroupDescribe
+CREATE_VERSION = 4  # of CreateTopics, which asks the controller
+
+
+async def settle(connection: Connection, request: Message, version: int, response: Struct) -> None:
+    """Returns when the effect of this answered request is there, at the latest after `SETTLED_WITHIN_S`. Raises KafkaError
+    when the broker is gone."""
+    if isinstance(request, EndTxnRequest) and isinstance(response, EndTxnResponse) and not response.error_code:
+        await _until(lambda: _has_ended(connection, request, version))
+    elif isinstance(response, DeleteTopicsResponse):
+        names = [result.name for result in response.responses if result.name and not result.error_code]
+        if names:
+            await _until(lambda: _are_gone(connection, names))
+    elif isinstance(response, ConsumerGroupHeartbeatResponse) and not response.error_code:
+        assert isinstance(request, ConsumerGroupHeartbeatRequest)
+        group_id, epoch = request.group_id, response.member_epoch
+        if request.subscribed_topic_regex:
+            await _until(lambda: _is_ahead(connection, group_id, epoch))
+
+
+async def until_the_coordinator_knows(connection: Connection, names: list[str]) -> None:
+    """Returns when a consumer of these topics, in a group of its own, is assigned all partitions that there are."""
+
+    async def is_assigned() -> bool:
+        topics = [MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(topics, allow_auto_topic_creation=False)
+        known = await connection.request_version(request, MetadataResponse, METADATA_VERSION, SETTLED_WITHIN_S)
+        group, member = f"settling-{uuid.uuid4()}", str(uuid.uuid4())
+        join = ConsumerGroupHeartbeatRequest(
+            group, member, rebalance_timeout_ms=6_000, subscribed_topic_names=names, topic_partitions=[]
+        )
+        joined = await connection.request_version(
+            join, ConsumerGroupHeartbeatResponse, HEARTBEAT_VERSION, SETTLED_WITHIN_S
+        )
+        assigned = [] if joined.assignment is None else joined.assignment.topic_partitions
+        there = sum(len(topic.partitions) for topic in known.topics)
+        return bool(joined.error_code) or there == sum(len(topic.partitions) for topic in assigned)
+
+    await _until(is_assigned)
+
+
+async def _until(reached: Callable[[], Awaitable[bool]]) -> None:
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + SETTLED_WITHIN_S
+    while not await reached() and loop.time() < until_s:
+        await asyncio.sleep(AGAIN_EVERY_S)
+
+
+async def _has_ended(connection: Connection, request: EndTxnRequest, version: int) -> bool:
+    """An EndTxn that is repeated has no effect, and is refused as long as markers are missing."""
+    response = await connection.request_version(request, EndTxnResponse, version, SETTLED_WITHIN_S)
+    return response.error_code != ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+async def _is_ahead(connection: Connection, group_id: str, epoch: int) -> bool:
+    """Whether the group's epoch is beyond the member's: it rises with the topics that an expression resolves to."""
+    request = ConsumerGroupDescribeRequest([group_id])
+    described = await connection.request_version(
+        request, ConsumerGroupDescribeResponse, DESCRIBE_VERSION, SETTLED_WITHIN_S
+    )
+    return all(group.error_code or group.group_epoch > epoch for group in described.groups)
+
+
+async def _are_gone(connection: Connection, names: list[str]) -> bool:
+    topics = [MetadataRequestTopic(name=name) for name in names]
+    request = MetadataRequest(topics, allow_auto_topic_creation=False)
+    known = await connection.request_version(request, MetadataResponse, METADATA_VERSION, SETTLED_WITHIN_S)
+    if any(topic.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for topic in known.topics):
+        return False
+    anew = CreateTopicsRequest([CreatableTopic(name, 1, 1) for name in names], validate_only=True)
+    created = await connection.request_version(anew, CreateTopicsResponse, CREATE_VERSION, SETTLED_WITHIN_S)
+    return all(topic.error_code != ErrorCode.TOPIC_ALREADY_EXISTS for topic in created.topics)
+
+
+def wait_for_coordinator(address: tuple[str, int], security: Security = PLAINTEXT) -> None:
+    """The first look-up makes `__consumer_offsets`; then its partition has to be loaded. Raises KafkaError where it cannot
+    be asked."""
+    connection = BrokerSocket(*address, security=security)
+    end = time.monotonic() + COORDINATOR_LOADS_S
+    try:
+        while time.monotonic() < end:
+            connection.request(FindCoordinatorRequest(key="g"), highest=3)
+            # Makes Kafka's __transaction_state.
+            connection.request(FindCoordinatorRequest(key="t", key_type=1), highest=3)
+            groups = connection.request(DescribeGroupsRequest(["g"]), highest=5).groups
+            if not any(group.error_code in _LOADING for group in groups):
+                break
+            time.sleep(0.1)
+    finally:
+        connection.close()
