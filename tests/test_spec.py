@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
@@ -17,7 +18,7 @@ from coterie.laboratory.consumer_scenario import ConsumerScenario
 from coterie.laboratory.member_scenario import MemberScenario
 from coterie.laboratory.producer_scenario import ProducerScenario
 from coterie.laboratory.rocketmq_scenario import RocketMQScenario
-from coterie.laboratory.scenario import Run, ScenarioRun, parse_scenarios, run_scenario
+from coterie.laboratory.scenario import Run, Scenario, ScenarioRun, parse_scenarios, run_scenario
 from coterie.laboratory.transactional_scenario import TransactionalScenario
 from coterie.laboratory.zookeeper_scenario import ZooKeeperScenario
 from coterie.member.consumer.stages import CONSUMER_SUCCESSORS
@@ -36,19 +37,26 @@ WORLDS: dict[str, Callable[[], Run]] = {
     "zookeeper": ZooKeeperScenario,
     "rocketmq": RocketMQScenario,
 }
+
+
+@functools.cache
+def scenarios_of(path: Path) -> list[Scenario]:
+    return parse_scenarios(path.read_text())
+
+
 FILES = sorted(SPEC.rglob("*.txt"))
-CASES = [(path, at) for path in FILES for at in range(len(parse_scenarios(path.read_text())))]
+CASES = [(path, at) for path in FILES for at in range(len(scenarios_of(path)))]
 
 
 def _id(case: tuple[Path, int]) -> str:
     path, at = case
-    return f"{path.stem}:{parse_scenarios(path.read_text())[at].names[0]}"
+    return f"{path.stem}:{scenarios_of(path)[at].names[0]}"
 
 
 @pytest.mark.parametrize("case", CASES, ids=_id)
 def test_scenario(case: tuple[Path, int], request: pytest.FixtureRequest) -> None:
     path, at = case
-    scenario = parse_scenarios(path.read_text())[at]
+    scenario = scenarios_of(path)[at]
     came = run_scenario(scenario, WORLDS[path.parent.name])
     if request.config.getoption("--rewrite"):
         _rewrite(path, scenario.names, came)
@@ -72,7 +80,7 @@ def _rewrite(path: Path, names: list[str], lines: list[str]) -> None:
 
 def test_every_scenario_has_steps_and_a_trace() -> None:
     for path in FILES:
-        for scenario in parse_scenarios(path.read_text()):
+        for scenario in scenarios_of(path):
             assert list(scenario.steps()), f"{path.name}: {scenario.names} does nothing"
             assert any(line.startswith(" ") for line in scenario.lines), (
                 f"{path.name}: {scenario.names} expects nothing"

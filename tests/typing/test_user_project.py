@@ -91,6 +91,7 @@ class WithoutReturns(ast.NodeTransformer):
         return node
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("owner", CLASSES, ids=lambda owner: owner.__name__)
 def test_every_public_method_that_loses_its_annotation_is_an_error(owner: type, tmp_path: Path) -> None:
     options: list[str] = []
