@@ -1,5 +1,5 @@
 """TLS and SASL as a client has them: TLS against a real TLS end in front of our broker, SASL against a server that follows
-the RFC. (Apache Kafka's own listeners: `coterie conformance --part client`.)"""
+the RFC. (Apache Kafka's own listeners: `./run conformance --part client`.)"""
 
 from __future__ import annotations
 

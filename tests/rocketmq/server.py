@@ -1,6 +1,6 @@
 """A RocketMQ name server and broker in one, in memory, speaking the remoting protocol: enough for our client.
 
-The judge is the real one (`coterie conformance --part rocketmq`); this one runs everywhere.
+The judge is the real one (`./run conformance --part rocketmq`); this one runs everywhere.
 """
 
 from __future__ import annotations

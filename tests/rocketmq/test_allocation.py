@@ -49,7 +49,7 @@ def test_consistent_hashing_moves_only_what_it_must() -> None:
 
 
 def test_answers_of_rocketmqs_own_classes() -> None:
-    """Recorded from 4.9.5; five thousand more per strategy and version in `coterie conformance --part rocketmq`."""
+    """Recorded from 4.9.5; five thousand more per strategy and version in `./run conformance --part rocketmq`."""
     clients = ["c1", "c2", "c3"]
     assert [q.queue_id for q in consistent_hash()("c2", queues(16), clients)] == CONSISTENT_C2
     rooms = [*queues(5, "r1@b"), *queues(3, "r2@b")]

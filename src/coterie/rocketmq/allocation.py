@@ -1,7 +1,7 @@
 """RocketMQ's allocation strategies: every client computes its own share of a topic's queues out of two sorted lists.
 
 Clients do not exchange results: these are consistent when lists and strategies are the same. Checked
-against RocketMQ's own classes on random inputs (`coterie conformance --part rocketmq`).
+against RocketMQ's own classes on random inputs (`./run conformance --part rocketmq`).
 """
 
 from __future__ import annotations

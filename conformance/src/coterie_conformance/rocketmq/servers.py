@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coterie.client.rocketmq import RocketMQError, RocketMQProducer
 from coterie.rocketmq.allocation import MessageQueue, averagely
+from coterie_conformance.rocketmq.client import RocketMQError, RocketMQProducer
 from coterie_conformance.servers.kafka import CannotRun, end, free_port, maven_jars, wait_for_port
 
 # The last of the articles' days, and the newest of which every part is in Maven Central.

@@ -7,9 +7,9 @@ import json
 import sys
 from collections.abc import Sequence
 
-from coterie.client.rocketmq import RocketMQConsumer
 from coterie.rocketmq.allocation import MessageQueue
 from coterie.rocketmq.remoting import StoredMessage
+from coterie_conformance.rocketmq.client import RocketMQConsumer
 
 TELL_S = 0.1
 

@@ -256,7 +256,7 @@ def _zookeeper(folder: Path) -> Iterator[Servers]:
 def _rocketmq(folder: Path) -> Iterator[Servers]:
     import asyncio
 
-    from coterie.client.rocketmq import RocketMQProducer
+    from coterie_conformance.rocketmq.client import RocketMQProducer
     from coterie_conformance.rocketmq.servers import VERSIONS, running
 
     async def create(name_server: str, brokers: Sequence[str]) -> None:

@@ -72,7 +72,7 @@ async def zookeeper(address: str, group: str, name: str, session_ms: str) -> Non
 
 async def rocketmq(name_server: str, group: str, name: str, kind: str) -> None:
     """A push consumer of RocketMQ; ``kind`` is "orderly" or "concurrently"."""
-    from coterie.client.rocketmq import RocketMQConsumer
+    from coterie_conformance.rocketmq.client import RocketMQConsumer
 
     consumer = RocketMQConsumer(
         name_server, group, [TOPIC], lambda queue, messages: None, client_id=name, orderly=kind == "orderly"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from coterie.client.rocketmq import RocketMQConsumer, RocketMQError, RocketMQProducer
 from coterie.rocketmq import requests as r
 from coterie.rocketmq.allocation import MessageQueue
 from coterie.rocketmq.remoting import StoredMessage
+from coterie_conformance.rocketmq.client import RocketMQConsumer, RocketMQError, RocketMQProducer
 from tests.awaiting import until
 from tests.rocketmq.server import BROKER, RocketMQServer
 
@@ -126,7 +126,7 @@ def test_what_the_listener_fails_on_comes_again() -> None:
 
 
 def test_a_broker_that_does_not_answer_leaves_a_client_with_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coterie.client.rocketmq.connection.TIMEOUT_S", 0.2)
+    monkeypatch.setattr("coterie_conformance.rocketmq.client.connection.TIMEOUT_S", 0.2)
 
     async def work() -> None:
         async with serving(2) as server:

@@ -8,8 +8,8 @@ await consumer.close()
 
 from __future__ import annotations
 
-from coterie.client.rocketmq.connection import RocketMQError
-from coterie.client.rocketmq.consumer import RocketMQConsumer
-from coterie.client.rocketmq.producer import RocketMQProducer
+from coterie_conformance.rocketmq.client.connection import RocketMQError
+from coterie_conformance.rocketmq.client.consumer import RocketMQConsumer
+from coterie_conformance.rocketmq.client.producer import RocketMQProducer
 
 __all__ = ["RocketMQConsumer", "RocketMQError", "RocketMQProducer"]

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from coterie.client.pauses.loop_clock import pause, until_woken
-from coterie.client.rocketmq.connection import RemotingCluster, RocketMQError
 from coterie.rocketmq import requests
 from coterie.rocketmq.allocation import MessageQueue, Strategy, averagely
 from coterie.rocketmq.client import ClientConfig, ClientMachine
@@ -34,6 +33,7 @@ from coterie.rocketmq.operations import (
     Unregister,
 )
 from coterie.rocketmq.remoting import FrameError, RemotingCommand, StoredMessage, read_messages
+from coterie_conformance.rocketmq.client.connection import RemotingCluster, RocketMQError
 
 logger = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from types import TracebackType
 
-from coterie.client.rocketmq.connection import RemotingCluster, RemotingConnection, RocketMQError
 from coterie.rocketmq import requests
 from coterie.rocketmq.allocation import MessageQueue
+from coterie_conformance.rocketmq.client.connection import RemotingCluster, RemotingConnection, RocketMQError
 
 
 class RocketMQProducer:
