@@ -75,11 +75,3 @@ def test_every_example_is_run_here() -> None:
     programs = {path.name for path in EXAMPLES.glob("*.py")}
     assert programs == {*OUTPUTS, *TESTS}
     assert programs == set(re.findall(r"^\| \[(\w+\.py)\]\(\1\) ", (EXAMPLES / "README.md").read_text(), re.M))
-
-
-def test_style() -> None:
-    for command in (["ruff", "check"], ["ruff", "format", "--check", "-q"]):
-        done = subprocess.run(
-            [sys.executable, "-m", *command, str(EXAMPLES)], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout

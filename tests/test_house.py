@@ -20,7 +20,7 @@ SOURCES = sorted(
     for package in (ROOT / "src" / "coterie", ROOT / "conformance" / "src" / "coterie_conformance")
     for path in package.rglob("*.py")
 )
-CHECKED = ("src", "tests", "conformance", "conftest.py", "docs")
+CHECKED = ("src", "tests", "conformance", "conftest.py", "docs", "examples")
 
 
 def run(*command: str) -> None:

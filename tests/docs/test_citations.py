@@ -16,7 +16,7 @@ ROOMS = sorted(
 )
 MODULE = re.compile(rf"(?<![\w/.*:-])((?:{'|'.join(ROOMS)})/(?:\w+/)*\w+\.pyx?)\b")
 PAGE = re.compile(r"(?<![\w/.*:-])(?:[\w-]+/)*[\w-]+\.md\b")
-LINK = re.compile(r"\]\(([^)#\s]+\.\w+)(?:#[^)]*)?\)")
+LINK = re.compile(r"(?<!\])\]\(([^)#\s]+)(?:#[^)]*)?\)")
 RECORDED = ("src/coterie/certify/recordings/", "tests/pipeline/server_logs/", "tests/broker/data/")
 NAME_MISSING_FILES = (Path(__file__), ROOT / "tests" / "docs" / "test_architecture.py")
 # Files that commands and tests write, and no reader looks for here.
