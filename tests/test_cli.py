@@ -291,8 +291,8 @@ def test_http_is_served_and_said(tmp_path: Path) -> None:
 def test_a_failing_seed_is_told_with_its_story(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from click.testing import CliRunner
 
-    from coterie.cli import lab as lab_module
-    from coterie.cli import seed_runs
+    from coterie.cli.lab import lab as lab_module
+    from coterie.cli.lab import seed_runs
     from coterie.laboratory import fuzz
 
     monkeypatch.chdir(tmp_path)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coterie.cli.groups import history_row
+from coterie.cli.groups.groups import history_row
 from coterie.console import history_page
 from coterie.coordinator import events as e
 from coterie.coordinator.journal.line import JournalLine

@@ -1,4 +1,4 @@
-"""The documents that commands print with `--json`, from their classes in `coterie.cli.json_documents`."""
+"""The documents that commands print with `--json`, from their classes in `coterie.cli.parts.json_documents`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import is_dataclass
 from enum import Enum
 from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from coterie.cli.json_documents import json_documents
+from coterie.cli.parts.json_documents import json_documents
 from reference_pages.markdown import code, table, text
 
 _NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", types.NoneType: "null", Any: "any value"}

@@ -9,7 +9,7 @@ from dataclasses import is_dataclass
 from enum import Enum
 from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from coterie.cli.json_documents import json_documents
+from coterie.cli.parts.json_documents import json_documents
 
 UNIONS = (types.UnionType, Union)
 

@@ -16,8 +16,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from coterie.cli import main
-from coterie.cli.cluster_description import existing_topics, knows_all, until_known
-from coterie.cli.cluster_processes import ClusterState, LocalCluster, command_of, free_ports, read_state
+from coterie.cli.cluster.cluster_description import existing_topics, knows_all, until_known
+from coterie.cli.cluster.cluster_processes import ClusterState, LocalCluster, command_of, free_ports, read_state
 from coterie.pipeline.session import JavaMissing, java_runtime
 from coterie.testing import LocalBroker, local_zookeeper
 from tests.awaiting import until_in_thread
@@ -122,8 +122,8 @@ def test_a_start_waits_until_each_broker_knows_the_topics(monkeypatch: pytest.Mo
 
     with LocalBroker() as one:
         state = ClusterState(zookeeper_port=0, brokers={1: int(one.bootstrap_servers.rpartition(":")[2])})
-        monkeypatch.setattr("coterie.cli.cluster_description.existing_topics", lambda zookeeper: {"orders"})
-        monkeypatch.setattr("coterie.cli.cluster_description.knows_all", look)
+        monkeypatch.setattr("coterie.cli.cluster.cluster_description.existing_topics", lambda zookeeper: {"orders"})
+        monkeypatch.setattr("coterie.cli.cluster.cluster_description.knows_all", look)
         asyncio.run(until_known(LocalCluster(Path("unused"), state), asyncio.Event()))
     assert looks == [False] * 3 + [True]
 

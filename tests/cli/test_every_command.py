@@ -13,7 +13,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-import coterie.cli.exit_codes
+import coterie.cli.parts.exit_codes
 from coterie.cli import EPILOG, main
 
 AWAY = "127.0.0.1:1"
@@ -128,7 +128,7 @@ def test_help_has_no_name_of_a_click_class(words: tuple[str, ...]) -> None:
 
 
 def test_every_exit_code_is_documented() -> None:
-    codes = set(re.findall(r"^(\d+) ", coterie.cli.exit_codes.__doc__ or "", re.M))
+    codes = set(re.findall(r"^(\d+) ", coterie.cli.parts.exit_codes.__doc__ or "", re.M))
     assert codes == {"0", "1", "2", "3", "130", "141"}
     assert codes <= set(re.findall(r"\b\d+\b", EPILOG.partition("Exit codes:")[2]))
 

@@ -276,5 +276,5 @@ def test_commands_write_through_one_door() -> None:
     ).findall
     folder = Path(__file__).parents[2] / "src" / "coterie" / "cli"
     allowed = {"exit_codes.py": ["click.echo("]}  # the sentence for an output that cannot be written
-    for path in folder.glob("*.py"):
+    for path in folder.rglob("*.py"):
         assert past(path.read_text()) == allowed.get(path.name, []), path

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from coterie.cli import main
 from coterie.cli.demo import _write_results
-from coterie.cli.json_documents import json_documents
+from coterie.cli.parts.json_documents import json_documents
 from coterie.client.admin.group_explanation import GroupExplanation
 from coterie.client.blocking import BlockingConsumer, BlockingProducer
 from coterie.console.page import Markup, Section
@@ -183,14 +183,14 @@ def test_log_check(world: LocalBroker, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["table", "delays", "keys"])
 def test_stream_jobs(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("coterie.cli.pipeline._check", lambda *_: None)
-    monkeypatch.setattr("coterie.cli.pipeline.run_on_spark", lambda *_, **__: 7)
+    monkeypatch.setattr("coterie.cli.pipeline.pipeline._check", lambda *_: None)
+    monkeypatch.setattr("coterie.cli.pipeline.pipeline.run_on_spark", lambda *_, **__: 7)
     printed = outcome(None, f"pipeline {name} orders -g archive --out {tmp_path}")
     assert documented(f"pipeline {name}", printed) == {"rows": 7, "table": str(tmp_path / "table")}
 
 
 def test_history_and_export(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("coterie.cli.pipeline.run_on_spark", lambda *_, **__: {"commits": 3})
+    monkeypatch.setattr("coterie.cli.pipeline.pipeline.run_on_spark", lambda *_, **__: {"commits": 3})
     (tmp_path / "__consumer_offsets-0").mkdir()
     (tmp_path / "__consumer_offsets-0" / "00000000000000000000.log").touch()
     printed = outcome(None, f"pipeline history --from-log {tmp_path} --out {tmp_path}")
@@ -223,7 +223,7 @@ def test_what_if(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     measures = {f"{name}{end}": 1 for name in MEASURES for end in ("", "_low", "_high")}
     row = {"setting": 0, **dataclasses.asdict(WhatIfSetting()), **measures, "rebalances_avoided": 0.5, "seeds": 1}
     row |= dict.fromkeys(("mean_detection_ms", "mean_detection_ms_low", "mean_detection_ms_high"))
-    monkeypatch.setattr("coterie.cli.history_pages.run_on_spark", lambda *_: ([{}], [row]))
+    monkeypatch.setattr("coterie.cli.pipeline.history_pages.run_on_spark", lambda *_: ([{}], [row]))
     (tmp_path / "trace").write_text("0,add,a\n")
     printed = outcome(None, f"pipeline what-if --churn {tmp_path}/trace --out {tmp_path}")
     assert documented("pipeline what-if", printed)["runs"] == 1

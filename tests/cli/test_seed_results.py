@@ -10,10 +10,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from coterie.cli import seed_runs
-from coterie.cli.lab import lab
-from coterie.cli.lab_figures import STORIES
-from coterie.cli.seed_results import Result, SeedResults
+from coterie.cli.lab import seed_runs
+from coterie.cli.lab.lab import lab
+from coterie.cli.lab.lab_figures import STORIES
+from coterie.cli.lab.seed_results import Result, SeedResults
 
 REPORT = {"events": 5}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.cli.explanation import draw
+from coterie.cli.groups.explanation import draw
 from coterie.client import GroupExplanation
 from coterie.client.admin.group_explanation import read_json
 from coterie.console.terminal import drawing_console

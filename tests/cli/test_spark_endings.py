@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from coterie.cli.spark import INTERRUPTED, run_on_spark
+from coterie.cli.pipeline.spark import INTERRUPTED, run_on_spark
 
 pytestmark = pytest.mark.slow
 

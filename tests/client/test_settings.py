@@ -211,7 +211,7 @@ def test_the_high_level_consumers_settings_are_read_by_the_same_rules() -> None:
 
 
 def test_a_bad_setting_of_consume_from_zookeeper_is_refused_before_it_connects() -> None:
-    from coterie.cli.zookeeper import read_streams
+    from coterie.cli.groups.zookeeper import read_streams
 
     settings = {"zookeeper.connect": "127.0.0.1:1", "group.id": "g", "consumer.timeout.ms": "soon"}
     with pytest.raises(ConfigError, match=r"consumer\.timeout\.ms must be a whole number of 32 bits, not 'soon'"):

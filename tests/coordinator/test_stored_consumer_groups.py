@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coterie.cli.offsets_dump import dump_offsets, offset_segments
+from coterie.cli.groups.offsets_dump import dump_offsets, offset_segments
 from coterie.coordinator.consumer.events import CurrentStored, GroupEpochRemoved, PartitionMetadataStored
 from coterie.coordinator.consumer.replay import replay_consumer
 from coterie.coordinator.consumer.state import (

@@ -10,8 +10,8 @@ from typing import Any
 import click
 import pytest
 
-from coterie.cli.offsets_dump import dump_offsets, offset_segments
-from coterie.cli.pipeline import _report_unreadable
+from coterie.cli.groups.offsets_dump import dump_offsets, offset_segments
+from coterie.cli.pipeline.pipeline import _report_unreadable
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.state import CommittedOffset
 from coterie.coordinator.stored import to_record

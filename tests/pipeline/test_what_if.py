@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from coterie.cli import main
-from coterie.cli.json_figures import WhatIfMeasures
+from coterie.cli.parts.json_figures import WhatIfMeasures
 from coterie.console.what_if_page import sections
 from coterie.laboratory.churn import MembershipChange
 from coterie.laboratory.reading_member import Workload

@@ -11,20 +11,20 @@ import sys
 
 import click
 
-from coterie.cli.commands import VerbGroup
+from coterie.cli.parts.commands import VerbGroup
 
 # verb -> (module, its line in `coterie --help`)
 VERBS = {
     "broker": ("coterie.cli.broker", "Run a Kafka-compatible broker."),
-    "cluster": ("coterie.cli.cluster", "Start, describe and stop a cluster of brokers."),
-    "topics": ("coterie.cli.topics", "List, create, describe, grow, move and delete topics."),
+    "cluster": ("coterie.cli.cluster.cluster", "Start, describe and stop a cluster of brokers."),
+    "topics": ("coterie.cli.topics.topics", "List, create, describe, grow, move and delete topics."),
     "produce": ("coterie.cli.produce", "Write lines to a topic."),
     "consume": ("coterie.cli.consume", "Read a topic, alone or as a member of a group."),
-    "groups": ("coterie.cli.groups", "Show, explain, reset and delete consumer groups."),
+    "groups": ("coterie.cli.groups.groups", "Show, explain, reset and delete consumer groups."),
     "clients": ("coterie.cli.clients", "Show the metrics that clients push."),
     "log": ("coterie.cli.log", "Check a data folder, coterie's or Apache Kafka's."),
-    "pipeline": ("coterie.cli.pipeline", "Turn topics into tables with Spark."),
-    "lab": ("coterie.cli.lab", "Run groups in virtual time, under faults."),
+    "pipeline": ("coterie.cli.pipeline.pipeline", "Turn topics into tables with Spark."),
+    "lab": ("coterie.cli.lab.lab", "Run groups in virtual time, under faults."),
     "wire": ("coterie.cli.wire", "Show a message's fields and its generated codec."),
     "certify": ("coterie.cli.certify", "Compare a broker with the recorded Apache Kafka."),
     "demo": ("coterie.cli.demo", "Show coterie at work on real flights."),

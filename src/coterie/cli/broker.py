@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.invocation import run_until_stopped, settings_option
+from coterie.cli.parts.invocation import run_until_stopped, settings_option
 from coterie.console.terminal import VisibleFormatter, write_line
 from coterie.runtime.interruption import INTERRUPTED
 from coterie.text.addresses import format_address, parse_address

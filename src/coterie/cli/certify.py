@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.invocation import broker_option, json_option, progress_bar, run, sentences
+from coterie.cli.parts.invocation import broker_option, json_option, progress_bar, run, sentences
 from coterie.console.terminal import write_json, write_line
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.completion import complete_groups, complete_topics
-from coterie.cli.invocation import (
+from coterie.cli.groups.zookeeper import read_streams, zookeeper_option
+from coterie.cli.parts.completion import complete_groups, complete_topics
+from coterie.cli.parts.invocation import (
     COMMAND_CONFIG,
     broker_option,
     json_option,
@@ -20,12 +21,11 @@ from coterie.cli.invocation import (
     sentences,
     settings_option,
 )
-from coterie.cli.ranges import IntegerRange
-from coterie.cli.zookeeper import read_streams, zookeeper_option
+from coterie.cli.parts.ranges import IntegerRange
 from coterie.console.terminal import OutputFailed, is_terminal, write_json, write_line, write_value, write_values
 
 if TYPE_CHECKING:
-    from coterie.cli.json_documents import ConsumedRecord
+    from coterie.cli.parts.json_documents import ConsumedRecord
     from coterie.client import Consumer, Record, TopicPartition
 
 JOIN_NOTICE_S = 10.0  # without an assignment; a first join waits for group.initial.rebalance.delay.ms

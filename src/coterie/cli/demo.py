@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.invocation import run
-from coterie.cli.ranges import IntegerRange
-from coterie.cli.spark import check_master
+from coterie.cli.parts.invocation import run
+from coterie.cli.parts.ranges import IntegerRange
+from coterie.cli.pipeline.spark import check_master
 from coterie.console.terminal import drawing_console, text_of, write_drawing, write_json, write_line, write_lines
 from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
-    from coterie.cli.json_figures import DemoCheck, DemoResult
+    from coterie.cli.parts.json_figures import DemoCheck, DemoResult
 
 MOST_BROKERS = 9
 PIPED_WIDTH = 200  # columns of the checks where no terminal has its own

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.commands import CommandGroup
-from coterie.cli.invocation import json_option
+from coterie.cli.parts.commands import CommandGroup
+from coterie.cli.parts.invocation import json_option
 from coterie.console.terminal import write_json, write_line, write_lines
 from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
-    from coterie.cli.json_documents import CheckedFolder, FolderFinding
+    from coterie.cli.parts.json_documents import CheckedFolder, FolderFinding
 
 
 @click.group(

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from coterie.cli.completion import complete_topics
-from coterie.cli.invocation import broker_option, json_option, run, settings_option
+from coterie.cli.parts.completion import complete_topics
+from coterie.cli.parts.invocation import broker_option, json_option, run, settings_option
 from coterie.console.terminal import write_json, write_line
 from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
-    from coterie.cli.json_documents import Produced
+    from coterie.cli.parts.json_documents import Produced
     from coterie.client import KafkaError, Producer
 
 CHUNK_BYTES = 1 << 20

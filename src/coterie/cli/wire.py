@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.invocation import json_option
+from coterie.cli.parts.invocation import json_option
 from coterie.console.terminal import write_json, write_lines, write_text
 
 if TYPE_CHECKING:
-    from coterie.cli.json_documents import MessageSource, ServedApi
+    from coterie.cli.parts.json_documents import MessageSource, ServedApi
 
 
 @click.command(

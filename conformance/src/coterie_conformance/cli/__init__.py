@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from coterie.cli.commands import VerbGroup
+from coterie.cli.parts.commands import VerbGroup
 from coterie_conformance import __version__
 
 # verb -> (module, its line in `coterie-conformance --help`)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.invocation import json_option
+from coterie.cli.parts.invocation import json_option
 from coterie.console.terminal import write_json, write_line
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from coterie.cli.invocation import json_option, was_given
-from coterie.cli.ranges import IntegerRange, NumberRange
+from coterie.cli.parts.invocation import json_option, was_given
+from coterie.cli.parts.ranges import IntegerRange, NumberRange
 from coterie.console.terminal import write_json, write_line, write_lines
 from coterie.text.quantity import quantity
 from coterie_conformance.cli.parts.cluster_clients import CLIENT_NAMES

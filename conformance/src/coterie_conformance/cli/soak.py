@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from coterie.cli.invocation import json_option
-from coterie.cli.ranges import NumberRange
+from coterie.cli.parts.invocation import json_option
+from coterie.cli.parts.ranges import NumberRange
 from coterie.console.terminal import write_json, write_line
 from coterie.text.quantity import quantity
 

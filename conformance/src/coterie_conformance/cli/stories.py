@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from coterie.cli.seed_results import Result
-from coterie.cli.seed_runs import SeedRun, seed_options
+from coterie.cli.lab.seed_results import Result
+from coterie.cli.lab.seed_runs import SeedRun, seed_options
 
 SUMMED = ("events", "acknowledged", "delivered", "transactions", "faults", "broker_crashes")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from coterie.cli.study import RESULTS, write_page, write_real
+from coterie.cli.lab.study import RESULTS, write_page, write_real
 from coterie.console.terminal import write_line
 from coterie.text.quantity import quantity
 

@@ -46,7 +46,7 @@ def _report(outcome: AttackOutcome) -> None:
 
 
 def _show(broker: str, outcomes: list[AttackOutcome]) -> None:
-    from coterie.cli.invocation import show
+    from coterie.cli.parts.invocation import show
 
     write_line(f"{broker}, {quantity(len(outcomes), 'attack')} beside a bystander:")
     rows = [

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from coterie.cli.invocation import progress_bar
+from coterie.cli.parts.invocation import progress_bar
 from coterie.console.terminal import write_line, write_lines
 from coterie.text.addresses import format_address
 from coterie.text.quantity import quantity

@@ -11,13 +11,13 @@ from typing import Any
 import click
 
 from coterie.assignors import ASSIGNORS
-from coterie.cli.commands import CommandGroup
-from coterie.cli.invocation import json_option, show
-from coterie.cli.lab_figures import ALL, STORIES
-from coterie.cli.ranges import IntegerRange
-from coterie.cli.seed_results import Result
-from coterie.cli.seed_runs import SeedRun, seed_options
-from coterie.cli.study import study
+from coterie.cli.lab.lab_figures import ALL, STORIES
+from coterie.cli.lab.seed_results import Result
+from coterie.cli.lab.seed_runs import SeedRun, seed_options
+from coterie.cli.lab.study import study
+from coterie.cli.parts.commands import CommandGroup
+from coterie.cli.parts.invocation import json_option, show
+from coterie.cli.parts.ranges import IntegerRange
 from coterie.console.terminal import write_line, write_lines
 from coterie.text.quantity import quantity
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.invocation import done, history_option, json_option, show
-from coterie.cli.ranges import IntegerRange, NumberRange
-from coterie.cli.spark import run_on_spark, spark_options
+from coterie.cli.parts.invocation import done, history_option, json_option, show
+from coterie.cli.parts.ranges import IntegerRange, NumberRange
+from coterie.cli.pipeline.spark import run_on_spark, spark_options
 from coterie.console.terminal import write_json, write_line
 from coterie.text.quantity import quantity
 

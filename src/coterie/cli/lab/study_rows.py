@@ -27,7 +27,7 @@ ROOMS = (
     "wire",
     "zookeeper",
 )
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[2]
 
 
 def code_digest(package: Path = PACKAGE) -> str:

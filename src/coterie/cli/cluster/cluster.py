@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.cluster_description import describe_cluster, until_known
-from coterie.cli.commands import CommandGroup
-from coterie.cli.invocation import broker_option, json_option, run, run_until_stopped, settings_option, show
-from coterie.cli.partial_results import end_with
-from coterie.cli.ranges import IntegerRange
+from coterie.cli.cluster.cluster_description import describe_cluster, until_known
+from coterie.cli.parts.commands import CommandGroup
+from coterie.cli.parts.invocation import broker_option, json_option, run, run_until_stopped, settings_option, show
+from coterie.cli.parts.partial_results import end_with
+from coterie.cli.parts.ranges import IntegerRange
 from coterie.console.terminal import write_line
 from coterie.runtime.interruption import INTERRUPTED
 from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
-    from coterie.cli.cluster_processes import ClusterState, LocalCluster
-    from coterie.cli.json_figures import ClusterFigures
+    from coterie.cli.cluster.cluster_processes import ClusterState, LocalCluster
+    from coterie.cli.parts.json_figures import ClusterFigures
 
 DEFAULT_BROKERS, MOST_BROKERS, DEFAULT_PORT = 3, 64, 9092
 REPLICAS = 3
@@ -77,7 +77,7 @@ def start(
     with the same folder goes on with its data, ports and settings; brokers that still run are left alone. ZooKeeper comes
     with the extra `spark` and needs Java.
     """
-    from coterie.cli.cluster_processes import ClusterTrouble, LocalCluster
+    from coterie.cli.cluster.cluster_processes import ClusterTrouble, LocalCluster
     from coterie.pipeline.session import JavaMissing
     from coterie.runtime.extras import require
 
@@ -118,7 +118,7 @@ def _state(
     data: Path, brokers: int | None, port: int | None, zookeeper_port: int, settings: Mapping[str, str]
 ) -> ClusterState:
     """The folder's, with what is given over it. Raises ClusterTrouble."""
-    from coterie.cli.cluster_processes import ClusterState, ClusterTrouble, free_ports, read_state
+    from coterie.cli.cluster.cluster_processes import ClusterState, ClusterTrouble, free_ports, read_state
 
     kept = read_state(data)
     count = brokers or (len(kept.brokers) if kept is not None else DEFAULT_BROKERS)
@@ -156,7 +156,7 @@ def _defaults(brokers: int) -> dict[str, str]:
 
 
 async def _serve(stop: asyncio.Event, local: LocalCluster, data: Path, *, detach: bool) -> int:
-    from coterie.cli.cluster_processes import ClusterTrouble
+    from coterie.cli.cluster.cluster_processes import ClusterTrouble
 
     was_running = bool(local.running())
     try:
@@ -215,7 +215,7 @@ def stop(data: Path) -> None:
 
 def _local(data: Path) -> LocalCluster:
     """The cluster that was started in a folder. Raises ClickException."""
-    from coterie.cli.cluster_processes import ClusterTrouble, LocalCluster, read_state
+    from coterie.cli.cluster.cluster_processes import ClusterTrouble, LocalCluster, read_state
 
     try:
         state = read_state(data)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.completion import complete_groups, complete_topics
-from coterie.cli.invocation import broker_option, history_option, json_option, milliseconds, run, show
+from coterie.cli.parts.completion import complete_groups, complete_topics
+from coterie.cli.parts.invocation import broker_option, history_option, json_option, milliseconds, run, show
 
 if TYPE_CHECKING:
-    from coterie.cli.json_documents import ResetOffset
+    from coterie.cli.parts.json_documents import ResetOffset
     from coterie.client import Admin
     from coterie.client.types import TopicPartition
 

@@ -12,7 +12,7 @@ from coterie.controller.round_robin import assign_replicas
 from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
-    from coterie.cli.json_documents import ReassignmentPlan
+    from coterie.cli.parts.json_documents import ReassignmentPlan
     from coterie.client import TopicPartition
 
 FORM = '{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2]}]}'

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from coterie.cli.exit_codes import exit_code, output_errors
+from coterie.cli.parts.exit_codes import exit_code, output_errors
 from coterie.runtime.interruption import started
 
 

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.commands import CommandGroup
-from coterie.cli.completion import complete_groups
-from coterie.cli.explanation import watch, why
-from coterie.cli.group_description import describe_group
-from coterie.cli.group_description import list_groups as rows_of_groups
-from coterie.cli.invocation import broker_option, done, json_option, run, sentences, show
-from coterie.cli.journal_reading import read_journal
-from coterie.cli.offset_reset import reset
-from coterie.cli.partial_results import end_with
-from coterie.cli.zookeeper import describe_in_zookeeper, list_in_zookeeper, migrate, zookeeper_option
+from coterie.cli.groups.explanation import watch, why
+from coterie.cli.groups.group_description import describe_group
+from coterie.cli.groups.group_description import list_groups as rows_of_groups
+from coterie.cli.groups.journal_reading import read_journal
+from coterie.cli.groups.offset_reset import reset
+from coterie.cli.groups.zookeeper import describe_in_zookeeper, list_in_zookeeper, migrate, zookeeper_option
+from coterie.cli.parts.commands import CommandGroup
+from coterie.cli.parts.completion import complete_groups
+from coterie.cli.parts.invocation import broker_option, done, json_option, run, sentences, show
+from coterie.cli.parts.partial_results import end_with
 from coterie.console.terminal import write_finding, write_line, write_lines
 from coterie.machines.ownership import unowned_text
 from coterie.text.lag import lag_text
 from coterie.text.quantity import quantity, span
 
 if TYPE_CHECKING:
-    from coterie.cli.json_documents import GroupDocument, GroupEvent, GroupRow
+    from coterie.cli.parts.json_documents import GroupDocument, GroupEvent, GroupRow
     from coterie.client import Advice, KafkaError
 
 # The events of the journal that `groups history` shows without --all: the generations, what ends a group, the restart of a
@@ -262,7 +262,7 @@ def dump(path: Path) -> None:
     PATH is a segment, a partition's folder or a data folder. What cannot be read is a line that begins with !, and the exit
     code is then 1.
     """
-    from coterie.cli.offsets_dump import dump_offsets, is_segment, offset_segments
+    from coterie.cli.groups.offsets_dump import dump_offsets, is_segment, offset_segments
 
     if path.is_file() and not is_segment(path):
         sentence = f"{path} has no record batch at byte 0; name a segment of __consumer_offsets, or a data folder"

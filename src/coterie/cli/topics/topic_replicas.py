@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.completion import complete_topics
-from coterie.cli.invocation import broker_option, json_option, run, show
-from coterie.cli.partial_results import end_with
-from coterie.cli.ranges import IntegerRange
-from coterie.cli.reassignment_plan import plan_document, plan_of, plan_over
+from coterie.cli.parts.completion import complete_topics
+from coterie.cli.parts.invocation import broker_option, json_option, run, show
+from coterie.cli.parts.partial_results import end_with
+from coterie.cli.parts.ranges import IntegerRange
+from coterie.cli.topics.reassignment_plan import plan_document, plan_of, plan_over
 from coterie.text.files import NotText, decode_text
 
 if TYPE_CHECKING:
-    from coterie.cli.json_documents import Election, ReassignmentRow
+    from coterie.cli.parts.json_documents import Election, ReassignmentRow
     from coterie.client import Admin, KafkaError, PartitionReassignment, TopicPartition
 
 PLAN, BROKERS, LIST, CANCEL = "--plan", "--brokers", "--list", "--cancel"

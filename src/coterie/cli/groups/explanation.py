@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.clients import value_text
-from coterie.cli.completion import complete_groups
-from coterie.cli.invocation import broker_option, json_option, run, run_until_stopped
-from coterie.cli.ranges import IntegerRange, NumberRange
+from coterie.cli.parts.completion import complete_groups
+from coterie.cli.parts.invocation import broker_option, json_option, run, run_until_stopped
+from coterie.cli.parts.ranges import IntegerRange, NumberRange
 from coterie.console.terminal import (
     drawing_console,
     is_terminal,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from coterie.cli.json_documents import GroupEvent
+    from coterie.cli.parts.json_documents import GroupEvent
     from coterie.client import Consumer, Record, TopicPartition
 
 

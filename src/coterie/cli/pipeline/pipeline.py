@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.commands import CommandGroup
-from coterie.cli.history_pages import export, report, what_if
-from coterie.cli.invocation import (
+from coterie.cli.parts.commands import CommandGroup
+from coterie.cli.parts.invocation import (
     broker_option,
     done,
     history_option,
@@ -21,13 +20,14 @@ from coterie.cli.invocation import (
     show,
     was_given,
 )
-from coterie.cli.ranges import IntegerRange
-from coterie.cli.spark import INTERRUPTED, reach, run_on_spark, spark_options
+from coterie.cli.parts.ranges import IntegerRange
+from coterie.cli.pipeline.history_pages import export, report, what_if
+from coterie.cli.pipeline.spark import INTERRUPTED, reach, run_on_spark, spark_options
 from coterie.console.terminal import write_json, write_line
 from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
-    from coterie.cli.json_figures import GroupAsOf, MemberAsOf, OffsetAsOf
+    from coterie.cli.parts.json_figures import GroupAsOf, MemberAsOf, OffsetAsOf
     from coterie.coordinator.replay import AnyGroup
     from coterie.pipeline.jobs import JobSource
 

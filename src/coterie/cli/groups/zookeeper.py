@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from coterie.cli.completion import complete_groups
-from coterie.cli.group_description import lags_ms_of, partition_row
-from coterie.cli.invocation import client_options, json_option, run, sentences, show
-from coterie.cli.partial_results import LEADER_MS
+from coterie.cli.groups.group_description import lags_ms_of, partition_row
+from coterie.cli.parts.completion import complete_groups
+from coterie.cli.parts.invocation import client_options, json_option, run, sentences, show
+from coterie.cli.parts.partial_results import LEADER_MS
 from coterie.console.terminal import write_line
 from coterie.runtime.interruption import on_signal
 from coterie.text.addresses import parse_address
@@ -21,7 +21,7 @@ from coterie.text.lag import total_lag, total_lag_ms
 from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
-    from coterie.cli.json_documents import DescribedPartition, GroupDocument, GroupRow, ZooKeeperMember
+    from coterie.cli.parts.json_documents import DescribedPartition, GroupDocument, GroupRow, ZooKeeperMember
     from coterie.client import KafkaError, TopicPartition
     from coterie.client.zookeeper.zookeeper_groups import GroupInZooKeeper
 

@@ -8,11 +8,11 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from coterie.cli.partial_results import LEADER_MS
+from coterie.cli.parts.partial_results import LEADER_MS
 from coterie.text.lag import total_lag, total_lag_ms
 
 if TYPE_CHECKING:
-    from coterie.cli.json_documents import DescribedMember, DescribedPartition, GroupDocument, GroupRow
+    from coterie.cli.parts.json_documents import DescribedMember, DescribedPartition, GroupDocument, GroupRow
     from coterie.client import (
         Admin,
         ConsumerGroupDescription,

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from coterie.cli.cores import GC_THRESHOLD, as_completed_over_cores
-from coterie.cli.invocation import progress_bar
-from coterie.cli.ranges import IntegerRange
-from coterie.cli.spark import check_master
-from coterie.cli.study_rows import RowFile, code_digest
+from coterie.cli.lab.study_rows import RowFile, code_digest
+from coterie.cli.parts.cores import GC_THRESHOLD, as_completed_over_cores
+from coterie.cli.parts.invocation import progress_bar
+from coterie.cli.parts.ranges import IntegerRange
+from coterie.cli.pipeline.spark import check_master
 from coterie.console.terminal import write_line
 from coterie.text.quantity import quantity
 

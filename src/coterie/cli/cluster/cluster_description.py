@@ -7,14 +7,14 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, cast
 
-from coterie.cli.json_figures import ClusterBrokerRow, ClusterFigures
+from coterie.cli.parts.json_figures import ClusterBrokerRow, ClusterFigures
 from coterie.text.addresses import format_address
 
 KNOWN_S, LOOK_S = 30.0, 0.05
 SESSION_MS = 10_000
 
 if TYPE_CHECKING:
-    from coterie.cli.cluster_processes import LocalCluster
+    from coterie.cli.cluster.cluster_processes import LocalCluster
     from coterie.client import KafkaError
     from coterie.client.admin_types import Node
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
-from coterie.cli.json_figures import (
+from coterie.cli.parts.json_figures import (
     CertificateFigures,
     ClusterFigures,
     DemoResult,

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.commands import CommandGroup
-from coterie.cli.completion import complete_topics
-from coterie.cli.invocation import broker_option, done, json_option, run, settings_option, show
-from coterie.cli.partial_results import LEADER_MS, end_with
-from coterie.cli.ranges import IntegerRange
-from coterie.cli.topic_replicas import elect, ids, reassign
+from coterie.cli.parts.commands import CommandGroup
+from coterie.cli.parts.completion import complete_topics
+from coterie.cli.parts.invocation import broker_option, done, json_option, run, settings_option, show
+from coterie.cli.parts.partial_results import LEADER_MS, end_with
+from coterie.cli.parts.ranges import IntegerRange
+from coterie.cli.topics.topic_replicas import elect, ids, reassign
 from coterie.console.terminal import write_line, write_lines
 from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
-    from coterie.cli.json_documents import DescribedReplicas, DescribedTopic, ListedTopic
+    from coterie.cli.parts.json_documents import DescribedReplicas, DescribedTopic, ListedTopic
     from coterie.client import KafkaError, TopicDescription
 
 

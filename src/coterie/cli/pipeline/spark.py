@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
-from coterie.cli.invocation import run
+from coterie.cli.parts.invocation import run
 from coterie.console.terminal import write_line
 from coterie.runtime.extras import require
 

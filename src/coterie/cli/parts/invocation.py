@@ -93,7 +93,7 @@ def _client(ctx: click.Context, param: click.Parameter, value: str | None) -> di
 
 
 def json_option(command: F) -> F:
-    """--json of the commands whose documents `cli/json_documents.py` describes."""
+    """--json of the commands whose documents `cli/parts/json_documents.py` describes."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 

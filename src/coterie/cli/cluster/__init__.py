@@ -1,0 +1,1 @@
+"""`coterie cluster`: the processes of a cluster on this machine."""

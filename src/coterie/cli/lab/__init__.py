@@ -1,0 +1,1 @@
+"""`coterie lab`: seeds and studies, over this machine's cores or Spark."""

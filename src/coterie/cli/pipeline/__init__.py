@@ -1,0 +1,1 @@
+"""`coterie pipeline`: jobs on Spark, and the pages of a history."""

@@ -1,0 +1,1 @@
+"""`coterie topics`: topics, and the brokers that hold them."""
