@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from coterie.runtime.edition import COMPILED, edition
-
 # A busy machine makes one example slow; that is no failure of what the test asks.
 settings.register_profile("coterie", deadline=None)
 settings.load_profile("coterie")
@@ -61,12 +59,3 @@ def pytest_collection_finish() -> None:
     garbage collections, which come after each file at least (tests/asyncio_complaints.py)."""
     gc.collect()
     gc.freeze()
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if edition() == COMPILED:
-        for item in items:
-            if item.get_closest_marker("switches_off"):
-                item.add_marker(
-                    pytest.mark.skip("compiled modules call the function that the test replaces all the same")
-                )

@@ -1,6 +1,5 @@
-"""Builds the compiled parts where there is a C compiler (CC, else the one that built Python): `records/_unfold.pyx`,
-`_rows.pyx` and `_encoding.pyx` in every build, and with COTERIE_COMPILED=1 the compiled edition (`compiled_edition.py`) in a
-wheel. Without a compiler, or with COTERIE_PURE=1, the package is pure Python and does the same more slowly."""
+"""Builds the compiled parts, `records/_unfold.pyx`, `_rows.pyx` and `_encoding.pyx`, where there is a C compiler (CC, else the
+one that built Python). Without one, or with COTERIE_PURE=1, the package is pure Python and does the same more slowly."""
 
 from __future__ import annotations
 
@@ -16,15 +15,10 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCES = tuple(f"src/coterie/records/{name}.pyx" for name in ("_unfold", "_rows", "_encoding"))
-EDITION = "build/compiled"
-EDITION_REQUIRES = ["mypy>=2.4,<3", "setuptools>=65"]
 
 
 class CompiledPart(BuildHookInterface):
     PLUGIN_NAME = "custom"
-
-    def dependencies(self) -> list[str]:
-        return EDITION_REQUIRES if self._wants_edition() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if self.target_name != "wheel" or os.environ.get("COTERIE_PURE") == "1":
@@ -40,23 +34,6 @@ class CompiledPart(BuildHookInterface):
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
         build_data["artifacts"] += [extension.as_posix() for extension in built]
-        if version == "standard" and self._wants_edition():
-            self._add_edition(build_data)
-
-    def _wants_edition(self) -> bool:
-        return os.environ.get("COTERIE_COMPILED") == "1" and os.environ.get("COTERIE_PURE") != "1"
-
-    def _add_edition(self, build_data: dict[str, Any]) -> None:
-        """In a process of its own, so that what fails in it leaves the wheel as it would be without."""
-        root, folder = Path(self.root), Path(self.root) / EDITION
-        command = [sys.executable, root / "compiled_edition.py", folder]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            reason = (done.stderr or done.stdout).strip().splitlines()[-1:]
-            self.app.display_warning(f"without the compiled edition, which could not be built: {' '.join(reason)}")
-            return
-        for line in (folder / "modules.txt").read_text("utf-8").splitlines():
-            build_data["force_include"][str(folder / line)] = line
 
 
 def compile_extension(source: Path, built: Path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeVar, dataclass_transform
-
-from coterie.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 
@@ -14,5 +12,5 @@ T = TypeVar("T")
 def value(cls: type[T]) -> type[T]:
     """Declares a value. The type checker refuses assignments to its fields, as of a frozen dataclass; at run time nothing
     does, because a frozen one of five fields takes five times as long to make. For values that the broker makes with each
-    request; `compiled_text.py` declares them as frozen dataclasses."""
+    request."""
     return dataclass(slots=True, unsafe_hash=True)(cls)

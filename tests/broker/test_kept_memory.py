@@ -26,8 +26,8 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from coterie.wire.messages.sync_group import SyncGroupRequest
-from tests.edition_answers import FramesBroker
 from tests.fake_transport import FakeTransport
+from tests.frames_broker import FramesBroker
 
 JOIN, SYNC, HEARTBEAT, COMMIT = 3, 3, 4, 8
 MEMBER_BYTES = 2_200

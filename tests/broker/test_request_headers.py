@@ -17,8 +17,8 @@ from coterie.wire.framing import decode_response, encode_request
 from coterie.wire.messages.api_versions import ApiVersionsRequest
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from tests.edition_answers import FramesBroker
 from tests.fake_transport import FakeTransport
+from tests.frames_broker import FramesBroker
 
 HEARTBEAT = HeartbeatRequest("g", 1, "m")
 

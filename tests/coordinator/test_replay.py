@@ -273,14 +273,12 @@ def start_sessions(
 COMMIT = Shard.commit
 
 
-@pytest.mark.switches_off
 def test_an_offset_beside_replay_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Shard, "commit", store_beside_replay)
     with pytest.raises(AssertionError):
         run(0)
 
 
-@pytest.mark.switches_off
 def test_a_change_by_a_decision_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "decide_commit", start_sessions)
     with pytest.raises(AssertionError, match="changed the group"):

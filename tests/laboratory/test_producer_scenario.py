@@ -45,7 +45,6 @@ def test_what_is_no_step_of_a_transaction_is_refused(steps: list[str], text: str
         run(TransactionalScenario(), *steps)
 
 
-@pytest.mark.switches_off
 def test_a_number_of_two_records_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     take = PartitionSequence.take
     monkeypatch.setattr(PartitionSequence, "take", lambda self, count: (0, take(self, count)[1]))
@@ -54,7 +53,6 @@ def test_a_number_of_two_records_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
         run(ProducerScenario(), *steps)
 
 
-@pytest.mark.switches_off
 def test_a_batch_that_is_sent_too_early_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without numbers a batch may not go out while another one of its partition is in flight."""
     monkeypatch.setattr(PartitionQueue, "next_to_send", lambda self, now_ms, most_in_flight: self.candidate())

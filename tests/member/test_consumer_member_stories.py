@@ -228,7 +228,6 @@ def _walk_until_wrong() -> None:
         walked(seed)
 
 
-@pytest.mark.switches_off
 def test_an_acknowledgement_before_the_revocation_ended_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     def report_target(config, state, *, full=False):  # type: ignore[no-untyped-def]
         request = ConsumerGroupHeartbeatRequest(config.group_id, config.member_id, state.epochs.epoch, None)
@@ -241,7 +240,6 @@ def test_an_acknowledgement_before_the_revocation_ended_is_seen(monkeypatch: pyt
         _walk_until_wrong()
 
 
-@pytest.mark.switches_off
 def test_a_reconciliation_that_outlives_its_membership_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     lost = replay._lost
 
@@ -253,7 +251,6 @@ def test_a_reconciliation_that_outlives_its_membership_is_seen(monkeypatch: pyte
         _walk_until_wrong()
 
 
-@pytest.mark.switches_off
 def test_an_assignment_without_its_revocation_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     def assign_at_once(decision):  # type: ignore[no-untyped-def]
         if decision.state.stage == ConsumerStage.RECONCILING and not decision.state.assignment.calls:

@@ -119,7 +119,7 @@ def test_a_number_beyond_its_field_is_a_wire_error(cls: type[Message], name: str
 
 
 def test_text_that_is_not_unicode_is_a_wire_error() -> None:
-    heartbeat = next(cls for cls in EVERY if cls.__name__ == "HeartbeatRequest")
+    heartbeat: Any = next(cls for cls in EVERY if cls.__name__ == "HeartbeatRequest")
     with pytest.raises(WireError, match="HeartbeatRequest"):
         heartbeat(group_id="\udcff").encode(4)
     with pytest.raises(WireError, match="group_id is longer than 32767 bytes"):

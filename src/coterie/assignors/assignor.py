@@ -4,10 +4,10 @@ ConsumerPartitionAssignor, KIP-429)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 
 from coterie.assignors.subscription import AssignableTopics, AssignFunction, Assignment, Owned, Subscriber
-from coterie.lazy_dataclass import dataclass
 
 
 class RebalanceProtocol(IntEnum):

@@ -8,8 +8,7 @@ fewer (Klein 1967, on flows of minimal cost). The search grows with the cube of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-
-from coterie.lazy_dataclass import dataclass
+from dataclasses import dataclass
 
 MOST_MEMBERS, MOST_WAYS = 50, 5_000
 _Edge = tuple[int, int, int, tuple[str, int] | None]  # (giver, taker, cost, partition; None: the two swap their loads)

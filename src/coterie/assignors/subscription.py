@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
-
-from coterie.lazy_dataclass import dataclass
+from dataclasses import dataclass, field
 
 Owned = Mapping[str, Sequence[int]]  # topic -> partitions
 Assignment = dict[str, dict[str, list[int]]]  # member id -> topic -> partitions, ascending

@@ -58,9 +58,9 @@ def _write_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
     from importlib.metadata import version
 
     from coterie.console.terminal import write_lines
-    from coterie.runtime.edition import compiled_parts, edition
+    from coterie.records import compiled
 
-    write_lines([f"coterie, version {version('coterie')} ({edition()})", *compiled_parts()])
+    write_lines([f"coterie, version {version('coterie')}", f"record codecs: {compiled.summary()}"])
     ctx.exit()
 
 
@@ -95,7 +95,7 @@ Shell completion, of topics and groups too (bash; zsh and fish likewise):
     expose_value=False,
     is_eager=True,
     callback=_write_version,
-    help="Show the version, and what of it is compiled, and exit.",
+    help="Show the version, and which record codecs are compiled, and exit.",
 )
 def main() -> None:
     """Kafka's consumer groups in Python: broker, client, laboratory, Spark pipeline."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Generator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from coterie.client.errors import ConfigError, KafkaError, check
 from coterie.client.scram import HASHES, scram
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse

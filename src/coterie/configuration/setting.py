@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from coterie.configuration.value_types import Kind, UnfitValue, ValueType
-from coterie.lazy_dataclass import dataclass
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -6,10 +6,9 @@ import math
 import operator
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Generic, TypeVar
-
-from coterie.lazy_dataclass import dataclass
 
 T_co = TypeVar("T_co", covariant=True)
 

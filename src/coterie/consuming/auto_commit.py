@@ -4,12 +4,12 @@ maybeAutoCommitOffsetsSync of Kafka's ConsumerCoordinator)."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from coterie.consuming.commit_errors import RETRIED, Verdict
 from coterie.consuming.commit_requests import CommitOffsets
 from coterie.consuming.commit_verdicts import CommitPurpose, may_auto_commit
 from coterie.consuming.commits import CommitEnded, Commits
-from coterie.lazy_dataclass import dataclass
 from coterie.machines.backoff import Retries
 from coterie.member.consumer.machine import ConsumerMemberMachine
 

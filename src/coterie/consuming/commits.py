@@ -9,7 +9,7 @@ repeated request puts an offset back.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coterie.consuming.commit_errors import RETRIED, Verdict
@@ -25,7 +25,6 @@ from coterie.consuming.commit_verdicts import (
     verdict,
 )
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
-from coterie.lazy_dataclass import dataclass
 from coterie.machines.backoff import Backoff, Retries
 from coterie.machines.cluster_metadata import GROUP, ClusterMetadata
 from coterie.wire.errors import ErrorCode

@@ -8,13 +8,12 @@ The offsets come from one response: where one partition fails by an error that m
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.record import TopicPartition
-from coterie.lazy_dataclass import dataclass
 from coterie.machines.backoff import Backoff, Retries
 from coterie.machines.cluster_metadata import GROUP, ClusterMetadata
 from coterie.wire.errors import COORDINATOR_LOST, ErrorCode, error_of

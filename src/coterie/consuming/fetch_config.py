@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from coterie.lazy_dataclass import dataclass
 from coterie.machines.backoff import Backoff
 from coterie.wire.messages.fetch import FetchRequest
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from coterie.consuming.fetch_session import Wanted
 from coterie.consuming.position import Position
 from coterie.consuming.record import TopicPartition
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchRequest
 from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest

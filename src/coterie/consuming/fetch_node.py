@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from coterie.consuming.fetch_effects import SendFetch, SendValidation
 from coterie.consuming.fetch_session import FetchSession
-from coterie.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

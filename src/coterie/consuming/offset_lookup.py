@@ -9,11 +9,10 @@ unless it is one of LASTING (Kafka's OffsetFetcherUtils.handleListOffsetResponse
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from coterie.consuming.fetch_effects import RefreshMetadata
 from coterie.consuming.record import TopicPartition
-from coterie.lazy_dataclass import dataclass
 from coterie.machines.backoff import Backoff, Retries
 from coterie.machines.cluster_metadata import NO_NODE, ClusterMetadata
 from coterie.wire.errors import ErrorCode, error_of

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from heapq import heappop, heappush
 
 from coterie.consuming.record import Record, TimestampType, TopicPartition
-from coterie.lazy_dataclass import dataclass
 from coterie.machines.backoff import Retries
 from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchError, BatchHeader, batches, check_crc
 from coterie.records.decoding import decode_rows

@@ -8,10 +8,10 @@ epoch is not, since no leader cuts what it has written itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from coterie.consuming.position import UNKNOWN_EPOCH, FetchState, Position
 from coterie.consuming.record import TopicPartition
-from coterie.lazy_dataclass import dataclass
 from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.offset_for_leader_epoch import (

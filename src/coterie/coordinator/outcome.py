@@ -6,14 +6,13 @@ The order is the contract: decide -> append -> commit -> answer once durable.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from coterie.assignors.server_side import SERVER_ASSIGNORS, ServerAssignor
 from coterie.coordinator.consumer.state import MigrationPolicy
 from coterie.coordinator.consumer.topics import TopicsImage
 from coterie.coordinator.events import Event
 from coterie.coordinator.state import Token
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 

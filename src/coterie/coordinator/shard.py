@@ -6,7 +6,7 @@ The driver appends and answers, by way of a `WriteQueue`; the shard never does e
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -26,7 +26,6 @@ from coterie.coordinator.refusals import refuse
 from coterie.coordinator.replay import OFFSET_EVENTS, AnyGroup, replay_event, replay_record, restart_session
 from coterie.coordinator.state import Cause, Group
 from coterie.coordinator.stored import KeyReader, StoredRecord, committed_offset, from_record, to_records
-from coterie.lazy_dataclass import dataclass
 from coterie.values import value
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal

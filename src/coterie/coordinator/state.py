@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from coterie.lazy_dataclass import dataclass
 from coterie.values import value
 from coterie.wire.primitives import NULL_UUID
 

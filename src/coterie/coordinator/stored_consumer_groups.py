@@ -8,9 +8,9 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.declaration import Message
 from coterie.wire.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from coterie.coordinator.commands import Command
 from coterie.coordinator.consumer.state import JOIN_GROUP_EPOCH
@@ -17,7 +18,6 @@ from coterie.coordinator.outcome import Context
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Token
 from coterie.coordinator.stored import StoredRecord
-from coterie.lazy_dataclass import dataclass
 from coterie.records.batch import HEADER_BYTES
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

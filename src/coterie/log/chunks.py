@@ -4,8 +4,8 @@ between."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from coterie.lazy_dataclass import dataclass
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import BatchHeader, batches
 

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from coterie.lazy_dataclass import dataclass
 from coterie.log.filesystem import FileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.segment import DELETED, Segment

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-
-from coterie.lazy_dataclass import dataclass
+from dataclasses import dataclass, field
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1

@@ -7,8 +7,8 @@ the high watermark follows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from coterie.lazy_dataclass import dataclass
 from coterie.log.config import NO_LIMIT
 
 

@@ -6,8 +6,8 @@ They rise from batch to batch, and `epoch_checkpoint` names them all; only an ea
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from dataclasses import dataclass
 
-from coterie.lazy_dataclass import dataclass
 from coterie.log.epoch_checkpoint import read_epochs
 from coterie.log.filesystem import FileSystem
 

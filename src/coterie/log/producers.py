@@ -8,11 +8,10 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Container, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import google_crc32c
 
-from coterie.lazy_dataclass import dataclass
 from coterie.records.batch import BatchHeader
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.producer_snapshot import ProducerEntry, ProducerSnapshot

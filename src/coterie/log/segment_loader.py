@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import google_crc32c
 
-from coterie.lazy_dataclass import dataclass
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import Finding, Report
 from coterie.log.leader_epochs import LeaderEpochs

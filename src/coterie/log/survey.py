@@ -7,9 +7,8 @@ right, an offset only where no other fits.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from coterie.lazy_dataclass import dataclass
 from coterie.log.filesystem import File
 from coterie.log.leader_epochs import LeaderEpochs
 from coterie.records.batch import (

@@ -5,8 +5,8 @@ which were aborted, so that those readers leave their records out (KIP-98). Abor
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 
-from coterie.lazy_dataclass import dataclass
 from coterie.records.batch import BatchHeader
 
 _ENTRY = struct.Struct(">hqqqq")

@@ -8,8 +8,8 @@ errors per record, KIP-937 for the limits of timestamps, KIP-390 for compression
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from coterie.lazy_dataclass import dataclass
 from coterie.log.config import LogConfig
 from coterie.records.batch import (
     COMPRESSION_MASK,

@@ -3,7 +3,7 @@ jitter are arguments."""
 
 from __future__ import annotations
 
-from coterie.lazy_dataclass import dataclass
+from dataclasses import dataclass
 
 JITTER = 0.2  # retry.backoff.jitter, a constant in Kafka's CommonClientConfigs
 _MOST_DOUBLINGS = 63  # the settings are 64-bit numbers: none is doubled more often before it reaches its maximum

@@ -4,10 +4,9 @@ coordinators, whom to ask next and what. No IO: drivers send the requests and pa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from coterie.wire.messages.metadata import (

@@ -12,10 +12,8 @@ coordinator knows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-
-from coterie.lazy_dataclass import dataclass
 
 Partition = tuple[Any, int]  # a topic's name or id, and the number
 

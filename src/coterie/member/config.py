@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from coterie.assignors import ASSIGNORS, AssignorSpec, RebalanceProtocol, protocol_of
-from coterie.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from coterie.assignors import Subscriber
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from coterie.assignors import AssignableTopics, Subscriber
-from coterie.lazy_dataclass import dataclass
 from coterie.member.effects import TopicPartition
 from coterie.wire.declaration import Message
 

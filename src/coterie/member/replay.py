@@ -33,7 +33,7 @@ def _to(state: MemberState, stage: Stage) -> MemberState:
     return MemberState(stage, state.membership, state.coordinator, state.heartbeat, state.round, state.ownership)
 
 
-# What comes with each heartbeat or round is written out: `replace` costs three times as much, and twenty times compiled.
+# What comes with each heartbeat or round is written out: `replace` costs three times as much.
 def _membership(state: MemberState, **changes: Any) -> MemberState:
     part = replace(state.membership, **changes)
     return MemberState(state.stage, part, state.coordinator, state.heartbeat, state.round, state.ownership)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from coterie.assignors import AssignableTopics, Subscriber
-from coterie.lazy_dataclass import dataclass
 from coterie.member.effects import TopicPartition
 from coterie.member.stages import HEARTBEATING, Stage
 from coterie.wire.declaration import Message

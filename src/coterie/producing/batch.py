@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coterie.lazy_dataclass import dataclass
 from coterie.records.batch import Header
 from coterie.wire.errors import ErrorCode
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from coterie.lazy_dataclass import dataclass
+from dataclasses import dataclass
+
 from coterie.producing.batch import ProducerBatch, TopicPartition
 from coterie.wire.messages.produce import ProduceRequest
 

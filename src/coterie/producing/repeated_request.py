@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from coterie.lazy_dataclass import dataclass
+from dataclasses import dataclass
+
 from coterie.machines.backoff import Retries
 from coterie.producing.accumulator import FOREVER_MS
 

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from coterie.lazy_dataclass import dataclass
 from coterie.machines.backoff import Backoff, Retries
 from coterie.machines.cluster_metadata import GROUP, TRANSACTION, ClusterMetadata
 from coterie.producing.accumulator import FOREVER_MS

@@ -25,3 +25,12 @@ try:
     ENCODING_COMPILED = True
 except ImportError:
     ENCODING_COMPILED = False
+
+
+def summary() -> str:
+    """Which of the compiled parts run here, as a line of text."""
+    parts = {"_encoding": ENCODING_COMPILED, "_rows": ROWS_COMPILED, "_unfold": COMPILED}
+    built = [name for name, is_built in parts.items() if is_built]
+    if not built:
+        return "interpreted"
+    return f"compiled ({', '.join(built)}{'; the others interpreted' if len(built) < len(parts) else ''})"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from coterie.lazy_dataclass import dataclass
 from coterie.log.epoch_cache import EndOfEpoch
 from coterie.replication.states import (
     AppendDecided,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Protocol
 
-from coterie.lazy_dataclass import dataclass
 from coterie.log.epoch_cache import EndOfEpoch, LeaderEpochCache
 
 TopicPartition = tuple[str, int]

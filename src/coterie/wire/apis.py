@@ -9,10 +9,10 @@ The messages of an API are imported when they are first used: of those here, a b
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.declaration import Message
 from coterie.wire.fields import Versions
 from coterie.wire.messages.api_versions import ApiVersion

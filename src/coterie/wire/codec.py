@@ -1,14 +1,12 @@
 """Straight-line codecs, generated from a message's declaration at first use of a version, and printable.
 
 `encoder(cls, version)` and `decoder(cls, version)` return the functions; `source(cls, version)` their text. Fixed-size
-neighbours (and the length before a string) share one struct call; nothing is interpreted at run time. In the compiled edition
-those of the versions in use are compiled with their messages (`native_text`), and these functions return them.
+neighbours (and the length before a string) share one struct call; nothing is interpreted at run time.
 """
 
 from __future__ import annotations
 
 import struct as struct_module
-import sys
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
@@ -60,10 +58,7 @@ def _compiled(cls: type[VersionedStruct], version: int) -> tuple[Encoder, Decode
 
 
 def _compile(cls: type[VersionedStruct], version: int) -> tuple[Encoder, Decoder]:
-    """Of the compiled edition those of a version in use stand beside its class (`compiled_messages.py`)."""
-    stem, module = f"{cls.__name__}_v{version}", sys.modules.get(cls.__module__)
-    if hasattr(module, f"decode_{stem}"):
-        return getattr(module, f"encode_{stem}"), getattr(module, f"decode_{stem}")
+    stem = f"{cls.__name__}_v{version}"
     writer, reader = _texts(cls, version)
     scope: dict[str, Any] = {**writer.constants, **reader.constants}
     exec(compile(source(cls, version), f"<codec {cls.__name__} v{version}>", "exec"), scope)
@@ -103,5 +98,5 @@ def decode(
 
 
 def unreadable(error: Exception) -> str:
-    """Why a decoder refused bytes. Data that ends too early has other words in each edition."""
+    """Why a decoder refused bytes; data that ends too early raises either of two errors."""
     return "it is cut short" if isinstance(error, struct_module.error | IndexError) else str(error)

@@ -5,9 +5,8 @@
         group_id: str = field(string)
         group_instance_id: str | None = field(string, "3+", nullable="3+", default=None)
 
-The class becomes a dataclass with slots. Its constructor (`fields.constructor`) and its codec for one version, straight-line
-Python (`codec.py`), are generated at first use. A field that a version does not carry is left out when encoding and has its
-default when decoded.
+The class becomes a dataclass with slots. Its codec for one version, straight-line Python (`codec.py`), is generated at first
+use. A field that a version does not carry is left out when encoding and has its default when decoded.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, dataclass_transform
 
-from coterie.lazy_dataclass import FieldsAtFirstUse
 from coterie.wire.fields import (
     FieldSpec,
     FieldType,
@@ -115,7 +113,7 @@ def _spec(name: str, f: dataclasses.Field[Any]) -> FieldSpec:
 def _as_dataclass(cls: type[S]) -> type[S]:
     if cls.__doc__ is None:
         cls.__doc__ = cls.__name__  # or dataclass writes the signature there, which takes a sixth of its time
-    made = dataclass(init=False, slots=True, repr=False, eq=False)(cls)
+    made = dataclass(slots=True, repr=False, eq=False)(cls)
     made.fields = tuple(_spec(f.name, f) for f in dataclasses.fields(made))  # type: ignore[arg-type]
     return made
 
@@ -140,15 +138,3 @@ def message(*, versions: str, flexible: str = "", api_key: int = -1) -> Callable
         return made
 
     return declare
-
-
-def declare_native(
-    cls: type[Struct], fields: list[tuple[str, str, Any]], *, versions: str = "", flexible: str = "", api_key: int = -1
-) -> None:
-    """What `struct` and `message` do, for a class that the compiled edition has as a native one (`compiled_messages.py`): the
-    name, the type and the declaration of each field."""
-    cls.fields = tuple(_spec(name, f) for name, _, f in fields)
-    if issubclass(cls, Message):
-        _set_versions(cls, versions, flexible, api_key)
-    kinds, declared = {name: kind for name, kind, _ in fields}, {name: f for name, _, f in fields}
-    cls.__dataclass_fields__ = FieldsAtFirstUse(kinds, declared)  # type: ignore[attr-defined]

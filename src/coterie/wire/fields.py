@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
-
-from coterie.lazy_dataclass import constructor, dataclass
 
 FOREVER = 32_767
 
@@ -85,13 +84,6 @@ class Struct:
     __slots__ = ()
     fields: ClassVar[tuple[FieldSpec, ...]] = ()
 
-    def __init__(self, *values: Any, **by_name: Any) -> None:
-        """The first construction of a class makes its own `__init__`: made with the classes, they would take two fifths of the
-        import of all messages, of which a broker uses few."""
-        cls = type(self)
-        cls.__init__ = constructor(cls)  # type: ignore[method-assign]
-        cls.__init__(self, *values, **by_name)
-
     # Once for all of the 300 classes: generated for each of them, both take half of the time and memory of their declaration.
     def __repr__(self) -> str:
         values = ", ".join(f"{spec.name}={getattr(self, spec.name)!r}" for spec in self.fields)
@@ -101,10 +93,6 @@ class Struct:
         if type(other) is not type(self):
             return NotImplemented
         return all(getattr(self, spec.name) == getattr(other, spec.name) for spec in self.fields)
-
-    def __reduce__(self) -> tuple[type[Struct], tuple[Any, ...]]:
-        """To copy and pickle, which see no slots of a native class."""
-        return type(self), tuple(getattr(self, spec.name) for spec in self.fields)
 
 
 class VersionedStruct(Struct):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.codec import Encoder, decode, encoder
 from coterie.wire.declaration import Message
 from coterie.wire.primitives import WireError, read_unsigned_varint

@@ -43,7 +43,6 @@ def _compare(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return agree
 
 
-@pytest.mark.switches_off
 def test_the_short_way_is_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
     agree = _compare(monkeypatch)
     for seed in range(SEEDS):
@@ -67,7 +66,6 @@ def _any_report(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, ct
     return group, replace(request, topic_partitions=None, rebalance_timeout_ms=-1, subscribed_topic_names=None), ctx
 
 
-@pytest.mark.switches_off
 @pytest.mark.parametrize("overlooking", [_any_topics, _any_epoch, _any_report])
 def test_a_short_way_that_overlooks_a_change_is_noticed(
     overlooking: Callable[..., Arguments], monkeypatch: pytest.MonkeyPatch

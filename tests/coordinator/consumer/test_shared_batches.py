@@ -130,7 +130,6 @@ def _anything(group: object, events: Sequence[object]) -> str | None:
     return lone_step(group, events) or str(getattr(events[0], "member_id", "")) if events else None
 
 
-@pytest.mark.switches_off
 @pytest.mark.parametrize("too_broad", [_any_step, _anything])
 def test_a_broader_rule_is_noticed(
     too_broad: Callable[[object, Sequence[object]], str | None], monkeypatch: pytest.MonkeyPatch

@@ -97,7 +97,6 @@ def bench(
         return
     if quick or out is not None:
         raise click.UsageError("--quick and --out belong to --report")
-    from coterie.runtime.edition import COMPILED, edition
     from coterie.runtime.extras import require
     from coterie_conformance.bench.measure import results_of, run_parts
     from coterie_conformance.servers.kafka import CannotRun
@@ -125,9 +124,8 @@ def bench(
         raise SystemExit(3) from reason
     if as_json:
         chosen = "".join(f"--part {part} " for part in parts)
-        compiled = "compiled " if edition() == COMPILED else ""
         chosen += "" if against is None else f"--against {against} "
-        write_json(results_of(rows, f"./run {compiled}bench {chosen}--json"), indent=1)
+        write_json(results_of(rows, f"./run bench {chosen}--json"), indent=1)
 
 
 def _sources(against: Path, parts: tuple[str, ...]) -> Path:

@@ -12,7 +12,6 @@ from pathlib import Path
 from coterie.broker.storage.disk import raise_open_file_limit
 from coterie.console.growth_page import CostPoint, markdown, pictures
 from coterie.console.terminal import write_line
-from coterie.runtime.edition import COMPILED, edition
 from coterie_conformance.bench.beside import KAFKA
 from coterie_conformance.bench.growth import APACHE, growth
 from coterie_conformance.bench.measure import machine
@@ -46,9 +45,8 @@ def write_report(out: Path, quick: bool) -> None:
             else:
                 ends.append(asdict(result))
                 write_line(f"{result.broker:16} {result.size:9,} {result.axis:12} ends: {result.reason}")
-    compiled = "compiled " if edition() == COMPILED else ""
     head = {
-        "command": f"./run {compiled}bench --report{' --quick' if quick else ''}",
+        "command": f"./run bench --report{' --quick' if quick else ''}",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": machine(),
     }

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
-
-from coterie.lazy_dataclass import dataclass
+from dataclasses import dataclass
 
 MOST_METRICS = 2_000  # data points of one push
 MOST_ATTRIBUTES = 16  # of a data point

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 
-from coterie.lazy_dataclass import dataclass
 from coterie.log import checked_files
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import UnreadableFile

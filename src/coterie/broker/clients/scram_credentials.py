@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Generator, Iterable
+from dataclasses import dataclass
 from enum import IntEnum
 
-from coterie.lazy_dataclass import dataclass
 from coterie.log import checked_files
 from coterie.log.filesystem import FileSystem
 from coterie.log.findings import UnreadableFile

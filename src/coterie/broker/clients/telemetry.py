@@ -11,10 +11,9 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from coterie.broker.settings.resource_tables import ClientMetricsConfig
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.errors import ErrorCode, Refusal
 
 INSTANCES_KEPT = 16_384

@@ -6,10 +6,10 @@ A broker alone leads every partition and is the controller. In a cluster the con
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from coterie.broker.storage.topic import Partition, Topic
 from coterie.coordinator.partitioning import partition_for
-from coterie.lazy_dataclass import dataclass
 from coterie.replication.states import NO_LEADER, PartitionState, TopicPartition
 from coterie.wire.errors import ErrorCode, Refusal
 

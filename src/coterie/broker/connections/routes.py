@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.codec import Decoder, decoder
 from coterie.wire.declaration import Message

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.shard import Shard
-from coterie.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from coterie.broker.groups.coordinator_moves import CoordinatorElection
@@ -19,7 +20,6 @@ from coterie.coordinator.outcome import Reply
 from coterie.coordinator.replay import OFFSET_EVENTS
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.write_queue import WriteQueue
-from coterie.lazy_dataclass import dataclass
 from coterie.replication.states import ReplicaError
 from coterie.wire.errors import ErrorCode, Refusal
 

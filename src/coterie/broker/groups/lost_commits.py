@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 from coterie.broker.storage.topic import Partition
-from coterie.lazy_dataclass import dataclass
 from coterie.log.chunks import SkippedBatch
 from coterie.log.recovery import SET_ASIDE
 

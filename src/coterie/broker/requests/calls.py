@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from sys import intern
 
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.framing import Head
 
 

@@ -12,9 +12,8 @@ ids are passed in. A session does not end with its connection; it is evicted whe
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.fetch import (
     FetchableTopicResponse,

@@ -6,10 +6,9 @@ A client that asks again and again is logged once for each API and version.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.apis import APIS
 
 KINDS_KEPT = 1_000  # of requests; a client may send any of 65,536 keys

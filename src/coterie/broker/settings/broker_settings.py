@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from itertools import dropwhile
 
@@ -14,7 +14,6 @@ from coterie.broker.settings.topic_table import TOPIC_SETTINGS, TopicConfig
 from coterie.configuration import SettingError, format_value, unknown_setting, with_values
 from coterie.coordinator.consumer.state import MigrationPolicy
 from coterie.coordinator.outcome import CoordinatorConfig
-from coterie.lazy_dataclass import dataclass
 from coterie.log.config import NO_LIMIT, LogConfig
 from coterie.records.compression import CODEC_BY_NAME, GZIP, LZ4, NONE, ZSTD
 

@@ -5,6 +5,7 @@ Facts: `kafka.server.KafkaConfig` of Kafka 3.9. Defaults that differ from Kafka'
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeVar
 
 from coterie.broker.settings.inter_broker_protocol import is_spoken
@@ -27,7 +28,6 @@ from coterie.configuration import (
 )
 from coterie.configuration.value_types import MAX_INT, MAX_LONG
 from coterie.coordinator.consumer.state import MigrationPolicy
-from coterie.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 

@@ -7,12 +7,12 @@ which is not a controller's.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.broker.settings.broker_settings import BrokerSettings
 from coterie.broker.settings.broker_table import BrokerConfig
 from coterie.configuration import SettingError
-from coterie.lazy_dataclass import dataclass
 from coterie.text.addresses import format_address
 
 _PLAINTEXT = "PLAINTEXT"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from coterie.broker.settings.broker_table import BROKER_SETTINGS
 from coterie.configuration import SettingError, nearest
-from coterie.lazy_dataclass import dataclass
 from coterie.text.quantity import listed
 
 _OF_LISTENER = "listener.name."

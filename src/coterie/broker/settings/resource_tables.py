@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 from coterie.broker.process.patterns import BadPattern, matcher
@@ -27,7 +28,6 @@ from coterie.configuration import (
     settings_of,
     unknown_setting,
 )
-from coterie.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
 from coterie.configuration import Setting
-from coterie.lazy_dataclass import dataclass
 
 T_co = TypeVar("T_co", covariant=True)
 

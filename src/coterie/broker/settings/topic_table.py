@@ -6,6 +6,7 @@ Facts: org.apache.kafka.storage.internals.log.LogConfig and what brokers of both
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TypeVar
 
 from coterie.broker.settings.metadata_versions import release_of
@@ -25,7 +26,6 @@ from coterie.configuration import (
     settings_of,
 )
 from coterie.configuration.value_types import MAX_LONG
-from coterie.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

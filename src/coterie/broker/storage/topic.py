@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from coterie.broker.settings import BrokerSettings
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
-from coterie.lazy_dataclass import dataclass
 from coterie.log.appended import Appended
 from coterie.log.epoch_cache import EndOfEpoch
 from coterie.log.partition_log import PartitionLog

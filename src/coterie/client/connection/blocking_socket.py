@@ -8,14 +8,13 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.client.connection.handshake import MAX_ANSWER_BYTES, Handshake, VersionTable, answer_type, encoded
 from coterie.client.connection.unreachable import UNREACHABLE, is_tls_error, not_opened
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
-from coterie.lazy_dataclass import dataclass
 from coterie.machines.cluster_metadata import Address
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

@@ -14,12 +14,12 @@ import sys
 import threading
 import time
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.declaration import Message
 
 logger = logging.getLogger(__name__)

@@ -4,6 +4,7 @@ threads alike. A step is an effect, whose response or KafkaError is sent back, o
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from coterie.client.errors import KafkaError, error_about
@@ -14,7 +15,6 @@ from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.fetch_effects import RefreshMetadata
 from coterie.consuming.offset_lookup import LookupFailure, OffsetLookup, SendListOffsets
 from coterie.consuming.record import TopicPartition
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.errors import ErrorCode
 
 R = TypeVar("R")

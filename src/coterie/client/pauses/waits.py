@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from coterie.client.pauses.clock import now_ms
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.errors import error_of
 
 logger = logging.getLogger(__name__)

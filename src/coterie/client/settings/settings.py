@@ -6,6 +6,7 @@ Types, defaults and ranges are those of Kafka's ConsumerConfig, ProducerConfig a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from coterie.assignors import Assignor
@@ -43,7 +44,6 @@ from coterie.configuration import (
     read_settings,
     settings_of,
 )
-from coterie.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

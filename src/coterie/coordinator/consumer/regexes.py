@@ -7,6 +7,7 @@ expression matches nothing.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from enum import Enum, auto
 
 from coterie.coordinator.commands import RegexesResolved
@@ -15,7 +16,6 @@ from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerSubscripti
 from coterie.coordinator.consumer.target import subscribed_with
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome
 from coterie.coordinator.state import Cause
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.errors import ErrorCode, Refusal
 
 MIN_REFRESH_INTERVAL_MS = 10_000

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
 from coterie.coordinator.state import GroupOffsets
-from coterie.lazy_dataclass import dataclass
 from coterie.values import value
 
 TopicId = bytes  # the 16 bytes of a topic's UUID

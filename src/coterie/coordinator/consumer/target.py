@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from coterie.assignors.server_side import ServerAssignor
 from coterie.coordinator.consumer import events as e
@@ -16,7 +17,6 @@ from coterie.coordinator.consumer.state import (
     TopicIdPartition,
 )
 from coterie.coordinator.consumer.topics import TopicsImage
-from coterie.lazy_dataclass import dataclass
 
 Target = frozenset[TopicIdPartition]
 NO_PARTITIONS: Target = frozenset()

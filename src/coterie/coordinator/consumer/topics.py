@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from coterie.coordinator.consumer.state import TopicId
 from coterie.coordinator.consumer.xxh3 import xxh3_64
-from coterie.lazy_dataclass import dataclass
 
 NO_TOPICS_HASH = 0
 _SUBSCRIPTIONS_KEPT = 1_000

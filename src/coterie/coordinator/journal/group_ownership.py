@@ -9,14 +9,13 @@ Used by the journal, and by `pipeline/history` for groups without one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coterie.assignors import is_cooperative
 from coterie.assignors.blobs import decode_assignment
 from coterie.coordinator.state import Group, TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER
-from coterie.lazy_dataclass import dataclass
 from coterie.machines.ownership import OwnerChange, PartitionOwners, UnownedTimes, count_moved
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
 from coterie.wire.primitives import WireError

@@ -7,10 +7,8 @@ is left out; FIELDS gives the meaning of each.
 from __future__ import annotations
 
 import json
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-
-from coterie.lazy_dataclass import dataclass
 
 TOPIC = "__coterie_journal"
 MOVED_SHOWN = 1000

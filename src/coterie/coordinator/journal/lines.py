@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.coordinator import events as e
@@ -23,7 +23,6 @@ from coterie.coordinator.journal.line import (
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Step
 from coterie.coordinator.state import PREPARING, Cause, TopicPartition
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.messages.consumer_offsets import GroupMetadataValue
 
 

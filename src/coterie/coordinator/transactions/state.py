@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from enum import IntEnum
 
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.messages.transaction_state import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
 TopicPartition = tuple[str, int]

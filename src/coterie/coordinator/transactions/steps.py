@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from coterie.coordinator.transactions.state import BUMPS_FROM, OPEN, PREPARED, Status, TopicPartition, Transaction
-from coterie.lazy_dataclass import dataclass
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest

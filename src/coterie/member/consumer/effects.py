@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from coterie.lazy_dataclass import dataclass
+from dataclasses import dataclass
+
 from coterie.member.effects import Assigned, Failed, FindCoordinator, Revoke, Send
 from coterie.wire.errors import ErrorCode
 

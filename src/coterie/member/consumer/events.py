@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from coterie.lazy_dataclass import dataclass
 from coterie.member.consumer.state import LocalAssignment, SentFields, TopicIdPartition
 from coterie.member.events import (
     CoordinatorFound,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from coterie.lazy_dataclass import dataclass
 from coterie.member.consumer.stages import ConsumerStage
 from coterie.member.state import CoordinatorState
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

@@ -7,10 +7,10 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TypeVar
 
 from coterie.configuration import BOOLEAN, STRING, Setting, ValueType, declared, format_value, settings_of
-from coterie.lazy_dataclass import dataclass
 from coterie.pipeline.offsets import TopicOffsets
 from coterie.pipeline.options.types import (
     COUNT,

@@ -1,0 +1,42 @@
+"""A whole broker in virtual time, for tests that send it frames over a `FakeTransport`."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from coterie.broker.connections.server import AcceptedConnection
+from coterie.broker.handlers import HANDLERS
+from coterie.broker.node import BrokerNode
+from coterie.broker.requests.memory import RequestMemory
+from coterie.broker.requests.turns import finish
+from coterie.broker.requests.unserved import UnservedRequests
+from coterie.broker.settings import BrokerSettings
+from coterie.laboratory.node.scheduler import VirtualClock, WorldScheduler
+from coterie.laboratory.world import World
+from coterie.log.filesystem import MemoryFileSystem
+
+
+class FramesBroker(BrokerNode):
+    """A broker in virtual time with what its connections use of it (`server.Owner`)."""
+
+    def __init__(self, world: World) -> None:
+        settings = BrokerSettings({"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"})
+        # Which real time does not touch.
+        super().__init__(settings, VirtualClock(world), random.Random(world.random.random()))
+        self.handlers, self.unserved = HANDLERS, UnservedRequests()
+        self.request_memory = RequestMemory(settings.current.queued_max_request_bytes)
+        self.holding: set[AcceptedConnection] = set()
+        self.max_request_bytes = settings.current.socket_request_max_bytes
+        self.max_elements = settings.current.coterie_request_max_elements
+        self.loop: Any = WorldScheduler(world, lambda: None)
+        self.open(MemoryFileSystem(), self.loop, lambda files, synced: synced(None), lambda error: None)
+        for topic, count in (("t", 2), ("u", 1)):
+            finish(self.topics.creating(topic, count, {}))
+        self.load_transactions()
+
+    def connected(self, connection: AcceptedConnection) -> bool:
+        return True
+
+    def disconnected(self, connection: AcceptedConnection) -> None:
+        self.holding.discard(connection)

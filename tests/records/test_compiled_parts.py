@@ -1,0 +1,29 @@
+"""`coterie --version` names the record codecs that a C compiler made fast."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from coterie.cli import main
+from coterie.records import compiled
+
+NAMES = ("ENCODING_COMPILED", "ROWS_COMPILED", "COMPILED")
+
+
+@pytest.mark.parametrize(
+    ("built", "summary"),
+    [
+        ((), "interpreted"),
+        (NAMES[:1], "compiled (_encoding; the others interpreted)"),
+        (NAMES, "compiled (_encoding, _rows, _unfold)"),
+    ],
+)
+def test_the_version_names_the_compiled_record_codecs(
+    monkeypatch: pytest.MonkeyPatch, built: tuple[str, ...], summary: str
+) -> None:
+    for name in NAMES:
+        monkeypatch.setattr(compiled, name, name in built)
+    version, codecs = CliRunner().invoke(main, ["--version"]).output.splitlines()
+    assert version.startswith("coterie, version ")
+    assert codecs == f"record codecs: {summary}"
