@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from coterie.broker.connections.server import AcceptedConnection
+from coterie.broker.connections.open_connections import OpenConnections
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.node import BrokerNode
 from coterie.broker.requests.memory import RequestMemory
@@ -18,7 +18,7 @@ from coterie.log.filesystem import MemoryFileSystem
 
 
 class FramesBroker(BrokerNode):
-    """A broker in virtual time with what its connections use of it (`server.Owner`)."""
+    """A broker in virtual time with what its connections use of it (`accepted_connection.Owner`)."""
 
     def __init__(self, world: World) -> None:
         settings = BrokerSettings({"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"})
@@ -26,7 +26,7 @@ class FramesBroker(BrokerNode):
         super().__init__(settings, VirtualClock(world), random.Random(world.random.random()))
         self.handlers, self.unserved = HANDLERS, UnservedRequests()
         self.request_memory = RequestMemory(settings.current.queued_max_request_bytes)
-        self.holding: set[AcceptedConnection] = set()
+        self.connections = OpenConnections(self)
         self.max_request_bytes = settings.current.socket_request_max_bytes
         self.max_elements = settings.current.coterie_request_max_elements
         self.loop: Any = WorldScheduler(world, lambda: None)
@@ -34,9 +34,3 @@ class FramesBroker(BrokerNode):
         for topic, count in (("t", 2), ("u", 1)):
             finish(self.topics.creating(topic, count, {}))
         self.load_transactions()
-
-    def connected(self, connection: AcceptedConnection) -> bool:
-        return True
-
-    def disconnected(self, connection: AcceptedConnection) -> None:
-        self.holding.discard(connection)

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from coterie.broker import broker as broker_module
 from coterie.broker.broker import Broker
-from coterie.broker.connections import server
+from coterie.broker.connections import accepted_connection, open_connections
+from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.groups import deadline_timer
 from coterie.broker.handlers.services import Services
 from coterie.broker.process.log_lines import LINES_PER_SECOND, LogLines
@@ -57,14 +57,17 @@ class Running:
         self.clients.append(client)
         await client.ask(ApiVersionsRequest(), ApiVersionsResponse, 0)
         if kernel_bytes:
-            for connection in self.broker.connections():
+            for connection in self.accepted():
                 accepted = connection._transport.get_extra_info("socket")
                 accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, kernel_bytes)
         return client
 
+    def accepted(self) -> list[AcceptedConnection]:
+        return [one for one in self.broker.connections if isinstance(one, AcceptedConnection)]
+
     def unread_bytes(self) -> list[int]:
         """What each connection holds of answers that its client has not read."""
-        return [c._transport.get_write_buffer_size() for c in self.broker.connections()]
+        return [c._transport.get_write_buffer_size() for c in self.accepted()]
 
 
 @asynccontextmanager
@@ -162,11 +165,11 @@ def test_a_connection_that_stands_still_is_aborted_where_memory_is_lacking() -> 
             await quiet()
             assert at.broker.answer_memory.short
             for _ in range(2):
-                at.broker._abort_stalled()
+                at.broker.connections.abort_stalled()
                 clock.jump(0.01)
                 await quiet()
             assert not at.broker.answer_memory.short
-            assert len(at.broker.connections()) == 1
+            assert len(at.broker.connections) == 1
 
     run(story)
 
@@ -178,9 +181,9 @@ def test_idle_closing_does_not_wait_for_a_client_that_never_reads() -> None:
             client.send(fetch(), 12)
             await quiet()
             clock.jump(0.5)
-            at.broker._close_idle()
+            at.broker.connections.close_idle()
             await quiet()
-            assert at.broker.connections() == []
+            assert not at.broker.connections
 
     run(story)
 
@@ -191,13 +194,13 @@ def test_a_client_that_reads_slowly_is_not_idle() -> None:
             client = await at.connect(kernel_bytes=4096)
             client.send(fetch(), 12)
             await quiet()
-            at.broker._abort_stalled()
-            [slow] = at.broker.holding
+            at.broker.connections.abort_stalled()
+            [slow] = at.broker.connections.holding
             before_s = slow.last_used_s
-            at.broker._abort_stalled()
+            at.broker.connections.abort_stalled()
             assert slow.last_used_s == before_s
             await client.reader.readexactly(3_000_000)
-            at.broker._abort_stalled()
+            at.broker.connections.abort_stalled()
             assert slow.last_used_s > before_s
 
     run(story)
@@ -206,19 +209,19 @@ def test_a_client_that_reads_slowly_is_not_idle() -> None:
 def test_a_connection_that_is_cut_off_ends_though_its_answers_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with running(batches=12) as at:
-            monkeypatch.setattr(server, "CLOSE_GRACE_S", 0.05)
+            monkeypatch.setattr(accepted_connection, "CLOSE_GRACE_S", 0.05)
             client = await at.connect(kernel_bytes=4096)
             client.send(fetch(), 12)
             await quiet()
-            [slow] = [c for c in at.broker.connections() if c._transport.get_write_buffer_size()]
-            slow._cut_off("the test says so")
-            await until(lambda: slow not in at.broker.connections(), "the connection ends")
+            [slow] = [c for c in at.accepted() if c._transport.get_write_buffer_size()]
+            slow._close_with_reason("the test says so")
+            await until(lambda: slow not in at.accepted(), "the connection ends")
 
     run(story)
 
 
 def test_the_broker_stops_whatever_clients_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker_module, "STOP_GRACE_S", 0.1)
+    monkeypatch.setattr(open_connections, "STOP_GRACE_S", 0.1)
 
     async def story() -> None:
         async with running(batches=12) as at:
@@ -228,7 +231,7 @@ def test_the_broker_stops_whatever_clients_do(monkeypatch: pytest.MonkeyPatch) -
             await quiet()
             await at.broker.stop()
             await quiet()
-            assert at.broker.connections() == []
+            assert not at.broker.connections
 
     run(story)
 
@@ -302,7 +305,7 @@ def test_requests_in_the_buffer_are_handled_though_the_client_has_closed() -> No
             for _ in range(10):
                 client.send(produce(10, acks=0), 9)
             client.writer.close()
-            await until(lambda: len(at.broker.connections()) == 2, "the closed connection has ended")
+            await until(lambda: len(at.broker.connections) == 2, "the closed connection has ended")
             answer = await other.ask(fetch(), FetchResponse, 12)
             assert answer.responses[0].partitions[0].high_watermark == 10
 

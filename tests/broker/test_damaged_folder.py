@@ -218,7 +218,7 @@ def test_a_broker_keeps_its_secrets_to_itself(tmp_path: Path) -> None:
     async def story() -> None:
         broker = Broker(BrokerSettings({"coterie.journal.enable": "false"}), tmp_path)
         await broker.start("127.0.0.1", 0)
-        finish(broker.scram_credentials.altering([Credential("ann", 1, 4096, b"salt", b"salted")]))
+        finish(broker.clients.scram_credentials.altering([Credential("ann", 1, 4096, b"salt", b"salted")]))
         broker.kept_configs.replace({(ResourceType.BROKER, ""): {"sasl.jaas.config": "secret"}})
         await broker.stop()
 

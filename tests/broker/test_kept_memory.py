@@ -7,7 +7,7 @@ import gc
 import tracemalloc
 from collections.abc import Callable
 
-from coterie.broker.connections.server import AcceptedConnection
+from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.requests.turns import finish
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.outcome import CoordinatorConfig

@@ -17,7 +17,7 @@ from coterie.broker.settings import (
     read_properties,
     server_properties,
 )
-from coterie.broker.settings.listeners import Listener, parse_listeners
+from coterie.broker.settings.listeners import Listener, listener_at, parse_listeners
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.wire.messages.metadata import MetadataRequest
 
@@ -122,7 +122,7 @@ def test_listeners() -> None:
     assert parse_listeners("listeners", "host:1, plaintext://[::1]:2,SSL://:3") == [
         Listener("PLAINTEXT", "host", 1),
         Listener("PLAINTEXT", "::1", 2),
-        Listener("SSL", "", 3),
+        Listener("SSL", "", 3, "SSL"),
     ]
     for bad in ("nowhere", "PLAINTEXT://host", "host:70000"):
         with pytest.raises(SettingError, match="listeners must be NAME://HOST:PORT"):
@@ -130,6 +130,8 @@ def test_listeners() -> None:
     mapped = {"listener.security.protocol.map": "EXTERNAL:SSL,INSIDE:PLAINTEXT"}
     inside = BrokerSettings({"listeners": "EXTERNAL://a:1,INSIDE://b:2", **mapped})
     assert listen_address(inside) == ("b", 2)
+    assert listener_at(inside, "b", 2) == Listener("INSIDE", "b", 2, "PLAINTEXT")
+    assert listener_at(inside, "a", 1) == Listener("PLAINTEXT", "a", 1, "PLAINTEXT")
     assert advertised_address(inside) is None
     with pytest.raises(SettingError, match="only one that coterie serves"):
         listen_address(BrokerSettings({"listeners": "SSL://a:1"}))

@@ -15,6 +15,8 @@ from click.testing import CliRunner
 from coterie.broker.clients.otlp import DataPoint, NoMetrics, pushed_metrics
 from coterie.broker.clients.pushed_metrics import telemetry_clients
 from coterie.broker.clients.telemetry import KEPT_BYTES, NO_INSTANCE, Push, Telemetry
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.connection import ClientConnection, Software
 from coterie.broker.settings.resource_tables import client_metrics_config
 from coterie.broker.web.http import HttpServer
 from coterie.cli import main
@@ -88,10 +90,10 @@ class Pushing:
         return self.ids.to_bytes(16, "big")
 
     def push(self, client_id: str, metrics: bytes, codec: int = 0) -> None:
-        attributes = {"client_id": client_id, "client_source_address": "127.0.0.1", "client_software_name": "kgo"}
-        instance_id, subscription = self.telemetry.subscribe(NO_INSTANCE, attributes, 0)
-        push = Push("kgo", subscription.subscription_id, False, codec, metrics)
-        self.telemetry.push(instance_id, attributes, push, 1_000)
+        call = Call(0, client_id, ClientConnection("/127.0.0.1", software=Software("kgo")))
+        instance_id, subscription = self.telemetry.subscribe(NO_INSTANCE, call, 0)
+        push = Push(subscription.subscription_id, False, codec, metrics)
+        self.telemetry.push(instance_id, call, push, 1_000)
 
 
 def test_the_last_push_of_each_client_is_kept_and_read_when_it_is_asked_for() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.connections.server import AcceptedConnection
+from coterie.broker.connections import accepted_connection
+from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.handlers.services import Handler, Services
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
@@ -55,7 +56,8 @@ class Asked:
 
 
 @pytest.fixture
-def asked() -> Asked:
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    monkeypatch.setattr(accepted_connection, "MAX_TURN_S", 60.0)  # of real time
     return Asked()
 
 
@@ -82,7 +84,7 @@ def test_one_call_serves_the_requests_of_a_client(asked: Asked) -> None:
     assert asked.calls[0] is asked.calls[2]
     asked.send(encode_request(9, "one", ApiVersionsRequest("librdkafka", "2.1"), 3))
     asked.send(encode_request(10, "one", HEARTBEAT, 4))
-    assert asked.calls[-1].software.text == "librdkafka 2.1"
+    assert asked.calls[-1].connection.software.text == "librdkafka 2.1"
 
 
 def test_a_header_with_tags_is_read_each_time(asked: Asked) -> None:

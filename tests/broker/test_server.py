@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 
 from coterie.broker.broker import Broker
-from coterie.broker.connections.server import AcceptedConnection
+from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.settings import BrokerSettings
 from coterie.records.encoding import encode_batch
 from coterie.wire.apis import APIS
@@ -198,6 +198,21 @@ def test_answers_leave_in_the_order_of_the_requests() -> None:
             frames = [await client.frame(), await client.frame()]
             assert [int.from_bytes(f[:4], "big") for f in frames] == [waiting, quick]
             assert decode_response(FetchResponse, frames[0], 11).responses[0].partitions[0].records
+
+    run(story)
+
+
+def test_the_answer_to_a_too_new_api_versions_waits_for_those_before_it() -> None:
+    async def story() -> None:
+        async with broker() as connect:
+            client, other = await connect(), await connect()
+            await make_topic(client)
+            waiting = client.send(fetch(0, 10_000), 11)
+            client.writer.write(struct.pack(">ihhih", 14, 18, 99, 7, 3) + b"raw" + b"\x00")
+            await other.ask(produce(), ProduceResponse, 9)
+            frames = [await client.frame(), await client.frame()]
+            assert [int.from_bytes(f[:4], "big") for f in frames] == [waiting, 7]
+            assert decode_response(ApiVersionsResponse, frames[1], 0).error_code == ErrorCode.UNSUPPORTED_VERSION
 
     run(story)
 
@@ -446,7 +461,7 @@ def test_idle_connections_are_closed_but_not_those_that_wait() -> None:
         waiting.send(fetch(0, 20_000), 12)
         await quiet()
         clock.jump(0.3)
-        running._close_idle()
+        running.connections.close_idle()
         assert await idle.is_closed()
         assert not waiting.reader.at_eof()
         idle.writer.close()

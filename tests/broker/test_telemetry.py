@@ -7,6 +7,8 @@ import itertools
 import pytest
 
 from coterie.broker.clients.telemetry import NO_INSTANCE, Push, Subscription, Telemetry
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.connection import ClientConnection, Software
 from coterie.broker.settings.resource_tables import client_metrics_config
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -23,7 +25,7 @@ from coterie.wire.messages.incremental_alter_configs import (
 from coterie.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from tests.broker.test_server import Client, broker, run
 
-CLIENT = {"client_id": "probe", "client_software_name": "kgo", "client_source_port": "5"}
+CLIENT = Call(0, "probe", ClientConnection("/127.0.0.1", 5, software=Software("kgo", "1")))
 INTERVAL_MS, MAX_BYTES = 300_000, 100
 CLIENT_METRICS, SET, DELETE = 16, 0, 1
 
@@ -50,7 +52,7 @@ class Pushing:
         self, *, subscription_id: int = 0, terminating: bool = False, compression: int = 0, size: int = 1
     ) -> ErrorCode:
         wanted = self.subscription.subscription_id + subscription_id
-        push = Push("kgo 1", wanted, terminating, compression, b"x" * size)
+        push = Push(wanted, terminating, compression, b"x" * size)
         try:
             self.telemetry.push(self.id, CLIENT, push, self.now_ms)
         except Refusal as refusal:

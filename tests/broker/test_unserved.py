@@ -7,6 +7,8 @@ import struct
 
 import pytest
 
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.connection import ClientConnection
 from coterie.broker.requests.unserved import KINDS_KEPT, OTHERS, UnservedRequest, UnservedRequests
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
@@ -63,11 +65,11 @@ def test_answers_to_what_came_before_are_sent_first() -> None:
 
 
 def test_kinds_are_counted_up_to_a_limit() -> None:
-    unserved = UnservedRequests()
+    unserved, call = UnservedRequests(), Call(99, "c", ClientConnection("/127.0.0.1"))
     for key in range(KINDS_KEPT + 5):
-        unserved.add("c", key, 99)
+        unserved.add(call, key)
     assert (len(unserved.counts), unserved.counts[OTHERS]) == (KINDS_KEPT + 1, 5)
-    unserved.add("c", 55, 99)
+    unserved.add(call, 55)
     assert unserved.counts[UnservedRequest("c", "DescribeQuorum", 99)] == 2
 
 

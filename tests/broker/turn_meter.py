@@ -17,7 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from coterie.broker.connections.server import AcceptedConnection
+from coterie.broker.connections.accepted_connection import AcceptedConnection
+from coterie.broker.connections.open_connections import OpenConnections
 from coterie.broker.handlers import HANDLERS, import_all
 from coterie.broker.node import BrokerNode
 from coterie.broker.process.allocator import collect_seldom
@@ -88,7 +89,7 @@ class MeteredScheduler:
 
 
 class MeteredBroker(BrokerNode):
-    """A broker alone with what its connections use of it (`server.Owner`) and a topic "t" of two partitions.
+    """A broker alone with what its connections use of it (`accepted_connection.Owner`) and a topic "t" of two partitions.
 
     ``partitions``: of a topic "many"; ``topics``: how many of one partition there are, "many0" and so on."""
 
@@ -98,7 +99,7 @@ class MeteredBroker(BrokerNode):
         self.data = data
         self.handlers = HANDLERS
         self.request_memory = RequestMemory(-1)
-        self.holding: set[AcceptedConnection] = set()
+        self.connections = OpenConnections(self)
         self.max_request_bytes: int = settings.current.socket_request_max_bytes
         self.max_elements: int = settings.current.coterie_request_max_elements
         self.loop: Any = MeteredScheduler()
@@ -106,12 +107,6 @@ class MeteredBroker(BrokerNode):
         wanted = [("t", 2), *[("many", partitions)] * bool(partitions), *((f"many{n}", 1) for n in range(topics))]
         self.topics.publish([finish(self.topics.preparing(name, count, {})) for name, count in wanted])
         self.load_transactions()
-
-    def connected(self, connection: AcceptedConnection) -> bool:
-        return True
-
-    def disconnected(self, connection: AcceptedConnection) -> None:
-        self.holding.discard(connection)
 
     def ask(self, request: Message, version: int) -> bytes:
         """The frame of the response, "" where there is none; the request comes in pieces, as from a socket. Counts the time in

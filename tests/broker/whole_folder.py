@@ -93,8 +93,8 @@ async def _fill(broker: Broker, client: Client) -> None:
     assert [await commit(client, group, 10 + n) for n, group in enumerate(("g1", "g2", "g3"))] == [0, 0, 0]
     for name in ("one", "two"):
         await client.ask(InitProducerIdRequest(name, 60_000), InitProducerIdResponse, 4)
-    broker.quotas.alter({(("user", USER),): {"producer_byte_rate": 5.0}})
-    finish(broker.scram_credentials.altering([Credential(USER, 1, 4096, b"salt", b"salted")]))
+    broker.clients.quotas.alter({(("user", USER),): {"producer_byte_rate": 5.0}})
+    finish(broker.clients.scram_credentials.altering([Credential(USER, 1, 4096, b"salt", b"salted")]))
     broker.features.update([FeatureUpdate("group.version", 0, DOWN)], validate_only=False)
     broker.kept_configs.replace({(ResourceType.CLIENT_METRICS, "m"): {"interval.ms": "1000"}})
     broker.kept_configs.replace({(ResourceType.BROKER, ""): {"log.retention.ms": "12345"}})
@@ -104,7 +104,7 @@ async def _fill(broker: Broker, client: Client) -> None:
 async def known(fs: FaultyFileSystem) -> dict[str, Any]:
     """All responses that a client can receive after a start."""
     async with started(fs) as (broker, _):
-        kept = broker.kept_configs
+        kept, credentials = broker.kept_configs, broker.clients.scram_credentials
         group = {g.group_id: dict(g.offsets) for g in broker.groups.groups()}
         return {
             "cluster id": broker.cluster_id,
@@ -114,8 +114,8 @@ async def known(fs: FaultyFileSystem) -> dict[str, Any]:
             },
             "commits": {name: sorted((k, v.offset) for k, v in offsets.items()) for name, offsets in group.items()},
             "transactional ids": {name: t.producer_id for name, t in broker.transactions.by_id.items()},
-            "quotas": list(broker.quotas.describe([], strict=False)),
-            "credentials": {u: broker.scram_credentials.iterations(u) for u in broker.scram_credentials.users()},
+            "quotas": list(broker.clients.quotas.describe([], strict=False)),
+            "credentials": {user: credentials.iterations(user) for user in credentials.users()},
             "features": (broker.features.epoch, [(f.name, f.max_version_level) for f in broker.features.finalized()]),
             "settings": {(kind.name, name): kept.of(kind, name) for kind in ResourceType for name in kept.names(kind)},
             "retention": broker.settings["log.retention.ms"],

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from coterie.broker.requests.calls import Call
+from coterie.broker.requests.connection import ClientConnection
 from coterie.broker.requests.pending import Pending
 from coterie.testing.faults import API_KEYS, FAILABLE, FaultRule, Faults
 from coterie.wire.apis import APIS
@@ -51,7 +52,7 @@ def request_of(api: str, version: int) -> Any:
 
 
 def call(version: int, client_id: str = "c") -> Call:
-    return Call(version, client_id, "127.0.0.1", ("127.0.0.1", 9092))
+    return Call(version, client_id, ClientConnection("127.0.0.1"))
 
 
 def wrapped(api: str, rule: FaultRule) -> tuple[Any, list[Any]]:

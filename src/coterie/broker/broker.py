@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coterie.broker.cluster.cluster_view import ClusterView
-from coterie.broker.connections.server import AcceptedConnection
+from coterie.broker.connections.accepted_connection import AcceptedConnection
+from coterie.broker.connections.open_connections import OpenConnections
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.node import BrokerNode
 from coterie.broker.process.clock import Clock
 from coterie.broker.process.descriptors import DescriptorReserve, descriptors_left
 from coterie.broker.requests.memory import RequestMemory
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.settings.listeners import effective_listeners, effective_log_dirs
+from coterie.broker.settings.listeners import effective_listeners, effective_log_dirs, listener_at
 from coterie.broker.storage.cleaner import Cleaner
 from coterie.broker.storage.disk import DiskFileSystem, FolderLock
 from coterie.broker.storage.flusher import sync_in_thread
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from coterie.broker.web.http import HttpServer
 
 logger = logging.getLogger(__name__)
-
-STOP_GRACE_S = 2.0
 
 
 class CannotListen(OSError):
@@ -69,12 +68,11 @@ class Broker(BrokerNode):
         self.max_request_bytes: int = self.settings.current.socket_request_max_bytes
         self.max_elements: int = self.settings.current.coterie_request_max_elements
         self.request_memory = RequestMemory(self.settings.current.queued_max_request_bytes)
-        self.holding: set[AcceptedConnection] = set()  # connections that may hold bytes of these two
         self.loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]
         self.freed_memory: FreedMemory | None = None  # of a process that serves this broker alone
         self.failure: Exception | None = None
         self.failed: asyncio.Event = asyncio.Event()
-        self._connections: dict[AcceptedConnection, None] = {}  # in the order in which they were accepted
+        self.connections = OpenConnections(self)
         self._server: asyncio.Server | None = None
         self._http: HttpServer | None = None
         self._registration: Registration | None = None
@@ -99,8 +97,11 @@ class Broker(BrokerNode):
         self._report_findings()
         if not getattr(self.loop, "is_virtual", False):  # `coterie.simulation` opens no socket
             self._descriptors = DescriptorReserve(self.loop, self.log_lines)
+        listener = listener_at(self.settings, host, port)
         try:
-            self._server = await self.loop.create_server(lambda: AcceptedConnection(self), host, port, backlog=1024)
+            self._server = await self.loop.create_server(
+                lambda: AcceptedConnection(self, listener), host, port, backlog=1024
+            )
         except OSError as error:
             raise CannotListen(error.errno, error.strerror) from error
         self._start_periodic_tasks()
@@ -193,7 +194,7 @@ class Broker(BrokerNode):
         if self._server is not None:
             self._server.close()
         self.groups.close()
-        await self._close_connections()
+        await self.connections.close()
         if self._descriptors is not None:
             self._descriptors.close()
         self.log_lines.flush()
@@ -201,17 +202,6 @@ class Broker(BrokerNode):
             self.keep_files()
             self.topics.close()
         self._unlock()
-
-    async def _close_connections(self) -> None:
-        """Lets clients read their last responses for `STOP_GRACE_S` at most."""
-        for connection in list(self._connections):
-            connection.close()
-        await asyncio.sleep(0)
-        deadline_s = self.loop.time() + STOP_GRACE_S
-        while self._connections and self.loop.time() < deadline_s:
-            await asyncio.sleep(0.01)
-        for connection in list(self._connections):
-            connection.abort()
 
     def _disk_failed(self, error: OSError) -> None:
         logger.critical("fsync failed: %s; stopping, because what is on disk is now unknown", error)
@@ -222,61 +212,21 @@ class Broker(BrokerNode):
         self.failure = self.failure or error
         self.failed.set()
 
-    # -- connections ---------------------------------------------------------------------------------------------------
-
-    def connected(self, connection: AcceptedConnection) -> bool:
-        """False when there are max.connections already."""
-        if len(self._connections) >= self.settings.current.max_connections:
-            self.log_lines.warning("refusing a connection: there are max.connections already")
-            return False
-        self._connections[connection] = None
-        return True
-
-    def connections(self) -> list[AcceptedConnection]:
-        return list(self._connections)
-
-    def disconnected(self, connection: AcceptedConnection) -> None:
-        """The connection has ended, and waits for memory no more."""
-        self._connections.pop(connection, None)
-        self.holding.discard(connection)
-        if self.freed_memory is not None:
-            self.freed_memory.connection_closed()
-
     # -- periodic tasks --------------------------------------------------------------------------------------------------------
 
     def _start_periodic_tasks(self) -> None:
         every: list[tuple[int, Callable[[], object]]] = [
             *self.upkeep(),
-            (10_000, self._close_idle),
-            (1_000, self._abort_stalled),
+            (10_000, self.connections.close_idle),
+            (1_000, self.connections.abort_stalled),
         ]
         if self.freed_memory is not None:
+            self.connections.on_closed = self.freed_memory.connection_closed
             every.append((1_000, self.freed_memory.give_back))
         self._periodic_tasks = [self.loop.create_task(_repeat(ms, what)) for ms, what in every]
         self.load_transactions()
         self.cleaner = Cleaner(self.topics, self.clock, self.settings)
         self._periodic_tasks.append(self.loop.create_task(self.cleaner.run(self.groups.loaded)))
-
-    def _close_idle(self) -> None:
-        if self.max_idle_ms < 0:
-            return
-        oldest_s = self.loop.time() - self.max_idle_ms / 1000
-        for connection in [c for c in self._connections if c.last_used_s < oldest_s and not c.is_waiting()]:
-            connection.abort()
-
-    def _abort_stalled(self) -> None:
-        """Aborts stalled connections that hold memory while other connections wait for memory."""
-        lacking = self.request_memory.short or self.answer_memory.short
-        limit_s = self.settings.current.coterie_connections_max_stalled_ms / 1000
-        now_s = self.loop.time()
-        for connection in sorted(self.holding, key=lambda connection: connection.last_used_s):
-            stalled_s = connection.stalled_s(now_s)
-            if stalled_s is None:
-                self.holding.discard(connection)
-            elif lacking and stalled_s >= limit_s:
-                text = "aborting a connection from %s, stalled for %d s, because other requests wait for memory"
-                self.log_lines.warning(text, connection.host, stalled_s)
-                connection.abort()
 
 
 async def _repeat(every_ms: int, what: object) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coterie.assignors.blobs import MAX_SUBSCRIBED_TOPICS
-from coterie.broker.broker import STOP_GRACE_S
-from coterie.broker.connections.server import CLOSE_GRACE_S, MAX_WAITING, SMALL_REQUEST_BYTES
+from coterie.broker.connections.accepted_connection import CLOSE_GRACE_S, SMALL_REQUEST_BYTES
+from coterie.broker.connections.open_connections import STOP_GRACE_S
+from coterie.broker.connections.request_queue import MAX_WAITING
 from coterie.broker.handlers.administration.topic_rules import MAX_PARTITIONS_PER_REQUEST
 from coterie.broker.process.allocator import KEPT_BYTES, RETURNED_FROM_BYTES
 from coterie.broker.process.log_lines import LINES_PER_SECOND

@@ -13,9 +13,7 @@ from collections.abc import Callable, Collection, Generator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coterie.broker.clients.quotas import ClientQuotas
-from coterie.broker.clients.scram_credentials import ScramCredentials
-from coterie.broker.clients.telemetry import Telemetry
+from coterie.broker.clients.clients import Clients
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.groups.explanation import Progress
 from coterie.broker.groups.group_coordinator import GroupCoordinator
@@ -55,8 +53,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FETCHES_REMEMBERED = 10_000
-SOFTWARE_REMEMBERED = 10_000
 FLUSH_CHECK_MS = 250
 KEEP_FILES_MS = 5_000
 HIGH_WATERMARKS_MS = 60_000  # of a broker alone, whose next start sees by them that the end of a log is gone
@@ -86,8 +82,6 @@ class BrokerNode:
         self.unserved = UnservedRequests()
         self.cluster_id = ""
         self._advertised = advertised_address(settings)
-        self.fetches: dict[tuple[str, str], int] = {}  # client id and host -> when it last fetched
-        self.client_software: dict[tuple[str, str], str] = {}  # client id and host -> its library (KIP-511)
         slots = settings.current.max_incremental_fetch_session_cache_slots
         self.fetch_sessions = FetchSessions(slots, lambda: rng.randrange(1, 2**31))
         self.progress = Progress()
@@ -108,7 +102,6 @@ class BrokerNode:
         self.turns = Turns(scheduler)
         self.log_lines = LogLines(logger, scheduler)
         self._open_folder(fs, boot_id)
-        self.telemetry = Telemetry(self.settings.current.telemetry_max_bytes, lambda: self._uuid().bytes)
         finish(self._subscribing(self.kept_configs.names(ResourceType.CLIENT_METRICS)))
         self.flusher = Flusher(scheduler, sync, disk_failed)
         self.topics.on_sync_failed = self.flusher.fail
@@ -147,9 +140,8 @@ class BrokerNode:
             self.topics.report(finding)
         self.topics.load()
         self.replica_effects = ReplicaEffects()
-        self.quotas = ClientQuotas(fs)
+        self.clients = Clients(fs, self.settings.current.telemetry_max_bytes, lambda: self._uuid().bytes)
         self.features = Features(fs, are_absent=self.lacks_topic_ids)
-        self.scram_credentials = ScramCredentials(fs)
         self._producer_ids = loaded_producer_ids(fs, self.topics)
         self.keep_files()
 
@@ -216,24 +208,7 @@ class BrokerNode:
 
     def address(self, call: Call) -> tuple[str, int]:
         """The host and port that clients connect to: advertised.listeners, or else the address of their connection."""
-        return self._advertised or call.local_address
-
-    def fetched(self, call: Call) -> int:
-        """Records the time of a client's fetch, the broker's nearest sign of a poll; returns it in ms."""
-        fetches = self.fetches
-        who = (call.client_id, call.host)
-        if who not in fetches and len(fetches) >= FETCHES_REMEMBERED:
-            del fetches[next(iter(fetches))]
-        now_ms = fetches[who] = self.clock.now_ms()
-        return now_ms
-
-    def software_named(self, call: Call) -> None:
-        """Records the library that a client named in ApiVersions."""
-        kept, who = self.client_software, (call.client_id, call.host)
-        kept.pop(who, None)
-        if len(kept) >= SOFTWARE_REMEMBERED:
-            del kept[next(iter(kept))]
-        kept[who] = call.software.text
+        return self._advertised or call.connection.local_address
 
     def apply_kept_settings(self, altered: Collection[Resource]) -> Generator[None, None, None]:
         """Puts the settings of the altered resources in force, a topic or a group with each step. Raises SettingError."""
@@ -260,7 +235,7 @@ class BrokerNode:
         """Puts the settings of subscriptions to client metrics in force."""
         for name in names:
             kept = self.kept_configs.of(ResourceType.CLIENT_METRICS, name)
-            self.telemetry.configure(name, client_metrics_config(kept) if kept else None)
+            self.clients.telemetry.configure(name, client_metrics_config(kept) if kept else None)
             yield
 
     # -- upkeep -------------------------------------------------------------------------------------------------------

@@ -22,6 +22,8 @@ class Receiver(asyncio.BufferedProtocol):
     such a piece, glibc maps and unmaps memory each time: 20 us a message, in one process of two. Made in the thread of its
     loop, which reads and calls `data_received` in one turn, so that connections can share a buffer."""
 
+    __slots__ = ("_received",)
+
     def __init__(self) -> None:
         self._received = _buffer.view
 

@@ -116,7 +116,7 @@ class ClusteredBroker:
         member, self.broker.member = self.broker.member, None
         if self._session is not None:
             self._session.die()
-        for connection in self.broker.connections():
+        for connection in self.broker.connections:
             connection.abort()
         await asyncio.sleep(0)
         if member is not None:

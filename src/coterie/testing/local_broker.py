@@ -213,7 +213,7 @@ class LocalBroker(ClusterControls, FaultControls):
         """Cuts every connection, or those of one client; returns how many."""
 
         def drop() -> int:
-            every = [c for broker in self._brokers() for c in broker.connections()]
+            every = [c for broker in self._brokers() for c in broker.connections]
             connections = [c for c in every if client_id in (None, c.client_id) and not c.client_id.startswith(_PEERS)]
             for connection in connections:
                 connection.close()

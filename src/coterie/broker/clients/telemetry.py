@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from coterie.broker.requests.calls import Call
 from coterie.broker.settings.resource_tables import ClientMetricsConfig
 from coterie.wire.errors import ErrorCode, Refusal
 
@@ -24,6 +25,7 @@ _RESERVED_IDS = frozenset({NO_INSTANCE, bytes(15) + b"\x01"})
 EVERY_METRIC = "*"
 COMPRESSION_TYPES = (4, 3, 1, 2)  # zstd, lz4, gzip, snappy: the broker's order of preference
 _NO_COMPRESSION = 0
+UNKNOWN = "unknown"  # the software of a client that did not name it
 # After one of these a client may ask for its subscription before the interval is over.
 _ASK_AGAIN = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
 
@@ -95,11 +97,11 @@ class Telemetry:
         """(client id, host) -> the client of these that was seen last."""
         return {(i.client_id, i.host): i for i in self._instances.values()}
 
-    def subscribe(self, instance_id: bytes, attributes: Mapping[str, str], now_ms: int) -> tuple[bytes, Subscription]:
+    def subscribe(self, instance_id: bytes, call: Call, now_ms: int) -> tuple[bytes, Subscription]:
         """The client's id, a fresh one where it has none, and its subscription. Raises Refusal
         THROTTLING_QUOTA_EXCEEDED for a request before the interval is over."""
         instance_id = self.new_id() if instance_id == NO_INSTANCE else instance_id
-        instance = self._seen(instance_id, attributes)
+        instance = self._seen(instance_id, call)
         last_ms = max(instance.last_get_ms, instance.last_push_ms)
         if instance.is_early(last_ms, now_ms) and instance.last_error not in _ASK_AGAIN:
             raise Refusal(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
@@ -107,11 +109,11 @@ class Telemetry:
         instance.last_error = ErrorCode.NONE
         return instance_id, instance.subscription
 
-    def push(self, instance_id: bytes, attributes: Mapping[str, str], push: Push, now_ms: int) -> None:
+    def push(self, instance_id: bytes, call: Call, push: Push, now_ms: int) -> None:
         """Counts a push. Raises Refusal where Kafka rejects it."""
         if instance_id in _RESERVED_IDS:
             raise Refusal(ErrorCode.INVALID_REQUEST, "a client must ask for its subscription before it pushes")
-        instance = self._seen(instance_id, attributes)
+        instance = self._seen(instance_id, call)
         try:
             self._check(instance, push, now_ms)
         except Refusal as refusal:
@@ -121,8 +123,9 @@ class Telemetry:
             instance.terminating = push.terminating
         instance.last_error = ErrorCode.NONE
         self._keep(instance, push, now_ms)
-        self.pushes[push.software] += 1
-        self.pushed_bytes[push.software] += len(push.metrics)
+        software = call.connection.software.text or UNKNOWN
+        self.pushes[software] += 1
+        self.pushed_bytes[software] += len(push.metrics)
 
     def _keep(self, instance: Instance, push: Push, now_ms: int) -> None:
         """Beyond KEPT_BYTES what was pushed by the clients that were seen least recently is dropped."""
@@ -150,8 +153,9 @@ class Telemetry:
         if len(push.metrics) > self.max_bytes:
             raise Refusal(ErrorCode.TELEMETRY_TOO_LARGE)
 
-    def _seen(self, instance_id: bytes, attributes: Mapping[str, str]) -> Instance:
+    def _seen(self, instance_id: bytes, call: Call) -> Instance:
         """The client, as a new one where its subscription has changed."""
+        attributes = attributes_of(call)
         before = self._instances.pop(instance_id, None)
         instance = before
         matched = self._changes, hash(tuple(attributes.values()))  # attributes may be large
@@ -160,10 +164,9 @@ class Telemetry:
             if instance is None or instance.subscription != subscription:
                 instance = Instance(subscription)
             instance.matched = matched
-            instance.client_id = attributes.get("client_id", "")[:KEPT_CHARACTERS]
-            instance.host = attributes.get("client_source_address", "")
-            named = (attributes.get("client_software_name"), attributes.get("client_software_version"))
-            instance.software = " ".join(filter(None, named))[:KEPT_CHARACTERS]
+            instance.client_id = call.client_id[:KEPT_CHARACTERS]
+            instance.host = attributes["client_source_address"]
+            instance.software = (call.connection.software.text or UNKNOWN)[:KEPT_CHARACTERS]
         if before is not None and before is not instance:
             instance.pushes, instance.pushed_ms = before.pushes, before.pushed_ms
             instance.compression_type, instance.metrics = before.compression_type, before.metrics
@@ -199,6 +202,18 @@ class _Filter:
         return all(p is not None and p.fullmatch(attributes.get(name, "")) for name, p in self.patterns)
 
 
+def attributes_of(call: Call) -> dict[str, str]:
+    """What subscriptions may match."""
+    connection = call.connection
+    return {
+        "client_id": call.client_id,
+        "client_software_name": connection.software.name or UNKNOWN,
+        "client_software_version": connection.software.version or UNKNOWN,
+        "client_source_address": connection.host.removeprefix("/"),
+        "client_source_port": str(connection.port),
+    }
+
+
 def _pattern(item: str) -> tuple[str, re.Pattern[str] | None]:
     """Of NAME=PATTERN."""
     name, _, text = item.partition("=")
@@ -212,7 +227,6 @@ def _pattern(item: str) -> tuple[str, re.Pattern[str] | None]:
 class Push:
     """What one request pushes; ``metrics`` in OTLP, compressed or not."""
 
-    software: str
     subscription_id: int
     terminating: bool
     compression_type: int

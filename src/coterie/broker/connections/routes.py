@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import Any
 
-from coterie.wire.apis import APIS, CLUSTER_APIS
+from coterie.wire.apis import APIS, CLUSTER_APIS, Api
 from coterie.wire.codec import Decoder, decoder
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.framing import ResponseFrame, response_frame
+from coterie.wire.framing import API_VERSIONS_KEY, ResponseFrame, response_frame
 from coterie.wire.primitives import WireError
 
 UNREADABLE = (WireError, struct.error, IndexError, UnicodeDecodeError, MemoryError, OverflowError)
@@ -39,12 +40,24 @@ def find_route(api_key: int, version: int) -> Route | None:
     if route is not None:
         return route
     api = APIS.get(api_key) or CLUSTER_APIS.get(api_key)
-    if api is None or version not in api.advertised:
+    if api is None:
         return None
+    if version not in api.advertised:
+        return _other_api_versions(api, version) if api_key == API_VERSIONS_KEY else None
     tagged = version in api.request.flexible
     frame = response_frame(api.response, version)
     route = ROUTES[key] = Route(api_key, version, api.name, decoder(api.request, version), tagged, frame)
     return route
+
+
+def _other_api_versions(api: Api, version: int) -> Route:
+    """Of a version that is not served: it is not read, and the response is one of version 0 (KIP-511)."""
+    request = api.request()
+
+    def unread(data: bytes, at: int, room: int = 0) -> tuple[Any, int]:
+        return request, at
+
+    return Route(api.key, version, api.name, unread, False, response_frame(api.response, 0))
 
 
 def server_error(response: Message) -> Message:

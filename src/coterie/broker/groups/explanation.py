@@ -10,8 +10,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from coterie.broker.clients.clients import Clients
 from coterie.broker.clients.pushed_metrics import as_json, last_metrics
-from coterie.broker.clients.telemetry import Instance, Telemetry
+from coterie.broker.clients.seen_clients import SeenClient
+from coterie.broker.clients.telemetry import Instance
 from coterie.broker.groups.group_coordinator import GroupCoordinator
 from coterie.broker.process.clock import Clock
 from coterie.broker.storage.topics import Topics
@@ -49,16 +51,13 @@ class Progress:
 
 
 class GroupSources(Protocol):
-    """What the explanation of a group is made of. ``fetches``: (client id, host) -> when it last fetched, in ms;
-    ``client_software``: the same -> the library that it named last."""
+    """What the explanation of a group is made of."""
 
     groups: GroupCoordinator
     topics: Topics
     clock: Clock
-    fetches: dict[tuple[str, str], int]
-    client_software: dict[tuple[str, str], str]
+    clients: Clients
     progress: Progress
-    telemetry: Telemetry
 
 
 def state_of(groups: GroupCoordinator, group: AnyGroup, now_ms: int) -> dict[str, Any]:
@@ -74,14 +73,14 @@ def explained(sources: GroupSources, group: AnyGroup) -> dict[str, Any]:
     now_ms = sources.clock.now_ms()
     document = state_of(sources.groups, group, now_ms)
     processes = Counter((m["client_id"], m["host"]) for m in document["members"])
-    pushing = sources.telemetry.by_client()
+    pushing = sources.clients.telemetry.by_client()
     for member in document["members"]:
         who = (member["client_id"], member["host"])
         # Neither fetches nor ApiVersions carry a member id: two members of one client id and host cannot be rows apart.
         is_alone = processes[who] == 1
-        fetched_ms = sources.fetches.get(who) if is_alone else None
-        member["last_fetch_ms"] = None if fetched_ms is None else now_ms - fetched_ms
-        member["client_software"] = sources.client_software.get(who) if is_alone else None
+        seen = sources.clients.seen.get(*who) if is_alone else SeenClient()
+        member["last_fetch_ms"] = None if seen.fetched_ms is None else now_ms - seen.fetched_ms
+        member["client_software"] = seen.software
         member |= NOT_PUSHED | (_pushed(pushing, who, now_ms) if is_alone else {})
     document["partitions"] = partitions_of(sources, group, now_ms)
     document["lag"] = total_lag(document["partitions"])

@@ -10,6 +10,7 @@ from coterie.broker.cluster.cluster_view import LiveBroker
 from coterie.broker.handlers.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from coterie.broker.handlers.services import ClusterServices, Handler
 from coterie.broker.requests.calls import Call
+from coterie.broker.requests.connection import Software
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import AT_ONCE, distinct, finish
 from coterie.broker.settings.features import supported_features
@@ -62,18 +63,22 @@ _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 def handle_api_versions(broker: ClusterServices, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
     """INVALID_REQUEST for a software name that KIP-511 does not allow, and for a cluster without a broker or the reverse;
-    REBOOTSTRAP_REQUIRED for a client that means to reach another (KIP-1242). What is advertised depends on the cluster."""
-    names = (request.client_software_name, request.client_software_version)
-    if call.api_version >= CLIENT_SOFTWARE_FROM and not all(_SOFTWARE_NAME.fullmatch(name) for name in names):
-        return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+    REBOOTSTRAP_REQUIRED for a client that means to reach another (KIP-1242); UNSUPPORTED_VERSION with the versions that are.
+    What is advertised depends on the cluster."""
+    if call.api_version not in ApiVersionsRequest.versions:
+        return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, broker.advertised())
+    software = Software(request.client_software_name, request.client_software_version)
+    if call.api_version >= CLIENT_SOFTWARE_FROM:
+        if not all(_SOFTWARE_NAME.fullmatch(name) for name in (software.name, software.version)):
+            return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+        call.connection.software = software
+        broker.clients.seen.named(call)
     if call.api_version >= INTENDED_BROKER_FROM:
         cluster_id, node_id = request.cluster_id, request.node_id
         if (cluster_id is None) != (node_id == ANY_NODE):
             return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
         if cluster_id is not None and (cluster_id, node_id) != (broker.cluster_id, broker.node_id):
             return ApiVersionsResponse(ErrorCode.REBOOTSTRAP_REQUIRED)
-    if call.software.name:
-        broker.software_named(call)
     return ApiVersionsResponse(
         ErrorCode.NONE,
         broker.advertised(),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def _control(broker: ControlServices, api_key: int, call: Call) -> ControlRequests:
     """Raises CannotAnswer."""
     if broker.member is None:
-        raise CannotAnswer(broker.unserved.add(call.software.text or call.client_id, api_key, call.api_version))
+        raise CannotAnswer(broker.unserved.add(call, api_key))
     return broker.member.control
 
 

@@ -9,9 +9,7 @@ from collections.abc import Callable, Collection, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from coterie.broker.clients.quotas import ClientQuotas
-from coterie.broker.clients.scram_credentials import ScramCredentials
-from coterie.broker.clients.telemetry import Telemetry
+from coterie.broker.clients.clients import Clients
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.groups.explanation import GroupSources
 from coterie.broker.groups.group_coordinator import GroupCoordinator
@@ -80,6 +78,7 @@ class FetchServices(ControlServices, LeaderServices, Protocol):
 
     topics: Topics
     fetch_sessions: FetchSessions
+    clients: Clients
     answer_memory: AnswerMemory
     clock: Clock
     turns: Turns
@@ -90,9 +89,6 @@ class FetchServices(ControlServices, LeaderServices, Protocol):
     @property
     def scheduler(self) -> Scheduler:
         """The broker's event loop."""
-
-    def fetched(self, call: Call) -> int:
-        """Records that a client fetched; returns the time in ms."""
 
 
 class GroupServices(GroupSources, Protocol):
@@ -131,14 +127,12 @@ class TopicServices(Protocol):
 class ClusterServices(TopicServices, LeaderServices, Protocol):
     """What Metadata, DescribeCluster, FindCoordinator, ApiVersions and UpdateFeatures use."""
 
+    clients: Clients
     cluster_id: str
     features: Features
 
     def advertised(self) -> list[ApiVersion]:
         """The APIs and their versions, for ApiVersions."""
-
-    def software_named(self, call: Call) -> None:
-        """Records the library that a client named in ApiVersions."""
 
 
 class ReplicaServices(TopicServices, ControlServices, Protocol):
@@ -172,9 +166,7 @@ class LogDirServices(Protocol):
 class ClientServices(Protocol):
     """For the requests of client quotas, SCRAM credentials and client telemetry."""
 
-    quotas: ClientQuotas
-    scram_credentials: ScramCredentials
-    telemetry: Telemetry
+    clients: Clients
     clock: Clock
     turns: Turns
 

@@ -1,4 +1,4 @@
-"""Client telemetry: what the requests say in terms of `broker.telemetry`."""
+"""Client telemetry: what the requests say in terms of `clients.telemetry`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,9 @@ def handle_get_telemetry_subscriptions(
     broker: ClientServices, request: GetTelemetrySubscriptionsRequest, call: Call
 ) -> GetTelemetrySubscriptionsResponse:
     """KIP-714. THROTTLING_QUOTA_EXCEEDED for a client that comes before its interval is over."""
-    telemetry = broker.telemetry
+    telemetry = broker.clients.telemetry
     try:
-        instance_id, subscription = telemetry.subscribe(
-            request.client_instance_id, _attributes(call), broker.clock.now_ms()
-        )
+        instance_id, subscription = telemetry.subscribe(request.client_instance_id, call, broker.clock.now_ms())
     except Refusal as refusal:
         return GetTelemetrySubscriptionsResponse(error_code=refusal.code)
     return GetTelemetrySubscriptionsResponse(
@@ -42,34 +40,17 @@ def handle_get_telemetry_subscriptions(
 
 def handle_push_telemetry(broker: ClientServices, request: PushTelemetryRequest, call: Call) -> PushTelemetryResponse:
     """KIP-714. The client's last push is kept; the errors are those of `Telemetry.push`."""
-    push = Push(
-        call.software.text or "unknown",
-        request.subscription_id,
-        request.terminating,
-        request.compression_type,
-        request.metrics,
-    )
+    push = Push(request.subscription_id, request.terminating, request.compression_type, request.metrics)
     try:
-        broker.telemetry.push(request.client_instance_id, _attributes(call), push, broker.clock.now_ms())
+        broker.clients.telemetry.push(request.client_instance_id, call, push, broker.clock.now_ms())
     except Refusal as refusal:
         return PushTelemetryResponse(error_code=refusal.code)
     return PushTelemetryResponse()
 
 
-def _attributes(call: Call) -> dict[str, str]:
-    """What subscriptions may match; a client that did not name its software counts as "unknown"."""
-    return {
-        "client_id": call.client_id,
-        "client_software_name": call.software.name or "unknown",
-        "client_software_version": call.software.version or "unknown",
-        "client_source_address": call.host.removeprefix("/"),
-        "client_source_port": str(call.port),
-    }
-
-
 def handle_list_clients(broker: ClientServices, request: ListClientsRequest, call: Call) -> ListClientsResponse:
     """An API of coterie's own (`wire/messages/list_clients.py`)."""
-    document = json.dumps(telemetry_clients(broker.telemetry, broker.clock.now_ms()))
+    document = json.dumps(telemetry_clients(broker.clients.telemetry, broker.clock.now_ms()))
     return ListClientsResponse(ErrorCode.NONE, document.encode())
 
 

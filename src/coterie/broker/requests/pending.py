@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from coterie.broker.requests.calls import CannotAnswer
 from coterie.wire.declaration import Message
 
 
@@ -23,7 +24,7 @@ class Pending:
     response: Message | None = None
     notify: Callable[[], None] | None = None
     cancel: Callable[[], None] | None = None
-    failed = False
+    failure: Exception | None = None  # there will be no response
     in_turns = False  # the request is carried out in turns, and none of its connection's before it is done
 
     def answer(self, response: Message) -> None:
@@ -36,12 +37,18 @@ class Pending:
             notify, self.notify = self.notify, None
             notify()
 
-    def fail(self) -> None:
-        """There will be no response: the connection is closed."""
-        self.failed = True
+    def fail(self, error: Exception) -> None:
+        """There will be no response: the connection is closed, with a line about the error."""
+        self.failure = error
         notify, self.notify, self.cancel = self.notify, None, None
         if notify is not None:
             notify()
+
+    def ended(self) -> Message | None:
+        """The response; None where the connection is to be closed. Raises the error of a request that a bug has ended."""
+        if self.failure is not None and not isinstance(self.failure, CannotAnswer):
+            raise self.failure
+        return self.response
 
     def abandon(self) -> None:
         """The client has disconnected."""
@@ -52,15 +59,20 @@ class Pending:
     def answer_with(self, result: Message | Pending | None) -> None:
         """Answers with what a handler returned, now or once that is answered; None closes the connection."""
         if result is None:
-            self.fail()
+            self.fail(CannotAnswer(""))
         elif not isinstance(result, Pending):
             self.answer(result)
         elif result.response is not None:
             self.answer(result.response)
         else:
-            inner = result
-            self.in_turns, self.cancel = inner.in_turns, inner.abandon
-            inner.notify = lambda: self.fail() if inner.response is None else self.answer(inner.response)
+            self.in_turns, self.cancel = result.in_turns, result.abandon
+            result.notify = lambda: self._end_as(result)
+
+    def _end_as(self, inner: Pending) -> None:
+        if inner.failure is not None:
+            self.fail(inner.failure)
+        elif inner.response is not None:
+            self.answer(inner.response)
 
     def then(self, change: Callable[[Message], Message]) -> Pending:
         """A pending response that is answered with ``change(response)`` when this one is answered."""
@@ -68,9 +80,9 @@ class Pending:
         outer.in_turns = self.in_turns
 
         def answered() -> None:
-            if self.response is None:
-                outer.fail()
-            else:
+            if self.failure is not None:
+                outer.fail(self.failure)
+            elif self.response is not None:
                 outer.answer(change(self.response))
 
         if self.response is not None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterable
 from typing import TypeVar
 
 from coterie.broker.process.scheduling import Scheduler
-from coterie.broker.requests.calls import CannotAnswer
 from coterie.broker.requests.pending import Pending
 from coterie.wire.declaration import Message
-
-logger = logging.getLogger(__name__)
 
 MAX_TURN_S = 0.010
 REPEATED_AT_MOST = 20
@@ -74,13 +70,8 @@ class Turns:
         def go_on() -> None:
             try:
                 answer = self._turn(work)
-            except CannotAnswer as reason:
-                logger.warning("closing a connection: %s", reason)
-                pending.fail()
-                return
-            except Exception:
-                logger.exception("a request failed; its connection is closed")
-                pending.fail()
+            except Exception as error:
+                pending.fail(error)
                 return
             if answer is None:
                 self.add(go_on)

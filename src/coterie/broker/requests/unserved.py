@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from coterie.broker.requests.calls import Call
 from coterie.wire.apis import APIS
 
 KINDS_KEPT = 1_000  # of requests; a client may send any of 65,536 keys
@@ -86,9 +87,9 @@ class UnservedRequests:
 
     counts: Counter[UnservedRequest] = field(default_factory=Counter)
 
-    def add(self, client: str, api_key: int, version: int) -> str:
+    def add(self, call: Call, api_key: int) -> str:
         """Counts one; returns what to log: why it is not served, or "" where that was logged before."""
-        request = UnservedRequest(client, api_name(api_key), version)
+        request = UnservedRequest(call.client, api_name(api_key), call.api_version)
         if request not in self.counts and len(self.counts) >= KINDS_KEPT:
             self.counts[OTHERS] += 1
             return ""
@@ -97,7 +98,7 @@ class UnservedRequests:
             return ""
         api = APIS.get(api_key)
         served = f"; served are {api.advertised.first} to {api.advertised.last}" if api else ""
-        return f"{request.api} version {version} is not served{served} (client {client})"
+        return f"{request.api} version {request.version} is not served{served} (client {request.client})"
 
 
 def api_name(api_key: int) -> str:

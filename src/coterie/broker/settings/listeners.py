@@ -7,7 +7,7 @@ which is not a controller's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coterie.broker.settings.broker_settings import BrokerSettings
@@ -21,11 +21,15 @@ _EVERY_ADDRESS = "0.0.0.0"
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One of Kafka's listeners; an empty host means every address of the machine."""
+    """One of Kafka's listeners; an empty host means every address of the machine. The protocol of most is their name."""
 
     name: str
     host: str
     port: int
+    security_protocol: str = _PLAINTEXT
+
+
+PLAINTEXT_LISTENER = Listener(_PLAINTEXT, "", 0)
 
 
 def parse_listeners(setting: str, text: str) -> list[Listener]:
@@ -37,7 +41,8 @@ def parse_listeners(setting: str, text: str) -> list[Listener]:
         host, colon, port = address.rpartition(":")
         if not colon or not port.isascii() or not port.isdigit() or int(port) > 65_535:
             raise SettingError(f"{setting} must be NAME://HOST:PORT or HOST:PORT, not {item!r}")
-        listeners.append(Listener(name.upper() if scheme else _PLAINTEXT, host.strip("[]"), int(port)))
+        name = name.upper() if scheme else _PLAINTEXT
+        listeners.append(Listener(name, host.strip("[]"), int(port), name))
     return listeners
 
 
@@ -46,8 +51,11 @@ def _of_clients(config: BrokerConfig, setting: str, text: str | None) -> list[Li
     controllers = [name.strip().upper() for name in (config.controller_listener_names or "").split(",")]
     pairs = [pair.strip().upper().partition(":") for pair in config.listener_security_protocol_map.split(",")]
     protocols = {name.strip(): protocol.strip() for name, _colon, protocol in pairs}
-    every = parse_listeners(setting, text or "")
-    return [one for one in every if one.name not in controllers and protocols.get(one.name, one.name) == _PLAINTEXT]
+    every = [
+        replace(one, security_protocol=protocols.get(one.name, one.name))
+        for one in parse_listeners(setting, text or "")
+    ]
+    return [one for one in every if one.name not in controllers and one.security_protocol == _PLAINTEXT]
 
 
 def listen_address(settings: BrokerSettings) -> tuple[str, int]:
@@ -62,6 +70,17 @@ def listen_address(settings: BrokerSettings) -> tuple[str, int]:
     return usable[0].host or _EVERY_ADDRESS, usable[0].port
 
 
+def listener_at(settings: BrokerSettings, host: str, port: int) -> Listener:
+    """The listener of `listeners` at an address; one without security where --listen has named another address."""
+    return _own_listener_at(settings, host, port) or Listener(_PLAINTEXT, host, port)
+
+
+def _own_listener_at(settings: BrokerSettings, host: str, port: int) -> Listener | None:
+    config = settings.current
+    own = _of_clients(config, "listeners", config.listeners)[:1]
+    return next((one for one in own if (one.host or _EVERY_ADDRESS, one.port) == (host, port)), None)
+
+
 def effective_log_dirs(settings: BrokerSettings, data: Path | None) -> dict[str, str]:
     """`log.dirs` of a broker whose logs are in ``data``, None for memory; empty where the settings have it."""
     config = settings.current
@@ -71,11 +90,8 @@ def effective_log_dirs(settings: BrokerSettings, data: Path | None) -> dict[str,
 
 def effective_listeners(settings: BrokerSettings, address: tuple[str, int], bound: tuple[str, int]) -> dict[str, str]:
     """`listeners` of a broker that was to listen at ``address`` and does at ``bound``; empty where the settings have it."""
-    try:
-        if listen_address(settings) == address:
-            return {}
-    except SettingError:  # none that coterie serves: --listen was given
-        pass
+    if _own_listener_at(settings, *address) is not None:
+        return {}
     return {"listeners": f"{_PLAINTEXT}://{format_address(*bound)}"}
 
 

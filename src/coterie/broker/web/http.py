@@ -125,7 +125,7 @@ class HttpServer:
         return web.Response(text=f"[{','.join(lines)}]", content_type="application/json")
 
     async def _clients(self, request: web.Request) -> web.Response:
-        return web.json_response(telemetry_clients(self._broker.telemetry, self._broker.clock.now_ms()))
+        return web.json_response(telemetry_clients(self._broker.clients.telemetry, self._broker.clock.now_ms()))
 
     async def _metrics_text(self, request: web.Request) -> web.Response:
         return web.Response(body=self._metrics.text(), headers={"Content-Type": PROMETHEUS})

@@ -27,7 +27,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from coterie.broker.clients.telemetry import Telemetry
 from coterie.broker.groups.explanation import GroupSources, partitions_of
 from coterie.broker.process.log_lines import LogLines
 from coterie.broker.requests.fetch_sessions import FetchSessions
@@ -42,7 +41,6 @@ class MetricSources(GroupSources, Protocol):
 
     log_lines: LogLines
     fetch_sessions: FetchSessions
-    telemetry: Telemetry
     unserved: UnservedRequests
 
 
@@ -111,7 +109,7 @@ class GroupMetrics(Collector):
         yield unserved
 
     def _telemetry(self) -> Iterator[Metric]:
-        telemetry = self._broker.telemetry
+        telemetry = self._broker.clients.telemetry
         yield GaugeMetricFamily("coterie_telemetry_clients", "clients with telemetry", value=len(telemetry))
         pushes = CounterMetricFamily("coterie_telemetry_pushes", "pushes of client metrics", labels=["client"])
         pushed_bytes = CounterMetricFamily("coterie_telemetry_bytes", "bytes of client metrics", labels=["client"])

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, cast
 
 from coterie.broker.handlers.services import Handler, Services
 from coterie.broker.requests.calls import Call
+from coterie.broker.requests.connection import ClientConnection
 from coterie.broker.requests.pending import Pending
 from coterie.broker.storage.replica_effects import AppendToken, ReplicaEffects
 from coterie.broker.storage.topic import Partition
@@ -58,7 +59,7 @@ class HandlingBroker(RecordsBroker):
         def answer(response: Message | None) -> None:
             answered(None if response is None else type(response).decode(response.encode(version), version))
 
-        call = Call(version, client_id, "/laboratory", (self.name, 9092))
+        call = Call(version, client_id, ClientConnection("/laboratory", local_address=(self.name, 9092)))
         pending = Pending()
-        pending.notify = lambda: answer(pending.response)
+        pending.notify = lambda: answer(pending.ended())
         pending.answer_with(self.handlers[request.api_key](cast(Services, self.services), request, call))

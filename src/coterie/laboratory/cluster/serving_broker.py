@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, cast
 
+from coterie.broker.clients.clients import Clients
 from coterie.broker.cluster.cluster_view import ClusterView, LiveBroker
 from coterie.broker.cluster.hosted_topics import HostedTopics
 from coterie.broker.groups.group_coordinator import GroupCoordinator
@@ -71,6 +72,7 @@ class ServedRecords:
         self.flusher = Flusher(self.scheduler, lambda files, synced: None, lambda error: None)
         self.cluster = ClusterView(broker.number, is_alone=False)
         self.fetch_sessions = FetchSessions(SESSIONS, lambda: broker.world.random.randrange(1, 2**31))
+        self.clients = Clients(fs, 0, lambda: bytes(16))
         self.answer_memory = AnswerMemory(NO_LIMIT)
         self.max_fetch_bytes, self.max_idle_ms = 2_000, 600_000
         self.transaction_requests = self._new_transaction_requests()
@@ -109,11 +111,7 @@ class ServedRecords:
 
     def address(self, call: Call) -> tuple[str, int]:
         """See `LeaderServices`."""
-        return call.local_address
-
-    def fetched(self, call: Call) -> int:
-        """See `FetchServices`."""
-        return self.clock.now_ms()
+        return call.connection.local_address
 
 
 class ServingBroker(HandlingBroker):

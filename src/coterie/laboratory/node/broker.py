@@ -11,6 +11,7 @@ from contextlib import suppress
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.node import BrokerNode
 from coterie.broker.requests.calls import Call, CannotAnswer
+from coterie.broker.requests.connection import ClientConnection
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
@@ -175,7 +176,7 @@ class LaboratoryBroker:
         self.scheduler.run(lambda: self._handle(arrived, version, client_id, answered))
 
     def _handle(self, request: Message, version: int, client_id: str, answered: Answered) -> None:
-        call = Call(version, client_id, "/laboratory", ADDRESS)
+        call = Call(version, client_id, ClientConnection("/laboratory", local_address=ADDRESS))
 
         def answer(response: Message) -> None:
             answered(type(response).decode(response.encode(version), version))
@@ -195,9 +196,10 @@ class LaboratoryBroker:
             pending = result
 
             def notified() -> None:
-                if pending.response is None:
+                response = pending.ended()
+                if response is None:
                     answered(None)
                 else:
-                    answer(pending.response)
+                    answer(response)
 
             pending.notify = notified

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Coroutine
 
 from coterie.broker.requests.pending import Pending
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.zookeeper.operations import ZooKeeperError
-
-logger = logging.getLogger(__name__)
 
 _running: set[asyncio.Task[None]] = set()
 
@@ -23,9 +20,8 @@ def answered_by(work: Coroutine[object, object, Message]) -> Pending:
     async def answer() -> None:
         try:
             response = await work
-        except Exception:
-            logger.exception("a request failed; its connection is closed")
-            pending.fail()
+        except Exception as error:
+            pending.fail(error)
             return
         pending.answer(response)
 

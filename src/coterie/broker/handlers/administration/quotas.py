@@ -1,4 +1,4 @@
-"""Client quotas: what the requests say in terms of `broker.quotas`."""
+"""Client quotas: what the requests say in terms of `clients.quotas`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _describe(broker: ClientServices, request: DescribeClientQuotasRequest) -> G
     entries = []
     try:
         components = [Component(c.entity_type, c.match_type, c.match) for c in request.components]
-        for entity, values in broker.quotas.describe(components, strict=request.strict):
+        for entity, values in broker.clients.quotas.describe(components, strict=request.strict):
             entries.append(
                 describe_client_quotas.EntryData(
                     [describe_client_quotas.EntityData(kind, name) for kind, name in entity],
@@ -66,7 +66,7 @@ def _alter(broker: ClientServices, request: AlterClientQuotasRequest) -> Generat
             continue
         results[entity] = None
         try:
-            broker.quotas.check(entity, changes)
+            broker.clients.quotas.check(entity, changes)
             if changes:
                 altered[entity] = changes
         except Refusal as refusal:
@@ -74,7 +74,7 @@ def _alter(broker: ClientServices, request: AlterClientQuotasRequest) -> Generat
         yield
     if altered and not request.validate_only:
         try:
-            broker.quotas.alter(altered)
+            broker.clients.quotas.alter(altered)
         except OSError as error:
             text = f"the quotas cannot be written: {error.strerror}"
             results |= dict.fromkeys(altered, Refusal(ErrorCode.KAFKA_STORAGE_ERROR, text))

@@ -30,7 +30,7 @@ from coterie.wire.messages.sync_group import SyncGroupRequest, is_without_protoc
 def hand_over(groups: GroupCoordinator, command: Command, call: Call) -> Pending:
     """Hands a request over to the group coordinator; the response may be there at once."""
     pending = Pending()
-    groups.submit(command, pending, call.api_version, call.client_id, call.host)
+    groups.submit(command, pending, call.api_version, call.client_id, call.connection.host)
     return pending
 
 

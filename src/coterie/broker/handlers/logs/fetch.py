@@ -39,7 +39,8 @@ def handle_fetch(broker: FetchServices, request: FetchRequest, call: Call) -> Me
     other errors of sessions are the response's, all others a partition's."""
     if broker.member is not None and replica_id(request) >= 0:
         return broker.member.follower_fetches.fetch(request)
-    now_ms = broker.fetched(call)
+    now_ms = broker.clock.now_ms()
+    broker.clients.seen.fetched(call, now_ms)
     try:
         fetch = broker.fetch_sessions.begin(request, call.api_version > topic_names.FETCH, now_ms)
     except Refusal as refusal:

@@ -1,4 +1,4 @@
-"""SCRAM credentials of users: what the requests say in terms of `broker.scram_credentials`."""
+"""SCRAM credentials of users: what the requests say in terms of `clients.scram_credentials`."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def handle_describe_user_scram_credentials(
 def _describe(broker: ClientServices, request: DescribeUserScramCredentialsRequest) -> Work:
     requested = Counter(user.name for user in request.users or ())
     response = DescribeUserScramCredentialsResponse(error_message="")
-    for user in requested or broker.scram_credentials.users():
-        iterations = broker.scram_credentials.iterations(user)
+    for user in requested or broker.clients.scram_credentials.users():
+        iterations = broker.clients.scram_credentials.iterations(user)
         result = DescribeUserScramCredentialsResult(user, error_message="")
         if requested[user] > 1:
             result.error_code = ErrorCode.DUPLICATE_RESOURCE
@@ -60,7 +60,7 @@ def handle_alter_user_scram_credentials(
 def _alter(broker: ClientServices, request: AlterUserScramCredentialsRequest) -> Work:
     changes = [Credential(d.name, d.mechanism) for d in request.deletions]
     changes += [Credential(u.name, u.mechanism, u.iterations, u.salt, u.salted_password) for u in request.upsertions]
-    results = yield from broker.scram_credentials.altering(changes)
+    results = yield from broker.clients.scram_credentials.altering(changes)
     return AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResult(user)

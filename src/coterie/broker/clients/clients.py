@@ -1,0 +1,21 @@
+"""The clients of a broker, as one value of its services: who was seen, what they push, and what administrators set for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coterie.broker.clients.quotas import ClientQuotas
+from coterie.broker.clients.scram_credentials import ScramCredentials
+from coterie.broker.clients.seen_clients import SeenClients
+from coterie.broker.clients.telemetry import Telemetry
+from coterie.log.filesystem import FileSystem
+
+
+class Clients:
+    """``fs`` has quotas and credentials; ``new_id`` makes the instance ids of clients that push metrics."""
+
+    def __init__(self, fs: FileSystem, max_telemetry_bytes: int, new_id: Callable[[], bytes]) -> None:
+        self.seen = SeenClients()
+        self.quotas = ClientQuotas(fs)
+        self.scram_credentials = ScramCredentials(fs)
+        self.telemetry = Telemetry(max_telemetry_bytes, new_id)

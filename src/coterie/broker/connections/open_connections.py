@@ -1,0 +1,106 @@
+"""The open connections of a broker: at most max.connections of them, and which are ended because they are idle or stalled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from coterie.broker.process.log_lines import LogLines
+from coterie.broker.requests.connection import ClientConnection
+from coterie.broker.requests.memory import AnswerMemory, RequestMemory
+from coterie.broker.settings import BrokerSettings
+
+STOP_GRACE_S = 2.0
+
+
+class OpenConnection(Protocol):
+    """A connection as its broker ends it. ``last_used_s``: on the loop's clock."""
+
+    connection: ClientConnection
+    last_used_s: float
+
+    @property
+    def client_id(self) -> str: ...
+    def is_waiting(self) -> bool: ...
+    def stalled_s(self, now_s: float) -> float | None: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class Accepting(Protocol):
+    """What the open connections use of their broker."""
+
+    settings: BrokerSettings
+    log_lines: LogLines
+    request_memory: RequestMemory
+    answer_memory: AnswerMemory
+    loop: asyncio.AbstractEventLoop
+    max_idle_ms: int
+
+
+class OpenConnections:
+    """In the order in which they were accepted. ``holding``: connections that may hold bytes of the two memories;
+    ``on_closed`` is called after each end."""
+
+    def __init__(self, broker: Accepting) -> None:
+        self._broker = broker
+        self._open: dict[OpenConnection, None] = {}
+        self.holding: set[OpenConnection] = set()
+        self.on_closed: Callable[[], object] = lambda: None
+
+    def __iter__(self) -> Iterator[OpenConnection]:
+        """Those of this moment."""
+        return iter(list(self._open))
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, connection: OpenConnection) -> bool:
+        """False when there are max.connections already."""
+        if len(self._open) >= self._broker.settings.current.max_connections:
+            self._broker.log_lines.warning("refusing a connection: there are max.connections already")
+            return False
+        self._open[connection] = None
+        return True
+
+    def remove(self, connection: OpenConnection) -> None:
+        """The connection has ended, and waits for memory no more."""
+        self._open.pop(connection, None)
+        self.holding.discard(connection)
+        self.on_closed()
+
+    def close_idle(self) -> None:
+        """Ends the connections without a request for connections.max.idle.ms."""
+        if self._broker.max_idle_ms < 0:
+            return
+        oldest_s = self._broker.loop.time() - self._broker.max_idle_ms / 1000
+        for connection in self:
+            if connection.last_used_s < oldest_s and not connection.is_waiting():
+                connection.abort()
+
+    def abort_stalled(self) -> None:
+        """Aborts stalled connections that hold memory while other connections wait for memory."""
+        broker = self._broker
+        lacking = broker.request_memory.short or broker.answer_memory.short
+        limit_s = broker.settings.current.coterie_connections_max_stalled_ms / 1000
+        now_s = broker.loop.time()
+        for connection in sorted(self.holding, key=lambda connection: connection.last_used_s):
+            stalled_s = connection.stalled_s(now_s)
+            if stalled_s is None:
+                self.holding.discard(connection)
+            elif lacking and stalled_s >= limit_s:
+                text = "aborting a connection from %s, stalled for %d s, because other requests wait for memory"
+                broker.log_lines.warning(text, connection.connection.host, stalled_s)
+                connection.abort()
+
+    async def close(self) -> None:
+        """Ends all; lets clients read their last responses for `STOP_GRACE_S` at most."""
+        for connection in self:
+            connection.close()
+        await asyncio.sleep(0)
+        deadline_s = self._broker.loop.time() + STOP_GRACE_S
+        while self._open and self._broker.loop.time() < deadline_s:
+            await asyncio.sleep(0.01)
+        for connection in self:
+            connection.abort()

@@ -1,0 +1,149 @@
+"""A connection's requests in their order: each is decoded and handed to its handler, and the responses are encoded.
+
+A response that is there at once is encoded at once, unless others wait before it; a `Pending` stays in the queue until it is
+answered. A request that cannot be served raises CannotAnswer, for which its own connection is closed and no other.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from sys import intern
+from time import monotonic as time_s  # the loop's clock
+from typing import Protocol
+
+from coterie.broker.connections.routes import ROUTES, UNREADABLE, Route, find_route, server_error
+from coterie.broker.handlers.services import Handler, Services
+from coterie.broker.requests.calls import Call, CannotAnswer
+from coterie.broker.requests.connection import ClientConnection
+from coterie.broker.requests.pending import NO_RESPONSE, Pending
+from coterie.wire.codec import unreadable
+from coterie.wire.declaration import Message
+from coterie.wire.framing import read_head, skip_tags
+
+logger = logging.getLogger(__name__)
+
+MAX_WAITING = 200  # requests of one connection that wait for their responses
+_SIZE = struct.Struct(">i")
+
+
+class Server(Services, Protocol):
+    """What the requests of a connection use of the broker. ``max_elements``: coterie.request.max.elements."""
+
+    handlers: dict[int, Handler]
+    max_elements: int
+
+
+class RequestQueue:
+    """``latest``: the call of the latest request; it serves the next one too where the header is the same but for the
+    correlation id, as most are. ``waiting``: the requests without a response, in their order. ``out``: the frames of responses
+    that are not written yet."""
+
+    __slots__ = ("_body_at", "_broker", "_client", "latest", "out", "waiting")
+
+    def __init__(self, broker: Server, connection: ClientConnection) -> None:
+        self._broker = broker
+        self.latest = Call(-1, "", connection)
+        self._client, self._body_at = b"", 0  # the end of its header, and where its body began (0: there was none)
+        # By correlation id, at most MAX_WAITING; not a deque, of which an empty one takes 0.6 KiB.
+        self.waiting: list[tuple[int, Route, Pending]] = []
+        self.out: bytes | bytearray = b""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether too many requests wait."""
+        return len(self.waiting) >= MAX_WAITING
+
+    @property
+    def last_in_turns(self) -> bool:
+        """Whether the last request that waits is carried out in turns."""
+        return bool(self.waiting) and self.waiting[-1][2].in_turns
+
+    def handle(self, frame: bytes) -> Pending | None:
+        """Hands one frame, its size included, to its handler; returns a response that comes later, by `take_answered`. Raises
+        CannotAnswer."""
+        route, broker, call = ROUTES.get(frame[4:8]), self._broker, self.latest
+        connection = call.connection
+        try:
+            if route is None or not self._body_at or not frame.startswith(self._client, 12):
+                head = read_head(frame, 4)
+                self._client, self._body_at = frame[12 : head.body_at], head.body_at
+                call = self.latest = Call(head.api_version, intern(head.client_id or ""), connection)
+                route = find_route(head.api_key, head.api_version)
+                if route is None:
+                    raise CannotAnswer(broker.unserved.add(call, head.api_key))
+            elif call.api_version != route.version:
+                call = self.latest = Call(route.version, call.client_id, connection)
+            if connection.authentication is not None and not connection.admits(route.api_key, time_s()):
+                raise CannotAnswer(f"{route.name} without authentication")
+            body_at = self._body_at
+            if route.tagged:  # nearly always without a tag
+                body_at = skip_tags(frame, body_at) if frame[body_at] else body_at + 1
+            request, _ = route.decode(frame, body_at, broker.max_elements)
+        except UNREADABLE as error:
+            raise CannotAnswer(f"a request that cannot be read: {unreadable(error)}") from error
+        except OSError as absent:  # the messages of its API cannot be imported: no descriptor is left
+            text = f"a request whose messages cannot be loaded: {absent}; a later one may be served"
+            raise CannotAnswer(text) from absent
+        try:
+            result = broker.handlers[route.api_key](broker, request, call)
+        except CannotAnswer:
+            raise
+        except Exception as bug:
+            raise self._failed(route, bug) from None
+        if result is None:
+            return None
+        (correlation_id,) = _SIZE.unpack_from(frame, 8)
+        if isinstance(result, Pending):
+            if result.response is None or self.waiting:
+                self.waiting.append((correlation_id, route, result))
+                return result
+            result = result.response
+        if self.waiting:
+            ready = Pending()
+            ready.answer(result)
+            self.waiting.append((correlation_id, route, ready))
+        else:
+            self._put(correlation_id, route, result)
+        return None
+
+    def take_answered(self) -> None:
+        """Encodes the responses at the head of the queue. Raises CannotAnswer where there will be none."""
+        waiting = self.waiting
+        while waiting and waiting[0][2].response is not None:
+            correlation_id, route, pending = waiting.pop(0)
+            assert pending.response is not None
+            if pending.response is not NO_RESPONSE:
+                self._put(correlation_id, route, pending.response)
+        if waiting and (failure := waiting[0][2].failure) is not None:
+            raise self._failed(waiting[0][1], failure)
+
+    def _put(self, correlation_id: int, route: Route, response: Message) -> None:
+        try:
+            data = route.frame(correlation_id, response)
+        except Exception:
+            # Other clients may wait for the same decision: they get their responses nonetheless.
+            logger.exception("a response to %s cannot be encoded", self.latest.connection.host)
+            data = route.frame(correlation_id, server_error(response))
+        if not self.out:
+            self.out = data
+        elif isinstance(self.out, bytearray):
+            self.out += data
+        else:
+            self.out = bytearray(self.out)
+            self.out += data
+
+    def _failed(self, route: Route, error: Exception) -> CannotAnswer:
+        """The end of a connection whose request has failed; a bug is logged with its traceback."""
+        if isinstance(error, CannotAnswer):
+            return error
+        text = "%s from %s failed; its connection is closed"
+        logger.error(text, route.name, self.latest.connection.host, exc_info=error)
+        return CannotAnswer("")
+
+    def close(self) -> None:
+        """Ends the work for responses that nobody will read."""
+        for _, _, pending in self.waiting:
+            pending.abandon()
+        self.waiting.clear()
+        self.out = b""

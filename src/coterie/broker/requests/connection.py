@@ -1,0 +1,59 @@
+"""A client's connection as a value: the listener it came by, where it comes from, and what the client has said and proved."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from coterie.broker.settings.listeners import PLAINTEXT_LISTENER, Listener
+
+ANONYMOUS = "User:ANONYMOUS"
+_BEFORE_AUTHENTICATION = frozenset({17, 18, 36})  # SaslHandshake, ApiVersions, SaslAuthenticate
+
+
+@dataclass(frozen=True, slots=True)
+class Software:
+    """A client's library as its ApiVersions names it (KIP-511); empty where it did not."""
+
+    name: str = ""
+    version: str = ""
+
+    @property
+    def text(self) -> str:
+        """Name and version with a space between; "" where the client named neither."""
+        return f"{self.name} {self.version}".strip()
+
+
+UNNAMED_SOFTWARE = Software()
+
+
+@dataclass(slots=True)
+class Authentication:
+    """The state of SASL on one connection. ``mechanism``: of its SaslHandshake. ``session_ends_s``: on the loop's clock; the
+    client must have authenticated again by then (KIP-368)."""
+
+    mechanism: str = ""
+    is_complete: bool = False
+    session_ends_s: float = math.inf
+
+
+@dataclass(slots=True)
+class ClientConnection:
+    """What any handler may ask of its `Call`. ``host``: "/" and the address, as DescribeGroups shows it; ``local_address``:
+    where the client connected to; ``authentication``: None on a listener without SASL. Handlers set what they learn:
+    ApiVersions the software, SASL the ``principal``."""
+
+    host: str
+    port: int = 0
+    local_address: tuple[str, int] = ("", 0)
+    listener: Listener = PLAINTEXT_LISTENER
+    software: Software = UNNAMED_SOFTWARE
+    principal: str = ANONYMOUS
+    authentication: Authentication | None = None
+
+    def admits(self, api_key: int, now_s: float) -> bool:
+        """Whether a request of that API is handled: without a session, only the requests that lead to one."""
+        state = self.authentication
+        if state is None or api_key in _BEFORE_AUTHENTICATION:
+            return True
+        return state.is_complete and now_s < state.session_ends_s
