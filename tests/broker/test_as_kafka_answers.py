@@ -45,7 +45,11 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from coterie.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestTopic
+from coterie.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from coterie.wire.messages.txn_offset_commit import (
@@ -410,6 +414,22 @@ def test_offsets_deleted_of_no_partition(connection: BrokerSocket) -> None:
     topics = [OffsetDeleteRequestTopic("t"), OffsetDeleteRequestTopic("nowhere")]
     answer = connection.request(OffsetDeleteRequest("g", topics))
     assert (answer.error_code, [(t.name, t.partitions) for t in answer.topics]) == (0, [("nowhere", [])])
+
+
+def test_each_topic_of_deleted_offsets_is_answered_once(connection: BrokerSocket) -> None:
+    """OffsetDeleteResponse.Builder.merge: what was refused comes first. A topic with both was there twice."""
+    connection.request(_committed(), highest=3)
+    topics = [OffsetDeleteRequestTopic(name, _deleted(0, 7)) for name in ("t", "nowhere")]
+    answer = connection.request(OffsetDeleteRequest("g", topics))
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in answer.topics] == [
+        ("t", [(7, unknown), (0, ErrorCode.NONE)]),
+        ("nowhere", [(0, unknown), (7, unknown)]),
+    ]
+
+
+def _deleted(*indexes: int) -> list[OffsetDeleteRequestPartition]:
+    return [OffsetDeleteRequestPartition(index) for index in indexes]
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, Protocol, TypeVar
 
+from coterie.broker.handlers.coordinators.checked_topics import after_refused, checked_topics
 from coterie.broker.handlers.coordinators.groups import hand_over
 from coterie.broker.handlers.services import GroupServices, Handler
 from coterie.broker.requests.calls import Call
@@ -44,60 +44,31 @@ from coterie.wire.messages.offset_fetch import (
 
 def handle_offset_commit(broker: GroupServices, request: OffsetCommitRequest, call: Call) -> Message | Pending:
     """UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION for what does not exist; the core decides about the rest."""
-    known, refused = _known_topics(broker, request, call.api_version > topic_names.OFFSET_COMMIT)
-    request.topics = known  # with names, also where the client spoke of ids
-    if not refused:
+    by_id = call.api_version > topic_names.OFFSET_COMMIT
+    allowed, refused = checked_topics(broker.topics, request.topics, by_id)
+    if not refused and not by_id:
         return hand_over(broker.groups, request, call)
-    if not known:
-        return OffsetCommitResponse(topics=refused)
+    rows = [
+        OffsetCommitResponseTopic(name, topic_id, [OffsetCommitResponsePartition(index, code) for index in indexes])
+        for name, topic_id, code, indexes in refused
+    ]
+    if rows and not allowed:
+        return OffsetCommitResponse(topics=rows)
+    command = OffsetCommitRequest(
+        request.group_id,
+        request.generation_id_or_member_epoch,
+        request.member_id,
+        request.group_instance_id,
+        request.retention_time_ms,
+        [OffsetCommitRequestTopic(*topic) for topic in allowed],
+    )
 
     def merge(answer: Message) -> Message:
         assert isinstance(answer, OffsetCommitResponse)
-        return OffsetCommitResponse(topics=after_refused(refused, answer.topics))
+        return OffsetCommitResponse(topics=after_refused(rows, answer.topics))
 
-    return hand_over(broker.groups, request, call).then(merge)
-
-
-class _ResponseTopic(Protocol):
-    name: str
-    partitions: list[Any]
-
-
-Topic = TypeVar("Topic", bound=_ResponseTopic)
-
-
-def after_refused(refused: list[Topic], answered: list[Topic]) -> list[Topic]:
-    """Each topic once, as Kafka's response builders merge: the topics and partitions that were refused come first."""
-    merged, first = list(refused), {topic.name: topic for topic in reversed(refused)}
-    for topic in answered:
-        same = first.get(topic.name)
-        if same is None:
-            merged.append(topic)
-        else:
-            same.partitions += topic.partitions
-    return merged
-
-
-def _known_topics(
-    broker: GroupServices, request: OffsetCommitRequest, by_id: bool
-) -> tuple[list[OffsetCommitRequestTopic], list[OffsetCommitResponseTopic]]:
-    """The topics and partitions that exist, names filled in; and the responses for the others."""
-    known: list[OffsetCommitRequestTopic] = []
-    refused: list[OffsetCommitResponseTopic] = []
-    for topic in request.topics:
-        name = broker.topics.name_of(topic.name, topic.topic_id, by_id)
-        existing = broker.topics.by_name.get(name or "")
-        count = len(existing.partitions) if existing is not None else 0
-        topic.name = name or ""
-        missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
-        if missing or existing is None:  # an unknown topic is answered without partitions too
-            code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            errors = [OffsetCommitResponsePartition(index, code) for index in missing]
-            refused.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, errors))
-            topic.partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
-        if topic.partitions:
-            known.append(topic)
-    return known, refused
+    pending = hand_over(broker.groups, command, call)
+    return pending.then(merge) if rows else pending
 
 
 def handle_offset_fetch(broker: GroupServices, request: OffsetFetchRequest, call: Call) -> Message | Pending:
@@ -158,31 +129,23 @@ def _fetch_group(
 
 def handle_offset_delete(broker: GroupServices, request: OffsetDeleteRequest, call: Call) -> Message | Pending:
     """KIP-496. UNKNOWN_TOPIC_OR_PARTITION for what does not exist; the core decides about the rest."""
-    known, unknown = list[OffsetDeleteRequestTopic](), list[OffsetDeleteRequestTopic]()
-    for topic in request.topics:
-        existing = broker.topics.by_name.get(topic.name)
-        count = len(existing.partitions) if existing is not None else 0
-        for there, topics in ((True, known), (False, unknown)):
-            partitions = [p for p in topic.partitions if (0 <= p.partition_index < count) == there]
-            if partitions or (existing is None and not there):  # an unknown topic is answered without partitions too
-                topics.append(OffsetDeleteRequestTopic(topic.name, partitions))
-    request.topics = known
-    if not unknown:
-        return hand_over(broker.groups, request, call)
+    allowed, refused = checked_topics(broker.topics, request.topics, by_id=False)
+    topics = [OffsetDeleteRequestTopic(topic.name, topic.partitions) for topic in allowed]
+    pending = hand_over(broker.groups, OffsetDeleteRequest(request.group_id, topics), call)
+    if not refused:
+        return pending
+    rows = [
+        OffsetDeleteResponseTopic(name, [OffsetDeleteResponsePartition(index, code) for index in indexes])
+        for name, _, code, indexes in refused
+    ]
 
     def merge(response: Message) -> Message:
         assert isinstance(response, OffsetDeleteResponse)
-        if not response.error_code:
-            response.topics.extend(_unknown_topic(topic) for topic in unknown)
-        return response
+        if response.error_code:
+            return response
+        return OffsetDeleteResponse(topics=after_refused(rows, response.topics))
 
-    return hand_over(broker.groups, request, call).then(merge)
-
-
-def _unknown_topic(topic: OffsetDeleteRequestTopic) -> OffsetDeleteResponseTopic:
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    results = [OffsetDeleteResponsePartition(p.partition_index, code) for p in topic.partitions]
-    return OffsetDeleteResponseTopic(topic.name, results)
+    return pending.then(merge)
 
 
 HANDLERS: dict[int, Handler] = {8: handle_offset_commit, 9: handle_offset_fetch, 47: handle_offset_delete}

@@ -6,8 +6,8 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from functools import partial
 
+from coterie.broker.handlers.coordinators.checked_topics import after_refused, checked_topics
 from coterie.broker.handlers.coordinators.groups import hand_over
-from coterie.broker.handlers.coordinators.offsets import after_refused
 from coterie.broker.handlers.services import Handler, TransactionServices
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
@@ -62,33 +62,34 @@ def handle_txn_offset_commit(
     broker: TransactionServices, request: TxnOffsetCommitRequest, call: Call
 ) -> Message | Pending:
     """UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION for what does not exist; the core stores the other offsets."""
-    refused: list[TxnOffsetCommitResponseTopic] = []
-    known: list[TxnOffsetCommitRequestTopic] = []
-    for topic in request.topics:
-        name = broker.topics.name_of(topic.name, topic.topic_id, call.api_version > topic_names.TXN_OFFSET_COMMIT)
-        existing = broker.topics.by_name.get(name or "")
-        count = len(existing.partitions) if existing is not None else 0
-        existing_partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
-        code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
-        errors = [TxnOffsetCommitResponsePartition(index, code) for index in missing]
-        if errors or existing is None:  # an unknown topic is answered without partitions too
-            refused.append(TxnOffsetCommitResponseTopic(name or "", topic.topic_id, errors))
-        if existing_partitions:
-            known.append(TxnOffsetCommitRequestTopic(name or "", topic.topic_id, existing_partitions))
-    request.topics = known
-    if not known:
-        return TxnOffsetCommitResponse(topics=refused)
+    by_id = call.api_version > topic_names.TXN_OFFSET_COMMIT
+    allowed, refused = checked_topics(broker.topics, request.topics, by_id)
+    rows = [
+        TxnOffsetCommitResponseTopic(name, topic_id, [TxnOffsetCommitResponsePartition(i, code) for i in indexes])
+        for name, topic_id, code, indexes in refused
+    ]
+    if not allowed:
+        return TxnOffsetCommitResponse(topics=rows)
+    command = TxnOffsetCommitRequest(
+        request.transactional_id,
+        request.group_id,
+        request.producer_id,
+        request.producer_epoch,
+        request.generation_id_or_member_epoch,
+        request.member_id,
+        request.group_instance_id,
+        [TxnOffsetCommitRequestTopic(*topic) for topic in allowed],
+    )
 
     def merge(answer: Message) -> Message:
         assert isinstance(answer, TxnOffsetCommitResponse)
-        return TxnOffsetCommitResponse(topics=after_refused(refused, answer.topics))
+        return TxnOffsetCommitResponse(topics=after_refused(rows, answer.topics))
 
     def carry_out() -> Pending:
-        return hand_over(broker.groups, request, call)
+        return hand_over(broker.groups, command, call)
 
     if broker.verified_requests is not None:
-        return broker.verified_requests.offsets(request, call.api_version, carry_out).then(merge)
+        return broker.verified_requests.offsets(command, call.api_version, carry_out).then(merge)
     return carry_out().then(merge)
 
 
