@@ -18,6 +18,7 @@ from coterie.runtime.extras import EXTRAS
 from tests.fresh_environment import BUILD_REQUIRES, NO_COMPILER, ROOT, CommandFailed, FreshEnvironment
 from tests.package_matrix import Result, saved_results, table
 
+pytestmark = pytest.mark.slow
 NOT_PACKAGED = {".so"}
 
 

@@ -238,6 +238,7 @@ def _with_output(broker: LocalBroker, arguments: tuple[str, ...], output: int) -
 
 
 @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
+@pytest.mark.slow
 def test_an_output_that_cannot_be_written(broker: LocalBroker, arguments: tuple[str, ...]) -> None:
     """Full: a sentence and 1. Its reader gone: silence and 141, as other tools before `| head -1`."""
     reading, writing = os.pipe()

@@ -48,6 +48,7 @@ def committed(address: str) -> int:
     return asyncio.run(ask())
 
 
+@pytest.mark.slow
 def test_the_history_is_made_in_the_session_of_the_stream(broker: BrokerProcess, tmp_path: Path) -> None:
     asyncio.run(produce(broker.address))
     command = [sys.executable, "-m", spark_jobs.__name__, broker.address, TOPIC, "keys", str(tmp_path)]

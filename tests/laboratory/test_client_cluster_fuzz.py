@@ -45,6 +45,7 @@ def test_seeds_of_clusters_have_these_stories() -> None:
     assert run_seed_of_clusters(seed, minutes=0.2) == run_client_cluster_seed(seed, minutes=0.2)
 
 
+@pytest.mark.slow
 def test_brokers_on_a_failing_disk_write_nothing_to_the_terminal(caplog: pytest.LogCaptureFixture) -> None:
     """`lab fuzz` prints reports; what the brokers of a story log is part of it."""
     seed = 195_002

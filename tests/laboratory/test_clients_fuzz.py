@@ -121,6 +121,7 @@ def run_seeds(seeds: range) -> None:
         ),
     ],
 )
+@pytest.mark.slow
 def test_a_defect_is_found(monkeypatch: Patch, defect: Callable[[Patch], None], complaint: str) -> None:
     defect(monkeypatch)
     with pytest.raises(FuzzFailure, match=complaint):

@@ -19,6 +19,7 @@ Patch = pytest.MonkeyPatch
 FIRST = FAILING_DIRECTORIES_FROM
 
 
+@pytest.mark.slow
 def test_fresh_seeds_of_each_story() -> None:
     reports = [run_seed_of_clusters(seed, minutes=0.5) for seed in range(FIRST + 500, FIRST + 504)]
     assert sum(r.failed_directories for r in reports) > 6, "directories fail too seldom to say anything"

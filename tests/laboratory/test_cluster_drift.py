@@ -20,6 +20,7 @@ FIRST = DRIFTING_CLOCKS_FROM
 SEEDS_FOR_A_DEFECT = 12
 
 
+@pytest.mark.slow
 def test_fresh_seeds_of_each_story() -> None:
     reports = [run_seed_of_clusters(seed, minutes=0.5) for seed in range(FIRST + 500, FIRST + 504)]
     assert all(r.acknowledged > 100 for r in reports), "too little is acknowledged to say anything"

@@ -20,6 +20,7 @@ Patch = pytest.MonkeyPatch
 FIRST = PRODUCER_IDS_FROM
 
 
+@pytest.mark.slow
 def test_fresh_seeds_of_each_story() -> None:
     reports = [run_seed_of_clusters(seed, minutes=0.5) for seed in range(FIRST + 500, FIRST + 504)]
     assert min(r.producer_ids for r in reports) > 60, "too few ids are given to say anything"
@@ -69,5 +70,6 @@ RULES = KnownSeeds(
 
 
 @RULES.each()
+@pytest.mark.slow
 def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
     RULES.check(defect, monkeypatch)

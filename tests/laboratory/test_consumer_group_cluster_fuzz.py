@@ -27,6 +27,7 @@ Patch = pytest.MonkeyPatch
 FIRST = WITH_CONSUMER_GROUPS_FROM
 
 
+@pytest.mark.slow
 def test_fresh_seeds() -> None:
     reports = [run_seed_of_clusters(seed, minutes=1) for seed in (FIRST + 700, FIRST + 701, FIRST + 704, FIRST + 705)]
     assert sum(r.coordinator_loads for r in reports) > 40, "coordinators move too seldom to say anything"

@@ -37,6 +37,7 @@ def run_copying_seed(seed: int, minutes: float) -> object:
     return run_clients_seed(COPYING_FROM + seed, minutes)
 
 
+@pytest.mark.slow
 def test_fresh_seeds() -> None:
     reports = [run_clients_seed(seed, minutes=0.5) for seed in range(COPYING_FROM + 500, COPYING_FROM + 508)]
     assert sum(r.broker_crashes for r in reports) > 5, "the seeds crash the broker too seldom to say anything"

@@ -18,6 +18,7 @@ Patch = pytest.MonkeyPatch
 FIRST = 100_000
 
 
+@pytest.mark.slow
 def test_fresh_seeds() -> None:
     reports = [run_group_cluster_seed(seed, minutes=1) for seed in range(FIRST + 300, FIRST + 306)]
     assert sum(r.coordinator_loads for r in reports) > 40, "coordinators move too seldom to say anything"

@@ -107,6 +107,7 @@ def sent_at_once(self: PartitionQueue, now_ms: float, most_in_flight: int) -> Pr
         (PartitionQueue, "next_to_send", sent_at_once, "behind record"),
     ],
 )
+@pytest.mark.slow
 def test_without_a_rule_a_promise_is_broken_within_a_few_seeds(
     monkeypatch: pytest.MonkeyPatch, where: type, name: str, instead: Callable[..., Any], rule: str
 ) -> None:

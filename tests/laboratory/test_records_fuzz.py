@@ -103,6 +103,7 @@ def run_seeds(count: int) -> None:
         (an_offset_is_left_out, "follows"),
     ],
 )
+@pytest.mark.slow
 def test_a_defect_is_found(monkeypatch: Patch, defect: Callable[[Patch], None], complaint: str) -> None:
     defect(monkeypatch)
     with pytest.raises(FuzzFailure, match=complaint):

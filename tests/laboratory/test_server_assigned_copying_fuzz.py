@@ -26,6 +26,7 @@ def run_seed(seed: int, minutes: float) -> object:
     return run_clients_seed(SERVER_ASSIGNED_COPYING_FROM + seed, minutes)
 
 
+@pytest.mark.slow
 def test_fresh_seeds() -> None:
     first = SERVER_ASSIGNED_COPYING_FROM + 500
     reports = [run_clients_seed(seed, minutes=0.5) for seed in range(first, first + 9)]

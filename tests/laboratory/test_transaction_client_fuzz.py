@@ -35,6 +35,7 @@ def test_fresh_seeds() -> None:
     assert sum(r.elections for r in reports) > 80, "leaders change too seldom to say anything"
 
 
+@pytest.mark.slow
 def test_seeds_of_clusters_have_these_stories() -> None:
     seed = WITH_WHOLE_CLIENTS_FROM + 2
     assert run_seed_of_clusters(seed, minutes=0.1) == run_transaction_client_seed(seed, minutes=0.1)

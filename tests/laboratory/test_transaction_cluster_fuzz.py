@@ -21,6 +21,7 @@ from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 Patch = pytest.MonkeyPatch
 
 
+@pytest.mark.slow
 def test_fresh_seeds() -> None:
     reports = [run_transaction_cluster_seed(seed, minutes=1) for seed in range(500, 506)]
     assert sum(r.commits for r in reports) > 40, "too few transactions commit to say anything"

@@ -119,6 +119,7 @@ _END_WITH_BUMP = TransactionMachine.end_with_bump
 _INIT = TransactionMachine.init_producer_id
 
 
+@pytest.mark.slow
 def test_with_every_mend_no_rule_is_broken() -> None:
     assert complaint() == ""
 
@@ -143,6 +144,7 @@ def test_a_response_to_a_former_life_of_a_producer_is_dropped() -> None:
         (machine, "prepare_end_with_bump", unbumped, "of an aborted transaction"),
     ],
 )
+@pytest.mark.slow
 def test_without_a_mend_a_rule_is_broken_within_a_few_seeds(
     monkeypatch: pytest.MonkeyPatch, where: Any, name: str, instead: Callable[..., Any], rule: str
 ) -> None:

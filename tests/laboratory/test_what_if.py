@@ -143,6 +143,7 @@ def test_static_members_that_come_back_cause_no_rebalance() -> None:
     assert static.moved <= 12
 
 
+@pytest.mark.slow
 def test_slow_polls_and_pauses_are_false_alarms() -> None:
     changes = [*STEADY, MembershipChange(4 * HOUR_MS, True, "d")]
     slow = Workload(partitions=12, slow_polls_per_hour=4, slow_poll_ms=400_000)

@@ -23,6 +23,8 @@ from tests.pipeline.group_query import (
     tear_the_end,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=list(MEMBER))
 def protocol(request: pytest.FixtureRequest) -> str:

@@ -15,7 +15,6 @@ from coterie_conformance.bench.measurement import broker
 from coterie_conformance.cli import main
 
 
-@pytest.mark.slow
 def test_a_checkout_is_compared_with_itself() -> None:
     (row,) = client_cpu(sources_of(OURS.parent), ["commits"], pairs=2, rounds=2)
     assert row.value > 0

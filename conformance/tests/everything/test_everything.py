@@ -64,7 +64,6 @@ def test_equal_brokers_agree() -> None:
 
 
 @pytest.mark.parametrize("defect", OLD_DEFECTS, ids=lambda defect: defect.number)
-@pytest.mark.slow
 def test_an_old_defect_is_found(defect: OldDefect) -> None:
     wanted = Wanted(defect.questions, seed=1, apis=defect.apis, first_only=True)
     verdict = asyncio.run(_judge(wanted, defect.handlers))
@@ -91,7 +90,6 @@ def _no_fence(_: Any, answer: Any) -> None:
     ],
     ids=["an element answers for another", "a member that came back"],
 )
-@pytest.mark.slow
 def test_a_defect_that_many_elements_or_a_long_life_show_is_found(wanted: Wanted, changed: dict[int, Handler]) -> None:
     verdict = asyncio.run(_judge(wanted, changed))
     assert verdict.kinds, f"{verdict.asked} questions did not find it"

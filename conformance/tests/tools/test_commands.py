@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from coterie.cli import VERBS
 from coterie.testing import LocalBroker
 from coterie_conformance.tools.our_commands import COMMANDS, COTERIE, CommandCase, run_commands, wrong
 
 
-@pytest.mark.slow
 def test_our_commands_on_our_broker() -> None:
     failures: list[str] = []
     with LocalBroker({"auto.create.topics.enable": "false"}) as broker:

@@ -141,6 +141,7 @@ def coordinator(admin: BlockingAdmin) -> int:
     return -1 if partition.leader is None else partition.leader.id
 
 
+@pytest.mark.slow
 def test_a_group_on_three_processes(brokers: dict[int, ClusterProcess], session: ZooKeeperSession) -> None:
     """One is killed, its replicas come back; all stop in order and start again with everything."""
     registered = json.loads(read(session, "/brokers/ids/2").data)
