@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from coterie.laboratory.assignor_scenario import AssignorScenario
-from coterie.laboratory.cluster_scenario import ClusterScenario
-from coterie.laboratory.consumer_member_scenario import ConsumerMemberScenario
-from coterie.laboratory.consumer_scenario import ConsumerScenario
-from coterie.laboratory.member_scenario import MemberScenario
-from coterie.laboratory.producer_scenario import ProducerScenario
-from coterie.laboratory.rocketmq_scenario import RocketMQScenario
 from coterie.laboratory.scenario import Run, Scenario, ScenarioRun, parse_scenarios, run_scenario
-from coterie.laboratory.transactional_scenario import TransactionalScenario
-from coterie.laboratory.zookeeper_scenario import ZooKeeperScenario
 from coterie.member.consumer.stages import CONSUMER_SUCCESSORS
 from coterie.member.stages import LEGAL_SUCCESSORS
+from coterie_conformance.scenarios.assignor_scenario import AssignorScenario
+from coterie_conformance.scenarios.cluster_scenario import ClusterScenario
+from coterie_conformance.scenarios.consumer_member_scenario import ConsumerMemberScenario
+from coterie_conformance.scenarios.consumer_scenario import ConsumerScenario
+from coterie_conformance.scenarios.member_scenario import MemberScenario
+from coterie_conformance.scenarios.producer_scenario import ProducerScenario
+from coterie_conformance.scenarios.rocketmq_scenario import RocketMQScenario
+from coterie_conformance.scenarios.transactional_scenario import TransactionalScenario
+from coterie_conformance.scenarios.zookeeper_scenario import ZooKeeperScenario
 
 SPEC = Path(__file__).parent / "spec"
 WORLDS: dict[str, Callable[[], Run]] = {

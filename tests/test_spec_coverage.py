@@ -15,12 +15,12 @@ import coterie.assignors
 import coterie.member
 import coterie.member.consumer
 import coterie.producing
-from coterie.laboratory.assignor_scenario import AssignorScenario
-from coterie.laboratory.consumer_member_scenario import ConsumerMemberScenario
-from coterie.laboratory.member_scenario import MemberScenario
-from coterie.laboratory.producer_scenario import ProducerScenario
 from coterie.laboratory.scenario import Run, parse_scenarios, run_scenario
-from coterie.laboratory.transactional_scenario import TransactionalScenario
+from coterie_conformance.scenarios.assignor_scenario import AssignorScenario
+from coterie_conformance.scenarios.consumer_member_scenario import ConsumerMemberScenario
+from coterie_conformance.scenarios.member_scenario import MemberScenario
+from coterie_conformance.scenarios.producer_scenario import ProducerScenario
+from coterie_conformance.scenarios.transactional_scenario import TransactionalScenario
 
 SPEC = Path(__file__).parent / "spec"
 LEAST = 0.9

@@ -11,7 +11,14 @@ from contextlib import suppress
 import pytest
 
 from coterie.laboratory.disk import ERRORS, FaultyFileSystem
-from coterie.laboratory.disk_fuzz import (
+from coterie.log.config import LogConfig
+from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.findings import Finding, UnreadableFile
+from coterie.log.partition_log import PartitionLog
+from coterie.log.retention import retain
+from coterie.log.segment import Segment
+from coterie.records.encoding import encode_batch
+from coterie_conformance.fuzzing.disk_fuzz import (
     DIRECTORY,
     IDEMPOTENT,
     PLAIN,
@@ -21,13 +28,6 @@ from coterie.laboratory.disk_fuzz import (
     read_all,
     run,
 )
-from coterie.log.config import LogConfig
-from coterie.log.filesystem import MemoryFileSystem
-from coterie.log.findings import Finding, UnreadableFile
-from coterie.log.partition_log import PartitionLog
-from coterie.log.retention import retain
-from coterie.log.segment import Segment
-from coterie.records.encoding import encode_batch
 
 NOW = 1_700_000_000_000
 SEEDS = int(os.environ.get("COTERIE_DISK_SEEDS", "30"))

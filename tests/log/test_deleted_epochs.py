@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from coterie.laboratory.disk_fuzz import DIRECTORY
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.findings import Finding
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import delete_records
 from coterie.records.encoding import encode_batch
+from coterie_conformance.fuzzing.disk_fuzz import DIRECTORY
 
 NOW = 1_700_000_000_000
 

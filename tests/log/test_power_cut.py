@@ -7,7 +7,6 @@ from contextlib import suppress
 
 import pytest
 
-from coterie.laboratory.disk_fuzz import DIRECTORY, read_all
 from coterie.log.config import LogConfig
 from coterie.log.filesystem import MemoryFileSystem
 from coterie.log.findings import Finding
@@ -16,6 +15,7 @@ from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.simulation.disk import Disk
+from coterie_conformance.fuzzing.disk_fuzz import DIRECTORY, read_all
 
 NOW = 1_700_000_000_000
 PRODUCER = 7

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie.laboratory.operation_history import ClientOperation, anomalies
 from coterie.testing import LocalBroker
+from coterie_conformance.histories.operation_history import ClientOperation, anomalies
 from coterie_conformance.histories.workload import HistoryWorkload, WorkloadConfig
 from tests.awaiting import until_in_thread
 

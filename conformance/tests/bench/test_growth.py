@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from coterie.console.growth_page import AXIS_TEXTS, MEASURES, CostPoint, CurveEnd
 from coterie_conformance.bench import growth as growth_module
 from coterie_conformance.bench.growing_load import AXES, WARM_UP_MEMBERS, Axis
 from coterie_conformance.bench.growth import BROKERS, COTERIE, WITHOUT_DELAY, MeasuredBroker, curve, growth
+from coterie_conformance.bench.growth_page import AXIS_TEXTS, MEASURES, CostPoint, CurveEnd
 from coterie_conformance.bench.measurement import ProcessorMeter, broker
 from coterie_conformance.cli import main
 from coterie_conformance.servers.kfake import NAME as KFAKE

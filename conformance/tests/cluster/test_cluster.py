@@ -12,14 +12,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from coterie.laboratory.operation_history import (
-    AnomalyKind,
-    ClientOperation,
-    OperationOutcome,
-    PollStep,
-    SendStep,
-    anomalies,
-)
 from coterie.records.encoding import encode_batch
 from coterie_conformance.cli.compare import compare
 from coterie_conformance.cluster import judge, mixed
@@ -38,6 +30,14 @@ from coterie_conformance.cluster.migration import AT_REST, MigrationReport, Part
 from coterie_conformance.cluster.mixed import BrokerKind, MixedBroker, NotInTime, mixed_cluster, wait_until
 from coterie_conformance.cluster.replica_files import ReplicaFiles, difference
 from coterie_conformance.cluster.strikes import StrikeReport, not_delivered
+from coterie_conformance.histories.operation_history import (
+    AnomalyKind,
+    ClientOperation,
+    OperationOutcome,
+    PollStep,
+    SendStep,
+    anomalies,
+)
 from coterie_conformance.servers.coterie_process import CoterieBroker
 from coterie_conformance.servers.kafka import CannotRun
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from coterie.laboratory.operation_history import ClientOperation, OperationOutcome, PollStep, SendStep
 from coterie_conformance.cli.compare import compare
 from coterie_conformance.cli.parts.cluster_clients import CLIENT_NAMES, MEASURES
 from coterie_conformance.cluster.java_load import ClientLoad, operation_of
@@ -31,6 +30,7 @@ from coterie_conformance.cluster_clients.outages import (
 )
 from coterie_conformance.cluster_clients.programs import GROUP_PROGRAMS
 from coterie_conformance.cluster_clients.work import GroupWork, Polled, PositionMoves
+from coterie_conformance.histories.operation_history import ClientOperation, OperationOutcome, PollStep, SendStep
 
 
 def kill(at_s: float, *coordinated: str, led: frozenset[str] = frozenset()) -> ObservedKill:

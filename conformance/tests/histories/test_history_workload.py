@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from coterie.client import Admin
-from coterie.laboratory.operation_history import AnomalyKind, ClientOperation, anomalies
+from coterie_conformance.histories.operation_history import AnomalyKind, ClientOperation, anomalies
 from coterie_conformance.histories.workload import HistoryWorkload, WorkloadConfig
 from tests.broker_process import BrokerProcess
 

@@ -18,8 +18,8 @@ from coterie.coordinator.consumer.state import (
     CurrentAssignment,
     TopicIdPartition,
 )
-from coterie.laboratory.consumer_scenario import ConsumerScenario
 from coterie.wire.errors import ErrorCode, Refusal
+from coterie_conformance.scenarios.consumer_scenario import ConsumerScenario
 
 S, UV, UL = (
     ConsumerMemberState.STABLE,

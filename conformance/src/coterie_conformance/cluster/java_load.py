@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.laboratory.operation_history import (
+from coterie_conformance.cluster.mixed import HEAP, VERSION
+from coterie_conformance.histories.operation_history import (
     UNKNOWN_OFFSET,
     ClientOperation,
     OperationOutcome,
     PollStep,
     SendStep,
 )
-from coterie_conformance.cluster.mixed import HEAP, VERSION
 from coterie_conformance.servers.kafka import java
 
 COMMITTED = "C "  # begins the line of a commit

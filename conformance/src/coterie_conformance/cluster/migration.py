@@ -16,11 +16,11 @@ from typing import Any
 from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from coterie.client import Admin, Consumer, Producer
 from coterie.client.errors import KafkaError, TransactionAbortableError
-from coterie.laboratory.operation_history import ClientOperation, PollStep, SendStep, anomalies
 from coterie_conformance.cluster.java_load import JavaClients, JavaLoad
 from coterie_conformance.cluster.mixed import BrokerKind, MixedCluster, in_turn, mixed_cluster, wait_until
 from coterie_conformance.cluster.replication_checks import until_equal
 from coterie_conformance.cluster.strikes import committed_offsets, not_delivered
+from coterie_conformance.histories.operation_history import ClientOperation, PollStep, SendStep, anomalies
 
 TOPIC, PARTITIONS, GROUP, TRANSACTIONAL_ID = "moved", 4, "movers", "mover"
 RECORDS_OF_A_TRANSACTION = 3

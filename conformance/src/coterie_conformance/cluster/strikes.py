@@ -12,7 +12,10 @@ from enum import Enum
 from coterie.client import Admin
 from coterie.client.errors import KafkaError
 from coterie.coordinator.partitioning import partition_for
-from coterie.laboratory.operation_history import (
+from coterie_conformance.cluster.java_load import JavaClients, JavaLoad
+from coterie_conformance.cluster.mixed import MixedCluster, in_turn, wait_until
+from coterie_conformance.cluster.replication_checks import until_equal
+from coterie_conformance.histories.operation_history import (
     ClientOperation,
     OperationOutcome,
     PollStep,
@@ -20,9 +23,6 @@ from coterie.laboratory.operation_history import (
     TopicPartition,
     anomalies,
 )
-from coterie_conformance.cluster.java_load import JavaClients, JavaLoad
-from coterie_conformance.cluster.mixed import MixedCluster, in_turn, wait_until
-from coterie_conformance.cluster.replication_checks import until_equal
 from coterie_conformance.histories.workload import HistoryWorkload, WorkloadConfig
 
 TOPIC, PARTITIONS, GROUP = "struck", 4, "crew"

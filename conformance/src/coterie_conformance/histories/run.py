@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from coterie.client import Admin
-from coterie.laboratory.operation_history import Anomaly, ClientOperation, PollStep, SendStep, anomalies
 from coterie.text.addresses import format_address
+from coterie_conformance.histories.operation_history import Anomaly, ClientOperation, PollStep, SendStep, anomalies
 from coterie_conformance.histories.workload import HistoryWorkload, WorkloadConfig
 from coterie_conformance.servers.coterie_process import CoterieBroker
 from coterie_conformance.servers.kafka import KafkaBroker

@@ -12,7 +12,13 @@ from typing import Any
 
 from coterie.client import Consumer, Producer
 from coterie.client.errors import KafkaError
-from coterie.laboratory.operation_history import ClientOperation, OperationOutcome, PollStep, SendStep, TopicPartition
+from coterie_conformance.histories.operation_history import (
+    ClientOperation,
+    OperationOutcome,
+    PollStep,
+    SendStep,
+    TopicPartition,
+)
 
 Strike = Callable[[], Awaitable[None]]
 RETRIED_AFTER_S = 0.3

@@ -46,7 +46,6 @@ from coterie.controller.commands import (
 from coterie.controller.config import ControllerConfig
 from coterie.controller.machine import ControllerMachine
 from coterie.controller.requests import InOffice, LeaderAndIsr, Registered, Request, ShutdownAllowed, StopReplica
-from coterie.laboratory.cluster_traces import effect_text, partition_of, write_texts
 from coterie.laboratory.scenario import ScenarioError
 from coterie.laboratory.world import NetworkFaults, World
 from coterie.laboratory.zookeeper_server import Session, ZooKeeperServer
@@ -64,6 +63,7 @@ from coterie.zookeeper.operations import (
     Znode,
     ZooKeeperError,
 )
+from coterie_conformance.scenarios.cluster_traces import effect_text, partition_of, write_texts
 
 _FOREVER_MS = 10**9
 _SETTLED_MS = 100  # after a step: the watches have fired

@@ -24,7 +24,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from coterie.laboratory.consumer_member_checker import ConsumerMemberChecker
-from coterie.laboratory.lone_member_scenario import LoneMemberScenario, Options, callback_text, partitions_text
 from coterie.laboratory.scenario import ScenarioError
 from coterie.laboratory.scenario_requests import topic_id_of
 from coterie.member.consumer.config import ConsumerMemberConfig
@@ -37,6 +36,12 @@ from coterie.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
+)
+from coterie_conformance.scenarios.lone_member_scenario import (
+    LoneMemberScenario,
+    Options,
+    callback_text,
+    partitions_text,
 )
 
 INTERVAL_MS = 5_000

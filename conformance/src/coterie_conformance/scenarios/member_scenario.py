@@ -20,7 +20,6 @@ from typing import Any
 from coterie.assignors import AssignableTopics
 from coterie.assignors.blobs import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from coterie.consuming.commit_verdicts import may_commit, verdict
-from coterie.laboratory.lone_member_scenario import LoneMemberScenario, Options, callback_text, partitions_text
 from coterie.laboratory.member_checker import MemberChecker
 from coterie.laboratory.scenario import ScenarioError
 from coterie.member.config import MemberConfig
@@ -44,6 +43,12 @@ from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from coterie.wire.messages.leave_group import LeaveGroupRequest
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from coterie_conformance.scenarios.lone_member_scenario import (
+    LoneMemberScenario,
+    Options,
+    callback_text,
+    partitions_text,
+)
 
 GROUP = "g"
 JUNK = b"\0\1\xff"

@@ -12,7 +12,6 @@ from __future__ import annotations
 from coterie.laboratory.deliveries import Reader
 from coterie.laboratory.rocketmq_actor import RocketMQActor, partition_of
 from coterie.laboratory.rocketmq_brokers import SimulatedCluster
-from coterie.laboratory.script_scenario import GROUP, RECORDS_PER_S, ScriptScenario
 from coterie.rocketmq.allocation import STRATEGIES, MessageQueue
 from coterie.rocketmq.client import ClientConfig
 from coterie.rocketmq.operations import (
@@ -29,6 +28,7 @@ from coterie.rocketmq.operations import (
     Unlock,
     Unregister,
 )
+from coterie_conformance.scenarios.script_scenario import GROUP, RECORDS_PER_S, ScriptScenario
 
 
 class RocketMQScenario(ScriptScenario):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from coterie.laboratory.operation_history import (
+from coterie_conformance.histories.operation_history import (
     AnomalyKind,
     ClientOperation,
     OperationOutcome,

@@ -14,7 +14,6 @@ answer producer=7/0
 
 from __future__ import annotations
 
-from coterie.laboratory.producer_scenario import Options, ProducerScenario
 from coterie.laboratory.scenario import ScenarioError
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import GROUP, ClusterMetadata
@@ -47,6 +46,7 @@ from coterie.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from coterie_conformance.scenarios.producer_scenario import Options, ProducerScenario
 
 ID, GROUP_ID = "x", "g"
 API_TIMEOUT_MS = 60_000

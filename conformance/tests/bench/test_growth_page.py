@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.console.growth_page import CostPoint, markdown, pictures, slope, slope_text
+from coterie_conformance.bench.growth_page import CostPoint, markdown, pictures, slope, slope_text
 from coterie_conformance.cli.bench_report import write_growth_page
 
 RESULTS: dict[str, Any] = {
@@ -81,7 +81,7 @@ def test_the_page_is_written_from_its_results(tmp_path: Path) -> None:
 
 
 def test_the_committed_page_is_that_of_the_committed_results(tmp_path: Path) -> None:
-    docs = Path(__file__).parents[2] / "docs"
+    docs = Path(__file__).parents[3] / "docs"
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "growth.json").write_text((docs / "results" / "growth.json").read_text())
     assert write_growth_page(tmp_path).read_text() == (docs / "performance.md").read_text()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.laboratory.producer_scenario import ProducerScenario
 from coterie.laboratory.scenario import ScenarioError
-from coterie.laboratory.transactional_scenario import TransactionalScenario
 from coterie.producing.partition_queue import PartitionQueue
 from coterie.producing.sequences import PartitionSequence
+from coterie_conformance.scenarios.producer_scenario import ProducerScenario
+from coterie_conformance.scenarios.transactional_scenario import TransactionalScenario
 
 
 def run(scenario: ProducerScenario, *steps: str) -> list[str]:

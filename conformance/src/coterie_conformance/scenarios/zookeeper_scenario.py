@@ -11,7 +11,6 @@ owners
 from __future__ import annotations
 
 from coterie.laboratory.deliveries import Reader
-from coterie.laboratory.script_scenario import GROUP, RECORDS_PER_S, ScriptScenario
 from coterie.laboratory.zookeeper_actor import ZooKeeperActor
 from coterie.laboratory.zookeeper_server import ZooKeeperServer
 from coterie.zookeeper import paths
@@ -31,6 +30,7 @@ from coterie.zookeeper.operations import (
     StopFetchers,
     Write,
 )
+from coterie_conformance.scenarios.script_scenario import GROUP, RECORDS_PER_S, ScriptScenario
 
 _FOREVER_MS = 10**9  # the scenario's own session
 
