@@ -14,7 +14,7 @@ from coterie.broker.requests.unserved import UnservedRequests
 from coterie.broker.settings import BrokerSettings
 from coterie.laboratory.node.scheduler import VirtualClock, WorldScheduler
 from coterie.laboratory.world import World
-from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.files.filesystem import MemoryFileSystem
 
 
 class FramesBroker(BrokerNode):

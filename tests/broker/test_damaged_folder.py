@@ -23,7 +23,7 @@ from coterie.broker.storage.topics import Topics
 from coterie.broker.transactions.lone_coordinator import loaded_producer_ids
 from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.laboratory.disk import FaultyFileSystem
-from coterie.log.findings import UnreadableFile
+from coterie.log.files.findings import UnreadableFile
 from coterie.log.retention import delete_records
 from coterie.records.batch import batches, check_crc
 from coterie.records.decoding import decode_records

@@ -17,7 +17,7 @@ from coterie.broker.process.descriptors import ASYNCIO_RETRY_S
 from coterie.broker.requests.turns import MAX_TURN_S, finish
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.topics import Topics
-from coterie.log.filesystem import MemoryFile, MemoryFileSystem
+from coterie.log.files.filesystem import MemoryFile, MemoryFileSystem
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from coterie.wire.messages.create_partitions import (

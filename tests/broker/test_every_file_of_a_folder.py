@@ -17,7 +17,7 @@ import pytest
 
 from coterie.broker.storage.identity import FolderOfAnother
 from coterie.laboratory.disk import FaultyFileSystem
-from coterie.log.findings import UnreadableFile
+from coterie.log.files.findings import UnreadableFile
 from tests.broker.whole_folder import known, make_folder
 
 BYTES_CHANGED = 10_000_000 if os.environ.get("COTERIE_EVERY_BIT") else 8  # of each file

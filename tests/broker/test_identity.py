@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coterie.broker.storage.identity import FolderOfAnother, identify_alone, identify_member, read_identity
-from coterie.log.filesystem import MemoryFileSystem
-from coterie.log.findings import Finding, UnreadableFile
+from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.files.findings import Finding, UnreadableFile
 
 
 def test_of_a_cluster_as_kafka_2_6_writes_it() -> None:

@@ -13,7 +13,7 @@ from coterie.broker.broker import Broker
 from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.machine_reset import FILE, UNKNOWN, BootFile, present_boot_id
-from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.records.encoding import encode_batch
 
 DAMAGED = 4

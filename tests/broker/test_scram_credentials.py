@@ -10,7 +10,7 @@ import pytest
 from coterie.broker.clients.scram_credentials import Credential, Mechanism, ScramCredentials
 from coterie.broker.requests.turns import finish
 from coterie.broker.storage.disk import DiskFileSystem
-from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

@@ -8,7 +8,7 @@ from coterie.cli.groups.explanation import draw
 from coterie.client import GroupExplanation
 from coterie.client.admin.group_explanation import read_json
 from coterie.console.terminal import drawing_console
-from coterie.coordinator.explain import explain_group
+from coterie.coordinator.views.explanation import explain_group
 from coterie.laboratory.scenario import ScenarioRun
 
 

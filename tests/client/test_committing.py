@@ -22,8 +22,8 @@ from coterie.client import (
     Record,
     TopicPartition,
 )
-from coterie.consuming.commit_errors import Verdict
-from coterie.consuming.commit_verdicts import may_commit, verdict
+from coterie.consuming.commits.errors import Verdict
+from coterie.consuming.commits.verdicts import may_commit, verdict
 from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.member.stages import Stage
 from coterie.testing import ErrorCode, LocalBroker

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coterie.client.producer.partitioner import murmur2, partition_for_key
 from coterie.client.types import TopicPartition
-from coterie.consuming.position import Position
+from coterie.consuming.fetching.position import Position
 from coterie.records import compiled
 from coterie.records.batch import BatchError, stamp
 from coterie.records.encoding import encode_batch

@@ -17,8 +17,8 @@ from coterie.client.connection.cluster import Cluster
 from coterie.client.pauses import clock, loop_clock
 from coterie.client.settings.settings import client_settings
 from coterie.client.types import TopicPartition
-from coterie.consuming.commit_errors import Verdict
-from coterie.consuming.commits import Commits
+from coterie.consuming.commits.commits import Commits
+from coterie.consuming.commits.errors import Verdict
 from coterie.machines.backoff import Backoff, Retries
 from coterie.pipeline.options.options import source_options
 from coterie.pipeline.reading.fetching import fetched, read_range
@@ -32,7 +32,7 @@ from coterie.wire.messages.offset_commit import OffsetCommitResponse
 T0 = TopicPartition("t", 0)
 PAUSES_MS = [10, 20, 40, 50, 50, 50]
 SETTINGS = {"retry.backoff.ms": "10", "retry.backoff.max.ms": "50"}
-MACHINES = ("coterie.consuming.", "coterie.producing.transactions")  # they keep their pauses themselves
+MACHINES = ("coterie.consuming.", "coterie.producing.transactions.transactions")  # they keep their pauses themselves
 
 
 @pytest.fixture

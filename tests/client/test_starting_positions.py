@@ -17,11 +17,11 @@ from coterie.client.offsets.lookup_steps import list_offsets_steps
 from coterie.client.pauses.waits import Waits
 from coterie.client.settings.settings import client_settings
 from coterie.client.types import OffsetAndMetadata, TopicPartition
-from coterie.consuming.fetch_config import FetchConfig
-from coterie.consuming.fetch_effects import SendFetch
-from coterie.consuming.fetching import Fetching
+from coterie.consuming.fetching.config import FetchConfig
+from coterie.consuming.fetching.effects import SendFetch
+from coterie.consuming.fetching.fetching import Fetching
+from coterie.consuming.fetching.position import UNKNOWN, FetchState
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup
-from coterie.consuming.position import UNKNOWN, FetchState
 from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.list_offsets import ListOffsetsRequest

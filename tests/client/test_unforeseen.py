@@ -13,7 +13,7 @@ import pytest
 from coterie.client import KafkaError
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.consumer.heartbeat_thread import HeartbeatThread, Pulse
-from coterie.consuming.fetching import Fetching
+from coterie.consuming.fetching.fetching import Fetching
 from coterie.testing import LocalBroker
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from tests.client.group import member, settled

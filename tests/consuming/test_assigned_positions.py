@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from coterie.client.consumer.positions import ConsumerPositions
-from coterie.consuming.fetch_effects import SendFetch
-from coterie.consuming.position import UNKNOWN
+from coterie.consuming.fetching.effects import SendFetch
+from coterie.consuming.fetching.position import UNKNOWN
 from coterie.consuming.record import TopicPartition
 from coterie.wire.errors import ErrorCode
 from tests.consuming.cluster import T0, T1, U0

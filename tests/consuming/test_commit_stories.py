@@ -6,9 +6,9 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from coterie.consuming.commit_errors import Verdict
-from coterie.consuming.commit_verdicts import may_commit
-from coterie.consuming.commits import CommitEnded, SendCommit
+from coterie.consuming.commits.commits import CommitEnded, SendCommit
+from coterie.consuming.commits.errors import Verdict
+from coterie.consuming.commits.verdicts import may_commit
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.wire.errors import ErrorCode
 from tests.consuming.test_commits import commits, know_coordinator, response

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from coterie.consuming.auto_commit import AutoCommitSchedule
-from coterie.consuming.commit_errors import Verdict
-from coterie.consuming.commit_verdicts import CommitPurpose
-from coterie.consuming.commits import CommitEffect, CommitEnded, Commits, SendCommit
+from coterie.consuming.commits.auto_commit import AutoCommitSchedule
+from coterie.consuming.commits.commits import CommitEffect, CommitEnded, Commits, SendCommit
+from coterie.consuming.commits.errors import Verdict
+from coterie.consuming.commits.verdicts import CommitPurpose
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import GROUP, ClusterMetadata

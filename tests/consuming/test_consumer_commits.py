@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.consuming.auto_commit import AutoCommitSchedule
-from coterie.consuming.commit_errors import Verdict
-from coterie.consuming.commit_verdicts import CommitPurpose
-from coterie.consuming.commits import CommitEnded, Commits, SendCommit
+from coterie.consuming.commits.auto_commit import AutoCommitSchedule
+from coterie.consuming.commits.commits import CommitEnded, Commits, SendCommit
+from coterie.consuming.commits.errors import Verdict
+from coterie.consuming.commits.verdicts import CommitPurpose
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.machines.cluster_metadata import GROUP
 from coterie.member.consumer.config import ConsumerMemberConfig

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.consuming.fetch_effects import PartitionFailed, SendFetch
-from coterie.consuming.fetch_errors import REMEDIES
-from coterie.consuming.position import FetchState
+from coterie.consuming.fetching.effects import PartitionFailed, SendFetch
+from coterie.consuming.fetching.errors import REMEDIES
+from coterie.consuming.fetching.position import FetchState
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import PartitionData
 from tests.consuming.cluster import T0, T1, U0

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from coterie.consuming.fetch_session import FetchSession, Wanted
+from coterie.consuming.fetching.session import FetchSession, Wanted
 from coterie.consuming.record import TopicPartition
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData

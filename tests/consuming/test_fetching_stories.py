@@ -11,13 +11,13 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from coterie.consuming.fetch_config import FetchConfig
-from coterie.consuming.fetch_effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
-from coterie.consuming.fetch_errors import REMEDIES, FetchRemedy
-from coterie.consuming.fetching import Fetching
-from coterie.consuming.position import FetchState
+from coterie.consuming.fetching.config import FetchConfig
+from coterie.consuming.fetching.effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
+from coterie.consuming.fetching.errors import REMEDIES, FetchRemedy
+from coterie.consuming.fetching.fetching import Fetching
+from coterie.consuming.fetching.position import FetchState
+from coterie.consuming.fetching.validation import is_to_validate
 from coterie.consuming.record import TopicPartition
-from coterie.consuming.validation import is_to_validate
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.wire.errors import ErrorCode, error_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.consuming.fetch_effects import RefreshMetadata, SendFetch, SendValidation
-from coterie.consuming.position import FetchState
+from coterie.consuming.fetching.effects import RefreshMetadata, SendFetch, SendValidation
+from coterie.consuming.fetching.position import FetchState
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import PartitionData
 from coterie.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.consuming.fetch_effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
-from coterie.consuming.position import UNKNOWN, FetchState
+from coterie.consuming.fetching.effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
+from coterie.consuming.fetching.position import UNKNOWN, FetchState
 from coterie.wire.errors import ErrorCode
 from tests.consuming.cluster import NO_LEADER, T0, T1, U0
 from tests.consuming.driven import Driven

@@ -6,7 +6,7 @@ import pytest
 
 from coterie.controller.assignment import ReplicaAssignment
 from coterie.controller.config import ControllerConfig
-from coterie.controller.view import ControllerView
+from coterie.controller.elected.view import ControllerView
 from coterie.replication.states import PartitionState, TopicPartition
 
 A0, A1, B0 = ("A", 0), ("A", 1), ("B", 0)

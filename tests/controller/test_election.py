@@ -7,7 +7,7 @@ from itertools import chain, combinations
 
 import pytest
 
-from coterie.controller.election import (
+from coterie.controller.elected.election import (
     after_failure,
     controlled_shutdown,
     first_state,

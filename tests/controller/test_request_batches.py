@@ -6,8 +6,8 @@ from typing import cast
 
 from coterie.controller import encoding
 from coterie.controller.config import ControllerConfig
+from coterie.controller.elected.session import Candidate, OfficeSession
 from coterie.controller.requests import LeaderAndIsr, Request, RequestBatch, StopReplica, UpdateMetadata
-from coterie.controller.session import Candidate, OfficeSession
 from coterie.replication.states import EPOCH_DURING_DELETE, PartitionState, StoppedReplica, TopicPartition
 from coterie.wire.messages.stop_replica import StopReplicaRequest
 

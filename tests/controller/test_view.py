@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.controller.config import ControllerConfig
-from coterie.controller.view import ControllerView
+from coterie.controller.elected.view import ControllerView
 
 
 @pytest.mark.parametrize(

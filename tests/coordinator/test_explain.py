@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coterie.coordinator.explain import explain_group
+from coterie.coordinator.views.explanation import explain_group
 from coterie.laboratory.scenario import ScenarioRun
 
 

@@ -11,7 +11,6 @@ import pytest
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.replay import replay
 from coterie.coordinator.classic.settle import settle
-from coterie.coordinator.describe import GROUP_TYPE
 from coterie.coordinator.offsets.delete import decide_expire_offsets
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
@@ -26,6 +25,7 @@ from coterie.coordinator.state import (
     Protocols,
 )
 from coterie.coordinator.subscriptions import subscribed_topics
+from coterie.coordinator.views.description import GROUP_TYPE
 from coterie.laboratory.scenario import ScenarioRun
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 

@@ -20,7 +20,7 @@ from coterie.coordinator.stored import StoredRecord, from_record, record_text, t
 from coterie.coordinator.subscriptions import subscribed_topics
 from coterie.laboratory.scenario import ScenarioRun
 from coterie.log.config import LogConfig
-from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import HEADER_BYTES, LENGTH_END
 from coterie.records.encoding import encode_batch

@@ -15,7 +15,7 @@ from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.write_queue import WriteQueue
 from coterie.laboratory.checkers import Ledger, check_replay
 from coterie.log.config import LogConfig
-from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import batches
 from coterie.wire.errors import ErrorCode, Refusal

@@ -74,7 +74,9 @@ def test_what_is_missing_is_reported() -> None:
         "src/coterie/no_such.py",
         "docs/nothing/",
     ]
-    assert missing_paths("log/segment_loader.py, broker/cluster/no_such.py", here) == ["broker/cluster/no_such.py"]
+    assert missing_paths("log/segments/segment_loader.py, broker/cluster/no_such.py", here) == [
+        "broker/cluster/no_such.py"
+    ]
     assert missing_pages("(spec: coordinator.md 3.1), README.md, shared/notes.md", here) == [
         "coordinator.md",
         "shared/notes.md",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coterie.broker.handlers.logs import fetch
-from coterie.consuming.fetching import Fetching
+from coterie.consuming.fetching.fetching import Fetching
 from coterie.laboratory.cluster.client_story import run_client_cluster_seed
 from coterie.laboratory.cluster.produced_log import ProducedReplicaLog
 from coterie.laboratory.cluster.report import ClusterReport
@@ -16,7 +16,7 @@ from coterie.laboratory.cluster.seeds import WITH_WHOLE_CLIENTS_FROM, run_seed_o
 from coterie.laboratory.cluster.transaction_client_story import run_transaction_client_seed
 from coterie.log import truncation
 from coterie.log.partition_log import PartitionLog
-from coterie.log.producers import Producers
+from coterie.log.producers.producers import Producers
 from coterie.producing.machine import ProducerMachine
 from coterie.producing.partition_queue import PartitionQueue
 from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds

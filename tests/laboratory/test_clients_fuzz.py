@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from coterie.consuming import commit_requests, commits
+from coterie.consuming.commits import commits
+from coterie.consuming.commits import requests as commit_requests
+from coterie.consuming.fetching.position import Position
 from coterie.consuming.owned_offsets import OwnedOffsets
-from coterie.consuming.position import Position
 from coterie.consuming.record import Record
 from coterie.laboratory.fuzz import FuzzFailure
 from coterie.laboratory.node.seeds import run_clients_seed
-from coterie.log.producers import Producers
+from coterie.log.producers.producers import Producers
 from coterie.records.batch import BatchHeader
 
 Patch = pytest.MonkeyPatch

@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from coterie.controller.office import Office
-from coterie.controller.view import ControllerView
+from coterie.controller.elected.office import Office
+from coterie.controller.elected.view import ControllerView
 from coterie.laboratory.cluster.broker import ClusterBroker
 from coterie.laboratory.cluster.directory_broker import DirectoryBroker
 from coterie.laboratory.cluster.directory_faults import FAILING_DIRECTORIES_FROM

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from coterie.controller import deletion, election, isr_writer, machine, nodes, office, reassignment, session
+from coterie.controller import isr_writer, machine, nodes
+from coterie.controller.elected import deletion, election, office, reassignment, session
 from coterie.laboratory.cluster.broker import ClusterBroker
 from coterie.laboratory.cluster.disk_replica_log import BrokerDisk, DiskReplicaLog
 from coterie.laboratory.cluster.seeds import run_seed_of_clusters

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coterie.broker.handlers.logs import fetch
-from coterie.consuming.commit_requests import commit_request, first_error
+from coterie.consuming.commits.requests import commit_request, first_error
 from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.coordinator.offsets import transactional
 from coterie.coordinator.transactions import machine as coordinator
@@ -21,10 +21,10 @@ from coterie.laboratory.node.seeds import COPYING_FROM, run_clients_seed
 from coterie.laboratory.node.transactional_producer import TransactionalProducer
 from coterie.laboratory.transacting_producer import Ended
 from coterie.log.partition_log import PartitionLog
+from coterie.log.producers.transactions import Aborted
 from coterie.log.reading import read_committed
-from coterie.log.transactions import Aborted
 from coterie.member.machine import MemberMachine
-from coterie.producing.transaction_requests import CommittingMember
+from coterie.producing.transactions.requests import CommittingMember
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitResponse

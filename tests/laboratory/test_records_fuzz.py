@@ -15,9 +15,9 @@ from coterie.laboratory.node.story import run_records_seed
 from coterie.log.appended import Appended
 from coterie.log.flushing import Flushing
 from coterie.log.partition_log import PartitionLog
-from coterie.log.producers import Producers
+from coterie.log.producers.producers import Producers
+from coterie.log.producers.transactions import Aborted
 from coterie.log.reading import read_committed
-from coterie.log.transactions import Aborted
 
 Patch = pytest.MonkeyPatch
 SEEDS_FOR_A_DEFECT = 30

@@ -15,7 +15,8 @@ from coterie.coordinator.offsets import transactional
 from coterie.laboratory.node.copying_consumer import CopyingConsumer
 from coterie.laboratory.node.seeds import SERVER_ASSIGNED_COPYING_FROM, run_clients_seed
 from coterie.member.consumer.machine import ConsumerMemberMachine
-from coterie.producing import transaction_requests, transactions
+from coterie.producing.transactions import requests as transaction_requests
+from coterie.producing.transactions import transactions
 from tests.laboratory.known_seeds import Defect, KnownSeeds
 from tests.laboratory.test_clients_fuzz import Committed
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from coterie.consuming import commit_requests, commits
-from coterie.consuming.fetch_effects import SendValidation
-from coterie.consuming.fetching import Fetching
+from coterie.consuming.commits import commits
+from coterie.consuming.commits import requests as commit_requests
+from coterie.consuming.fetching.effects import SendValidation
+from coterie.consuming.fetching.fetching import Fetching
 from coterie.consuming.owned_offsets import OwnedOffsets
 from coterie.coordinator.consumer import convert, reconcile, steps
 from coterie.coordinator.consumer.commits import any_partition
@@ -24,7 +25,7 @@ from coterie.laboratory.node import starting_offsets
 from coterie.laboratory.node.consumer import ConsumerActor
 from coterie.laboratory.node.group_consumers import ServerAssignedConsumer
 from coterie.laboratory.node.seeds import SERVER_ASSIGNED_FROM, run_clients_seed
-from coterie.log.epoch_cache import EndOfEpoch, LeaderEpochCache
+from coterie.log.epochs.epoch_cache import EndOfEpoch, LeaderEpochCache
 from tests.laboratory.known_seeds import Defect, KnownSeeds
 from tests.laboratory.test_clients_fuzz import Committed, reading_begins_behind_the_committed_offset
 

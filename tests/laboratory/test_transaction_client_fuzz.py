@@ -7,14 +7,14 @@ import pytest
 
 from coterie.broker.handlers.logs import fetch
 from coterie.broker.transactions.transaction_verification import PartOfTransaction, TransactionVerification
-from coterie.consuming.position import Position
+from coterie.consuming.fetching.position import Position
 from coterie.laboratory.cluster.report import ClusterReport
 from coterie.laboratory.cluster.seeds import WITH_WHOLE_CLIENTS_FROM, run_seed_of_clusters
 from coterie.laboratory.cluster.transaction_client_story import run_transaction_client_seed
 from coterie.log.partition_log import PartitionLog
+from coterie.log.producers.transactions import Aborted
 from coterie.log.reading import read_visible
-from coterie.log.transactions import Aborted
-from coterie.producing.transactions import Transactions
+from coterie.producing.transactions.transactions import Transactions
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import PartitionData
 from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds

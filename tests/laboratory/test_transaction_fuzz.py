@@ -16,8 +16,8 @@ from coterie.coordinator.transactions.steps import Claim
 from coterie.laboratory.fuzz import FuzzFailure
 from coterie.laboratory.transaction_fuzz import run_transaction_seed
 from coterie.laboratory.transactional_broker import TransactionalBroker
-from coterie.log.filesystem import FileSystem
-from coterie.producing.transactions import Transactions
+from coterie.log.files.filesystem import FileSystem
+from coterie.producing.transactions.transactions import Transactions
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from coterie.log.compaction import clean, plan, swap
 from coterie.log.config import LogConfig
-from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import delete_records
 from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp

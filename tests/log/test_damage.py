@@ -12,11 +12,11 @@ import pytest
 
 from coterie.laboratory.disk import ERRORS, FaultyFileSystem
 from coterie.log.config import LogConfig
-from coterie.log.filesystem import MemoryFileSystem
-from coterie.log.findings import Finding, UnreadableFile
+from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.files.findings import Finding, UnreadableFile
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import retain
-from coterie.log.segment import Segment
+from coterie.log.segments.segment import Segment
 from coterie.records.encoding import encode_batch
 from coterie_conformance.fuzzing.disk_fuzz import (
     DIRECTORY,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from coterie.log.config import LogConfig
-from coterie.log.filesystem import MemoryFileSystem
-from coterie.log.findings import Finding
+from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.files.findings import Finding
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import delete_records
 from coterie.records.encoding import encode_batch

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.log.config import LogConfig
-from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.flushing import Flushing
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import read_committed, read_message_set, read_visible

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.log.config import LogConfig
-from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.follower_append import append_as_follower
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import advance_start_offset

@@ -6,7 +6,7 @@ import pytest
 from kafka.record.memory_records import MemoryRecords
 
 from coterie.log.config import LogConfig
-from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import cut_short, read_committed, read_message_set
 from coterie.log.retention import delete_records

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from coterie.laboratory.disk import FaultyFileSystem
 from coterie.log.config import LogConfig
-from coterie.log.epoch_cache import EndOfEpoch
-from coterie.log.findings import Finding, unreported
+from coterie.log.epochs.epoch_cache import EndOfEpoch
+from coterie.log.files.findings import Finding, unreported
 from coterie.log.follower_append import append_as_follower
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import read_visible

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.log.filesystem import MemoryFile, MemoryFileSystem
-from coterie.log.segment_index import SUFFIXES, SegmentIndex
+from coterie.log.files.filesystem import MemoryFile, MemoryFileSystem
+from coterie.log.segments.segment_index import SUFFIXES, SegmentIndex
 
 BASE, STEM = 1_000, "t-0/00000000000000001000"
 NAMES = [STEM.rpartition("/")[2] + suffix for suffix in SUFFIXES]

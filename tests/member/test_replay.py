@@ -10,7 +10,7 @@ from random import Random
 import coterie.member
 from coterie.assignors import ASSIGNORS, AssignableTopics
 from coterie.assignors.blobs import encode_assignment, encode_subscription
-from coterie.consuming.commit_verdicts import may_commit, verdict
+from coterie.consuming.commits.verdicts import may_commit, verdict
 from coterie.laboratory.member_checker import MemberChecker, check_settled
 from coterie.member.config import MemberConfig
 from coterie.member.effects import Assigned, AssignGroup, FindCoordinator, LookForUnassigned, Revoke, Send

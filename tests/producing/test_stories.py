@@ -10,7 +10,7 @@ from itertools import product
 
 import pytest
 
-from coterie.log.producers import Producers
+from coterie.log.producers.producers import Producers
 from coterie.producing.batch import ProduceFailure, ProducerBatch
 from coterie.producing.partition_queue import PartitionQueue
 from coterie.producing.sequences import PartitionSequence

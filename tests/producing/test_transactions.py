@@ -6,10 +6,10 @@ import pytest
 
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import GROUP, TRANSACTION, ClusterMetadata
-from coterie.producing.transaction_errors import TransactionRemedy, remedy_of
-from coterie.producing.transaction_requests import CommittingMember
-from coterie.producing.transaction_state import LEGAL_SUCCESSORS, TransactionState
-from coterie.producing.transactions import (
+from coterie.producing.transactions.errors import TransactionRemedy, remedy_of
+from coterie.producing.transactions.requests import CommittingMember
+from coterie.producing.transactions.state import LEGAL_SUCCESSORS, TransactionState
+from coterie.producing.transactions.transactions import (
     LookUpCoordinatorOf,
     SendTransactional,
     TransactionCallEnded,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.laboratory.cluster.replica_log import Batch, MemoryReplicaLog
-from coterie.log.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EndOfEpoch, LeaderEpochCache
+from coterie.log.epochs.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EndOfEpoch, LeaderEpochCache
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
 from coterie.replication.states import EpochLookup, ReplicaError, ReplicaFetch, ReplicaFetched

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from coterie.laboratory.cluster.replica_log import Batch, MemoryReplicaLog
-from coterie.log.epoch_cache import EndOfEpoch
+from coterie.log.epochs.epoch_cache import EndOfEpoch
 from coterie.replication.states import (
     NO_EPOCH,
     AppendDecided,

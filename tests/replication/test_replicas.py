@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.laboratory.cluster.replica_log import MemoryReplicaLog
-from coterie.log.epoch_cache import EndOfEpoch
+from coterie.log.epochs.epoch_cache import EndOfEpoch
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
 from coterie.replication.replicas import Replicas

@@ -11,12 +11,12 @@ import pytest
 from coterie.controller import nodes
 from coterie.controller.assignment import ReplicaAssignment
 from coterie.controller.config import ControllerConfig
+from coterie.controller.elected.office import Office
+from coterie.controller.elected.session import Candidate, Moved, OfficeSession
+from coterie.controller.elected.topics import TopicChanges
 from coterie.controller.machine import ControllerMachine
-from coterie.controller.office import Office
 from coterie.controller.registration import registration_of
 from coterie.controller.requests import Registered, RequestBatch
-from coterie.controller.session import Candidate, Moved, OfficeSession
-from coterie.controller.topics import TopicChanges
 from coterie.machines.script import Steps, Wait
 from coterie.replication.states import PartitionState, TopicPartition
 from coterie.zookeeper import paths

@@ -30,8 +30,8 @@ from coterie.broker.storage.disk import DiskFileSystem, FolderLock
 from coterie.broker.storage.flusher import sync_in_thread
 from coterie.broker.storage.identity import FolderOfAnother
 from coterie.broker.storage.kept_files import PRIVATE_FILES
-from coterie.log.filesystem import FileSystem, MemoryFileSystem
-from coterie.log.findings import UnreadableFile
+from coterie.log.files.filesystem import FileSystem, MemoryFileSystem
+from coterie.log.files.findings import UnreadableFile
 
 if TYPE_CHECKING:
     from coterie.broker.cluster.zookeeper.topics_copy import Registration

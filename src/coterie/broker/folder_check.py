@@ -24,8 +24,8 @@ from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.transactions.state_log import load_by_chunks
 from coterie.log.chunks import SkippedBatch
-from coterie.log.filesystem import FileSystem
-from coterie.log.findings import Finding, UnreadableFile
+from coterie.log.files.filesystem import FileSystem
+from coterie.log.files.findings import Finding, UnreadableFile
 from coterie.log.partition_log import PartitionLog
 
 

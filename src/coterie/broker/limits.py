@@ -14,7 +14,7 @@ from coterie.broker.process.log_lines import LINES_PER_SECOND
 from coterie.broker.requests.turns import MAX_TURN_S, REPEATED_AT_MOST
 from coterie.broker.settings import BROKER_SETTINGS, format_value
 from coterie.broker.storage.topic import MAX_PARTITIONS
-from coterie.log.producers import UNVERIFIED_KEPT
+from coterie.log.producers.producers import UNVERIFIED_KEPT
 from coterie.records.walking import MAX_STORED_BYTES
 from coterie.wire.framing import MAX_HEADER_TAGS
 

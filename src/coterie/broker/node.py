@@ -38,8 +38,8 @@ from coterie.broker.storage.replica_effects import ReplicaEffects
 from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
 from coterie.broker.storage.topics import Topics
 from coterie.broker.transactions.lone_coordinator import TransactionCoordinator, loaded_producer_ids
-from coterie.log.filesystem import FileSystem
-from coterie.log.findings import Finding
+from coterie.log.files.filesystem import FileSystem
+from coterie.log.files.findings import Finding
 from coterie.log.retention import retain
 from coterie.wire.apis import advertised_versions
 from coterie.wire.messages.api_versions import ApiVersion

@@ -251,7 +251,7 @@ def _start_trouble(
     from coterie.broker.settings import SettingError
     from coterie.broker.storage.disk import DataFolderInUse, folder_trouble
     from coterie.broker.storage.identity import FolderOfAnother
-    from coterie.log.findings import UnreadableFile
+    from coterie.log.files.findings import UnreadableFile
 
     reported: tuple[type[Exception], ...] = (DataFolderInUse, FolderOfAnother, SettingError)
     if settings.current.zookeeper_connect:

@@ -13,9 +13,9 @@ from dataclasses import replace
 from coterie.controller import nodes
 from coterie.controller.commands import Command, DefaultsConfigured, refusal
 from coterie.controller.config import ControllerConfig
-from coterie.controller.office import Office
+from coterie.controller.elected.office import Office
+from coterie.controller.elected.session import Moved
 from coterie.controller.requests import InOffice, Registered
-from coterie.controller.session import Moved
 from coterie.controller.session_script import SessionScript
 from coterie.machines.script import Steps, Wait
 from coterie.replication.states import NO_LEADER, TopicPartition

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from coterie.assignors.server_side import SERVER_ASSIGNORS, ServerAssignor
 from coterie.coordinator.consumer.state import MigrationPolicy
-from coterie.coordinator.consumer.topics import TopicsImage
+from coterie.coordinator.consumer.topics.image import TopicsImage
 from coterie.coordinator.events import Event
 from coterie.coordinator.state import Token
 from coterie.wire.declaration import Message

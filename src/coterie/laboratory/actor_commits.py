@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from coterie.consuming.auto_commit import AutoCommitSchedule
-from coterie.consuming.commit_errors import Verdict
-from coterie.consuming.commit_requests import CommitOffsets
-from coterie.consuming.commit_verdicts import GroupMachine
-from coterie.consuming.commits import CommitEffect, CommitEnded, Commits, SendCommit
+from coterie.consuming.commits.auto_commit import AutoCommitSchedule
+from coterie.consuming.commits.commits import CommitEffect, CommitEnded, Commits, SendCommit
+from coterie.consuming.commits.errors import Verdict
+from coterie.consuming.commits.requests import CommitOffsets
+from coterie.consuming.commits.verdicts import GroupMachine
 from coterie.consuming.committed_lookup import CommittedConfig, CommittedLookup, PendingOffsets, SendOffsetFetch
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.owned_offsets import OwnedOffsets

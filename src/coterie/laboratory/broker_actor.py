@@ -28,7 +28,7 @@ from coterie.laboratory.recording import Recorder
 from coterie.laboratory.world import World
 from coterie.log.compaction import clean, plan, swap
 from coterie.log.config import LogConfig
-from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal

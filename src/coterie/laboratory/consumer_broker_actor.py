@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
+from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.replay import AnyGroup

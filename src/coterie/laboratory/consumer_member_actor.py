@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from coterie.coordinator.consumer.state import TopicIdPartition
-from coterie.coordinator.consumer.topics import TopicsImage
+from coterie.coordinator.consumer.topics.image import TopicsImage
 from coterie.laboratory.consumer_member_checker import ConsumerMemberChecker
 from coterie.laboratory.group_member_actor import ActorEffect, GroupMemberActor
 from coterie.laboratory.member_broker import MemberBroker

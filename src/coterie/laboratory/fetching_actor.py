@@ -6,9 +6,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 
-from coterie.consuming.fetch_config import FetchConfig
-from coterie.consuming.fetch_effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
-from coterie.consuming.fetching import Fetching
+from coterie.consuming.fetching.config import FetchConfig
+from coterie.consuming.fetching.effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
+from coterie.consuming.fetching.fetching import Fetching
 from coterie.consuming.record import TopicPartition
 from coterie.laboratory.earliest_timer import EarliestTimer
 from coterie.laboratory.node.starting_offsets import StartingOffsets

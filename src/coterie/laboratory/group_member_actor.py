@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from coterie.consuming.commit_requests import CommitOffsets
-from coterie.consuming.commit_verdicts import GroupMachine
+from coterie.consuming.commits.requests import CommitOffsets
+from coterie.consuming.commits.verdicts import GroupMachine
 from coterie.coordinator.outcome import Context
 from coterie.laboratory.actor_commits import ActorCommits
 from coterie.laboratory.broker_actor import Answer

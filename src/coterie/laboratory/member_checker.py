@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from coterie.assignors import RebalanceProtocol
-from coterie.consuming.commit_verdicts import GroupMachine
+from coterie.consuming.commits.verdicts import GroupMachine
 from coterie.member.machine import MemberMachine
 from coterie.member.replay import replay
 from coterie.member.stages import AWAITS_RESPONSE, IN_A_ROUND, Stage

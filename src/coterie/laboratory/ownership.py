@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from coterie.consuming.commit_verdicts import GroupMachine
+from coterie.consuming.commits.verdicts import GroupMachine
 from coterie.machines.ownership import OwnershipMeter
 
 TopicPartition = tuple[str, int]

@@ -10,9 +10,9 @@ from coterie.laboratory.broker_actor import Durability
 from coterie.laboratory.decoded_reads import DecodedReads
 from coterie.laboratory.world import World
 from coterie.log.config import LogConfig
-from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
-from coterie.log.segment_loader import ClosedLog
+from coterie.log.segments.segment_loader import ClosedLog
 from coterie.log.validation import produced_batch
 from coterie.producing.batch import TopicPartition
 from coterie.records.batch import batches

@@ -12,9 +12,9 @@ from coterie.laboratory.transactional_broker import TransactionalBroker
 from coterie.laboratory.world import World
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import ClusterMetadata
-from coterie.producing.transaction_requests import CommittingMember
-from coterie.producing.transaction_state import TransactionState
-from coterie.producing.transactions import (
+from coterie.producing.transactions.requests import CommittingMember
+from coterie.producing.transactions.state import TransactionState
+from coterie.producing.transactions.transactions import (
     LookUpCoordinatorOf,
     SendTransactional,
     TransactionCallEnded,

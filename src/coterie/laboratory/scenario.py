@@ -20,12 +20,12 @@ from typing import Protocol
 
 from coterie.coordinator import events as e
 from coterie.coordinator.commands import Command, ExpireOffsets, TopicsDeleted
-from coterie.coordinator.describe import describe_group
 from coterie.coordinator.offsets.fetch import fetch_offsets
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Reply
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Group
 from coterie.coordinator.stored import StoredRecord
+from coterie.coordinator.views.description import describe_group
 from coterie.coordinator.write_queue import drive
 from coterie.laboratory.checkers import GenerationChecker, Ledger, check_group, check_replay
 from coterie.laboratory.scenario_requests import REQUESTS, WITHOUT_ACTOR, RequestActor, plain

@@ -13,16 +13,16 @@ from coterie.machines.backoff import Backoff
 from coterie.producing.batch import ProduceFailure, ProducerBatch, TopicPartition
 from coterie.producing.config import ProducingConfig
 from coterie.producing.opened_transaction import ABORTED, is_unsent
-from coterie.producing.transaction_requests import PRODUCE_OF_VERSION_1, CommittingMember, TransactionOffsets
-from coterie.producing.transaction_state import TransactionState
-from coterie.producing.transaction_view import TransactionView
-from coterie.producing.transactions import (
+from coterie.producing.transactions.requests import PRODUCE_OF_VERSION_1, CommittingMember, TransactionOffsets
+from coterie.producing.transactions.state import TransactionState
+from coterie.producing.transactions.transactions import (
     LookUpCoordinatorOf,
     SendTransactional,
     TransactionCallEnded,
     TransactionEffect,
     Transactions,
 )
+from coterie.producing.transactions.view import TransactionView
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

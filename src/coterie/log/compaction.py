@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from coterie.log.filesystem import FileSystem
+from coterie.log.files.filesystem import FileSystem
 from coterie.log.partition_log import PartitionLog
-from coterie.log.segment import DELETED, Segment
-from coterie.log.segment_loader import CLEANED, SWAP
+from coterie.log.segments.segment import DELETED, Segment
+from coterie.log.segments.segment_loader import CLEANED, SWAP
 from coterie.records.batch import HEADER_BYTES, BatchError, BatchHeader, BatchRecord, check_crc, read_header
 from coterie.records.compression import CompressionError
 from coterie.records.decoding import decode_records

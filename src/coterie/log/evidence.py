@@ -9,10 +9,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 
-from coterie.log.epoch_checkpoint import FILE as EPOCHS_FILE
-from coterie.log.epoch_checkpoint import read_epochs
-from coterie.log.filesystem import FileSystem
-from coterie.log.transactions import decode_index
+from coterie.log.epochs.epoch_checkpoint import FILE as EPOCHS_FILE
+from coterie.log.epochs.epoch_checkpoint import read_epochs
+from coterie.log.files.filesystem import FileSystem
+from coterie.log.producers.transactions import decode_index
 
 _INDEX_ENTRY = struct.Struct(">ii")
 

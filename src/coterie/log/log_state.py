@@ -8,18 +8,18 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from coterie.log.config import LogConfig
-from coterie.log.epoch_checkpoint import FILE as EPOCHS_FILE
-from coterie.log.epoch_checkpoint import EpochComparison, LogEpochs
-from coterie.log.filesystem import FileSystem
-from coterie.log.findings import Report
+from coterie.log.epochs.epoch_checkpoint import FILE as EPOCHS_FILE
+from coterie.log.epochs.epoch_checkpoint import EpochComparison, LogEpochs
+from coterie.log.epochs.leader_epochs import LeaderEpochs
+from coterie.log.files.filesystem import FileSystem
+from coterie.log.files.findings import Report
 from coterie.log.flushing import Flushing
-from coterie.log.leader_epochs import LeaderEpochs
-from coterie.log.producer_files import drop_aborted, load_kept
-from coterie.log.producers import Producers
-from coterie.log.recovery import recover
-from coterie.log.segment import Segment
-from coterie.log.segment_loader import ClosedLog
-from coterie.log.transactions import Aborted, PartitionTransactions
+from coterie.log.producers.producer_files import drop_aborted, load_kept
+from coterie.log.producers.producers import Producers
+from coterie.log.producers.transactions import Aborted, PartitionTransactions
+from coterie.log.segments.recovery import recover
+from coterie.log.segments.segment import Segment
+from coterie.log.segments.segment_loader import ClosedLog
 from coterie.records.batch import BatchHeader, is_undamaged
 from coterie.records.markers import coordinator_epoch_of, marker_of
 

@@ -11,12 +11,12 @@ from contextlib import suppress
 
 from coterie.log.appended import Appended
 from coterie.log.config import NO_LIMIT, LogConfig
-from coterie.log.filesystem import FileSystem
-from coterie.log.findings import Finding, Report, unreported
+from coterie.log.files.filesystem import FileSystem
+from coterie.log.files.findings import Finding, Report, unreported
 from coterie.log.log_state import LogState
-from coterie.log.producer_files import drop_aborted, write_aborted, write_snapshot
-from coterie.log.segment import Segment
-from coterie.log.segment_loader import ClosedLog, SegmentLoader, checksum_of_aborted
+from coterie.log.producers.producer_files import drop_aborted, write_aborted, write_snapshot
+from coterie.log.segments.segment import Segment
+from coterie.log.segments.segment_loader import ClosedLog, SegmentLoader, checksum_of_aborted
 from coterie.log.validation import checked_header, prepared
 from coterie.records import batch as batches_module
 from coterie.records.batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, batch_span, first_timestamp, read_header

@@ -6,8 +6,8 @@ Source: KIP-98 for isolation levels; Kafka's KafkaApis.handleFetchRequest and KI
 from __future__ import annotations
 
 from coterie.log.partition_log import PartitionLog
+from coterie.log.producers.transactions import Aborted
 from coterie.log.time_lookup import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from coterie.log.transactions import Aborted
 from coterie.records.batch import BatchError, batches
 from coterie.records.compression import CompressionError
 from coterie.records.down_conversion import OVERSIZED, CannotConvert, to_message_set

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coterie.log.partition_log import PartitionLog
-from coterie.log.segment import Segment
+from coterie.log.segments.segment import Segment
 from coterie.wire.errors import ErrorCode, Refusal
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coterie.log.partition_log import PartitionLog
-from coterie.log.segment import Segment
+from coterie.log.segments.segment import Segment
 from coterie.records.batch import BatchError, BatchHeader, BatchRecord
 from coterie.records.compression import CompressionError
 from coterie.records.decoding import decode_records

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from coterie.log.partition_log import PartitionLog
-from coterie.log.segment import segment_name
+from coterie.log.segments.segment import segment_name
 
 
 def truncate_to(log: PartitionLog, offset: int) -> None:

@@ -18,13 +18,13 @@ from typing import Concatenate, ParamSpec
 
 from coterie.assignors import AssignableTopics, Assignment
 from coterie.member import events as e
-from coterie.member import leader, rounds, settle, subscription
 from coterie.member.config import MemberConfig
 from coterie.member.decision import MemberDecision
+from coterie.member.decisions import leader, rounds, settle, subscription
+from coterie.member.decisions.heartbeat import decide_heartbeat_response
+from coterie.member.decisions.remedies import back_off, lose_coordinator
 from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import Effect, TopicPartition
-from coterie.member.heartbeat import decide_heartbeat_response
-from coterie.member.remedies import back_off, lose_coordinator
 from coterie.member.stages import Stage
 from coterie.member.state import MemberState
 from coterie.wire.declaration import Message
@@ -203,7 +203,7 @@ class MemberMachine:
         self._decide(decide)
 
     def membership_refused(self, code: ErrorCode) -> None:
-        """A commit of the present generation failed with ``code`` (consuming/commit_verdicts.py)."""
+        """A commit of the present generation failed with ``code`` (consuming/commits/verdicts.py)."""
         self._decide(subscription.decide_membership_refused, code)
 
     # -- what follows -----------------------------------------------------------------------------------------------------

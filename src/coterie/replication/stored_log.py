@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from coterie.log.appended import Appended
-from coterie.log.epoch_cache import LeaderEpochCache
+from coterie.log.epochs.epoch_cache import LeaderEpochCache
 from coterie.log.follower_append import append_as_follower
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import before

@@ -21,7 +21,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.topic import OFFSETS_TOPIC
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.partitioning import partition_for
-from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.replication.states import PartitionState
 from coterie.testing.faults import Faults
 from coterie.testing.in_process_zookeeper import InProcessSession, InProcessZooKeeper

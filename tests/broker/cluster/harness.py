@@ -16,7 +16,7 @@ from coterie.broker.cluster.peers.stream import PeerStream, open_stream
 from coterie.broker.cluster.zookeeper.session import ClusterSession, SessionEvents
 from coterie.broker.settings import BrokerSettings
 from coterie.controller import nodes
-from coterie.log.epoch_cache import LeaderEpochCache
+from coterie.log.epochs.epoch_cache import LeaderEpochCache
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
 from coterie.replication.partition import Replica

@@ -19,7 +19,7 @@ from coterie.broker.cluster.replicas.replica_fetcher import ReplicaFetchers
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
 from coterie.broker.requests.pending import Pending
 from coterie.log.config import LogConfig
-from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.follower_append import append_as_follower
 from coterie.log.partition_log import PartitionLog
 from coterie.log.truncation import start_anew_at

@@ -10,7 +10,7 @@ import pytest
 
 from coterie.broker.requests.pending import Pending
 from coterie.controller import encoding, nodes
-from coterie.controller.office import Office
+from coterie.controller.elected.office import Office
 from coterie.controller.requests import ControlRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from coterie.machines.script import Steps
 from coterie.replication.states import PartitionState, StoppedReplica

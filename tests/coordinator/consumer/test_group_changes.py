@@ -17,7 +17,7 @@ from coterie.coordinator.consumer.state import (
     ConsumerSubscription,
     MigrationPolicy,
 )
-from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
+from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.events import GroupStored
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.state import Cause, Group, Member, Phase

@@ -8,7 +8,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.consumer_groups import config_of_group
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.consumer.target import time_to_target_ms
-from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
+from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from tests.coordinator.consumer.test_kafkas_own_records import Coordinator

@@ -7,7 +7,7 @@ from collections.abc import ItemsView, Iterator, ValuesView
 import pytest
 
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerMember
-from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
+from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.wire.messages.consumer_group_heartbeat import (

@@ -21,7 +21,7 @@ from coterie.coordinator.consumer.state import (
     ResolvedRegex,
     TopicIdPartition,
 )
-from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
+from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.stored import StoredRecord, to_record

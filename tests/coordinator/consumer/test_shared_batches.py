@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from coterie.coordinator import write_queue
 from coterie.coordinator.consumer.steps import lone_step
-from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
+from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context
 from coterie.laboratory.checkers import check_replay
 from coterie.wire.messages.consumer_group_heartbeat import (

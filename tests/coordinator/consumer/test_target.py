@@ -11,7 +11,7 @@ from coterie.assignors.server_side import TargetMember, TargetTopic
 from coterie.coordinator.consumer import events as e
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerMember, ConsumerSubscription, TopicIdPartition
 from coterie.coordinator.consumer.target import compute_target
-from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
+from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from tests.coordinator.consumer.group import resolve, subscribe, target
 from tests.coordinator.consumer.test_reconcile import partitions
 

@@ -15,7 +15,7 @@ from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.coordinator.transactions.state_log import load_by_chunks
 from coterie.log.chunks import SkippedBatch
 from coterie.log.config import LogConfig
-from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import read_header
 from coterie.records.encoding import encode_batch, rebuild_batch

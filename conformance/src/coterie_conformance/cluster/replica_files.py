@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from coterie.log.epoch_checkpoint import FILE
+from coterie.log.epochs.epoch_checkpoint import FILE
 from coterie.records.batch import BatchError, batches
 
 

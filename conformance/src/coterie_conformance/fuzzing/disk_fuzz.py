@@ -16,11 +16,11 @@ from coterie.laboratory.disk import ERRORS, FaultyFileSystem
 from coterie.log.appended import Appended
 from coterie.log.compaction import clean, plan, swap
 from coterie.log.config import LogConfig
-from coterie.log.filesystem import FileSystem
-from coterie.log.findings import Finding
+from coterie.log.files.filesystem import FileSystem
+from coterie.log.files.findings import Finding
 from coterie.log.partition_log import PartitionLog
-from coterie.log.recovery import SET_ASIDE
-from coterie.log.segment_loader import SWAP, ClosedLog
+from coterie.log.segments.recovery import SET_ASIDE
+from coterie.log.segments.segment_loader import SWAP, ClosedLog
 from coterie.records.batch import TRANSACTIONAL_BIT, BatchError, batches, check_crc
 from coterie.records.decoding import decode_records
 from coterie.records.encoding import encode_batch

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from functools import cache
 
 from coterie.log.config import LogConfig
-from coterie.log.filesystem import MemoryFile, MemoryFileSystem
+from coterie.log.files.filesystem import MemoryFile, MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
-from coterie.log.producers import Producers
+from coterie.log.producers.producers import Producers
+from coterie.log.producers.transactions import decode_index
 from coterie.log.reading import read_committed
 from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
-from coterie.log.transactions import decode_index
 from coterie.records.batch import TRANSACTIONAL_BIT, BatchError, batches
 from coterie.records.compression import CompressionError
 from coterie.records.encoding import encode_batch

@@ -18,9 +18,9 @@ from coterie.broker.settings.kept_configs import KeptConfigs
 from coterie.broker.storage.checkpoints import CLEANED_OFFSETS, FILE, HIGH_WATERMARKS, START_OFFSETS, LogCheckpoints
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.transactions.producer_ids import ProducerIds
-from coterie.log import checked_files
-from coterie.log.filesystem import MemoryFileSystem
-from coterie.log.findings import UnreadableFile, unreported
+from coterie.log.files import checked_files
+from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.files.findings import UnreadableFile, unreported
 from coterie_conformance.fuzzing.target import Target
 
 _TOPIC = {"id": "AAAAAAAAQACAAAAAAAAAAQ==", "partitions": 2, "configs": {"cleanup.policy": "compact"}}

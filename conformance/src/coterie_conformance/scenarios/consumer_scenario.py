@@ -15,8 +15,6 @@ from coterie.assignors.server_side import TargetMember, TargetTopic, assign_serv
 from coterie.coordinator.commands import RegexesResolved
 from coterie.coordinator.consumer import events as c
 from coterie.coordinator.consumer.commits import check_fetch
-from coterie.coordinator.consumer.describe import describe_consumer_group
-from coterie.coordinator.consumer.explain import explain_consumer_group
 from coterie.coordinator.consumer.state import (
     ConsumerGroupState,
     CurrentAssignment,
@@ -24,12 +22,14 @@ from coterie.coordinator.consumer.state import (
     TopicIdPartition,
 )
 from coterie.coordinator.consumer.target import Target
-from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
+from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.outcome import Context
 from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.state import Cause
+from coterie.coordinator.views.consumer_description import describe_consumer_group
+from coterie.coordinator.views.consumer_explanation import explain_consumer_group
 from coterie.laboratory.consumer_group_checker import EpochChecker, check_consumer_group, check_loaded
 from coterie.laboratory.scenario import ScenarioRun
 from coterie.laboratory.scenario_requests import RequestActor, plain, topic_id_of

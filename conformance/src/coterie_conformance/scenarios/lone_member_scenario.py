@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, Generic, TypeVar
 
-from coterie.consuming.commit_verdicts import GroupMachine
+from coterie.consuming.commits.verdicts import GroupMachine
 from coterie.laboratory.member_checker import LoneMemberChecker, check_settled
 from coterie.laboratory.scenario import ScenarioError
 from coterie.member.departure import GroupMembershipOperation

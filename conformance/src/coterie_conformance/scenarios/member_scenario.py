@@ -19,7 +19,7 @@ from typing import Any
 
 from coterie.assignors import AssignableTopics
 from coterie.assignors.blobs import decode_assignment, decode_subscription, encode_assignment, encode_subscription
-from coterie.consuming.commit_verdicts import may_commit, verdict
+from coterie.consuming.commits.verdicts import may_commit, verdict
 from coterie.laboratory.member_checker import MemberChecker
 from coterie.laboratory.scenario import ScenarioError
 from coterie.member.config import MemberConfig

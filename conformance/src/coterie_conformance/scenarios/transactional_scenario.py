@@ -19,15 +19,15 @@ from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import GROUP, ClusterMetadata
 from coterie.producing.batch import ProduceFailure, ProducerBatch, TopicPartition
 from coterie.producing.opened_transaction import ABORTED, is_unsent
-from coterie.producing.transaction_requests import CommittingMember
-from coterie.producing.transaction_view import TransactionView
-from coterie.producing.transactions import (
+from coterie.producing.transactions.requests import CommittingMember
+from coterie.producing.transactions.transactions import (
     LookUpCoordinatorOf,
     SendTransactional,
     TransactionCallEnded,
     TransactionEffect,
     Transactions,
 )
+from coterie.producing.transactions.view import TransactionView
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse

@@ -8,7 +8,7 @@ from coterie.broker.clients.quotas import ClientQuotas
 from coterie.broker.clients.scram_credentials import ScramCredentials
 from coterie.broker.clients.seen_clients import SeenClients
 from coterie.broker.clients.telemetry import Telemetry
-from coterie.log.filesystem import FileSystem
+from coterie.log.files.filesystem import FileSystem
 
 
 class Clients:

@@ -11,9 +11,9 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from coterie.log import checked_files
-from coterie.log.filesystem import FileSystem
-from coterie.log.findings import UnreadableFile
+from coterie.log.files import checked_files
+from coterie.log.files.filesystem import FileSystem
+from coterie.log.files.findings import UnreadableFile
 from coterie.wire.errors import ErrorCode, Refusal
 
 _FILE = "scram_credentials.json"

@@ -11,7 +11,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
 from coterie.broker.storage.topics import Topics
 from coterie.controller.config_changes import SettingsChanged
-from coterie.log.findings import UnreadableFile
+from coterie.log.files.findings import UnreadableFile
 from coterie.replication.partition import Replica
 from coterie.replication.states import ReplicaError, ReplicaLog, ReplicaRefusal, TopicPartition
 from coterie.replication.stored_log import StoredReplicaLog

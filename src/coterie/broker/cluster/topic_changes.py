@@ -15,7 +15,7 @@ from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, inte
 from coterie.broker.storage.topics import Topics
 from coterie.controller import nodes
 from coterie.controller.assignment import ReplicaAssignment
-from coterie.controller.round_robin import assign_replicas
+from coterie.controller.elected.round_robin import assign_replicas
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.zookeeper import paths

@@ -17,13 +17,13 @@ from coterie.broker.clients.telemetry import Instance
 from coterie.broker.groups.group_coordinator import GroupCoordinator
 from coterie.broker.process.clock import Clock
 from coterie.broker.storage.topics import Topics
-from coterie.coordinator.consumer.explain import explain_consumer_group
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.coordinator.explain import explain_group
 from coterie.coordinator.journal.group_ownership import owners_of
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER
+from coterie.coordinator.views.consumer_explanation import explain_consumer_group
+from coterie.coordinator.views.explanation import explain_group
 from coterie.records.batch import NO_TIMESTAMP
 from coterie.text.lag import total_lag, total_lag_ms
 

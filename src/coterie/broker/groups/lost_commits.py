@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from coterie.broker.storage.topic import Partition
 from coterie.log.chunks import SkippedBatch
-from coterie.log.recovery import SET_ASIDE
+from coterie.log.segments.recovery import SET_ASIDE
 
 logger = logging.getLogger(__name__)
 

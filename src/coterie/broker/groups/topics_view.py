@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable
 from coterie.broker.process.clock import Clock
 from coterie.broker.process.patterns import BadPattern, matcher
 from coterie.broker.storage.topics import Topics
-from coterie.coordinator.consumer.topics import TopicImage, TopicsImage
+from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 
 NAMES_A_STEP = 1_000
 

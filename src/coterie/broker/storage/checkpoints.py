@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from coterie.log import checked_files
-from coterie.log.filesystem import FileSystem
-from coterie.log.findings import Finding, Report, UnreadableFile
+from coterie.log.files import checked_files
+from coterie.log.files.filesystem import FileSystem
+from coterie.log.files.findings import Finding, Report, UnreadableFile
 from coterie.log.partition_log import PartitionLog
-from coterie.log.segment_loader import ClosedLog
+from coterie.log.segments.segment_loader import ClosedLog
 
 FILE = "log-checkpoint.json"
 START_OFFSETS = "log-start-offset-checkpoint"

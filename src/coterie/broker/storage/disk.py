@@ -9,7 +9,7 @@ import resource
 from collections.abc import Collection
 from pathlib import Path
 
-from coterie.log.segment import DELETED
+from coterie.log.segments.segment import DELETED
 
 OPEN_FILES = 65_536
 _PUBLIC, _PRIVATE, _OF_OTHERS = 0o666, 0o600, 0o077  # modes of files, without the umask

@@ -4,9 +4,9 @@ would go on without it as in a new folder.
 
 from __future__ import annotations
 
-from coterie.log import checked_files
-from coterie.log.filesystem import FileSystem
-from coterie.log.findings import Finding, Report, UnreadableFile
+from coterie.log.files import checked_files
+from coterie.log.files.filesystem import FileSystem
+from coterie.log.files.findings import Finding, Report, UnreadableFile
 
 FILE = "kept-files.json"
 # file -> what a start does without it

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coterie.log.filesystem import FileSystem
+from coterie.log.files.filesystem import FileSystem
 
 FILE = "boot-id"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 
-from coterie.log.filesystem import FileSystem
-from coterie.log.findings import UnreadableFile
+from coterie.log.files.filesystem import FileSystem
+from coterie.log.files.findings import UnreadableFile
 
 _FILE = "partition.metadata"
 _ID_BYTES = 16

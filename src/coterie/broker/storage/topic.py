@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from coterie.broker.settings import BrokerSettings
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.log.appended import Appended
-from coterie.log.epoch_cache import EndOfEpoch
+from coterie.log.epochs.epoch_cache import EndOfEpoch
 from coterie.log.partition_log import PartitionLog
 from coterie.replication.leader import Leader
 from coterie.replication.partition import Replica

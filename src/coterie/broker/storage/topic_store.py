@@ -21,15 +21,15 @@ from coterie.broker.storage.checkpoints import HIGH_WATERMARKS, LogCheckpoints
 from coterie.broker.storage.machine_reset import BootFile
 from coterie.broker.storage.partition_metadata import read_topic_id, write_topic_id
 from coterie.broker.storage.topic import OFFSETS_TOPIC, Partition, Topic, internal_configs
-from coterie.log import checked_files
 from coterie.log.config import LogConfig
 from coterie.log.evidence import reached
-from coterie.log.filesystem import FileSystem
-from coterie.log.findings import Finding, Report, UnreadableFile
+from coterie.log.files import checked_files
+from coterie.log.files.filesystem import FileSystem
+from coterie.log.files.findings import Finding, Report, UnreadableFile
 from coterie.log.partition_log import PartitionLog, SyncFailed
-from coterie.log.recovery import SET_ASIDE
-from coterie.log.segment import segment_name
-from coterie.log.segment_loader import ClosedLog
+from coterie.log.segments.recovery import SET_ASIDE
+from coterie.log.segments.segment import segment_name
+from coterie.log.segments.segment_loader import ClosedLog
 from coterie.replication.states import TopicPartition
 
 logger = logging.getLogger(__name__)

@@ -36,8 +36,8 @@ from coterie.coordinator.transactions.state import (
 from coterie.coordinator.transactions.state_log import load_by_chunks, store_error, tombstone_batches
 from coterie.coordinator.transactions.steps import TXN_OFFSET_COMMIT_V2_FROM, Claim, offsets_claim, restart_timeouts
 from coterie.coordinator.transactions.verification import for_offsets, for_produce
-from coterie.log.filesystem import FileSystem
-from coterie.log.findings import Finding, UnreadableFile
+from coterie.log.files.filesystem import FileSystem
+from coterie.log.files.findings import Finding, UnreadableFile
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.wire.errors import ErrorCode, Refusal

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from coterie.client.errors import ConfigError
 from coterie.client.types import TopicPartition
-from coterie.consuming.position import Stored
+from coterie.consuming.fetching.position import Stored
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,10 +19,10 @@ from coterie.client.offsets.offsets import committed_offsets
 from coterie.client.pauses.clock import jitter, now_ms
 from coterie.client.pauses.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
-from coterie.consuming.commit_errors import Verdict
-from coterie.consuming.commit_requests import CommitOffsets, first_error
-from coterie.consuming.commit_verdicts import CommitPurpose
-from coterie.consuming.commits import CommitEnded, Commits, SendCommit
+from coterie.consuming.commits.commits import CommitEnded, Commits, SendCommit
+from coterie.consuming.commits.errors import Verdict
+from coterie.consuming.commits.requests import CommitOffsets, first_error
+from coterie.consuming.commits.verdicts import CommitPurpose
 from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.member.consumer.machine import ConsumerMemberMachine

@@ -41,7 +41,7 @@ from coterie.client.types import (
     TopicPartition,
     V,
 )
-from coterie.consuming.position import UNKNOWN
+from coterie.consuming.fetching.position import UNKNOWN
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,7 +21,7 @@ from coterie.client.errors import KafkaError, unexpected
 from coterie.client.pauses import clock
 from coterie.client.pauses.loop_clock import pause, until_woken
 from coterie.client.types import SubscriptionPattern
-from coterie.consuming.commit_verdicts import GroupMachine
+from coterie.consuming.commits.verdicts import GroupMachine
 from coterie.member.consumer.effects import ConsumerEffect
 from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import Assigned, Effect, Failed, FindCoordinator, Revoke, Send

@@ -11,7 +11,7 @@ from coterie.client.consumer.poll_loop import PollLoop
 from coterie.client.offsets.offsets import list_offsets
 from coterie.client.settings.settings import ClientSettings
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
-from coterie.consuming.position import UNKNOWN
+from coterie.consuming.fetching.position import UNKNOWN
 
 
 class ConsumerPositions:

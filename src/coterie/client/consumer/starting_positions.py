@@ -13,7 +13,7 @@ from coterie.client.pauses.clock import now_ms
 from coterie.client.pauses.loop_clock import until_due
 from coterie.client.pauses.retrying import Retrying
 from coterie.client.types import OffsetAndMetadata, TopicPartition
-from coterie.consuming.position import FetchState, Position
+from coterie.consuming.fetching.position import FetchState, Position
 from coterie.wire.errors import ErrorCode
 
 _RESET = {"earliest": -2, "latest": -1}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from coterie.client.errors import CommitFailedError, KafkaError, RebalanceInProgressError, check
-from coterie.consuming.commit_errors import Verdict
-from coterie.consuming.commit_requests import first_error
+from coterie.consuming.commits.errors import Verdict
+from coterie.consuming.commits.requests import first_error
 from coterie.consuming.committed_lookup import STABLE_FROM
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitResponse

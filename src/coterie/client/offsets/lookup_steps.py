@@ -12,7 +12,7 @@ from coterie.client.pauses.clock import jitter, now_ms, until_due_thread
 from coterie.client.pauses.waits import Waits
 from coterie.consuming.committed_lookup import CommittedFailure, CommittedLookup, CommittedPosition, SendOffsetFetch
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
-from coterie.consuming.fetch_effects import RefreshMetadata
+from coterie.consuming.fetching.effects import RefreshMetadata
 from coterie.consuming.offset_lookup import LookupFailure, OffsetLookup, SendListOffsets
 from coterie.consuming.record import TopicPartition
 from coterie.wire.errors import ErrorCode

@@ -17,7 +17,7 @@ from coterie.client.pauses.clock import now_ms
 from coterie.client.pauses.loop_clock import until_due
 from coterie.client.pauses.retrying import backoff_of
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
-from coterie.consuming.commit_requests import commit_request
+from coterie.consuming.commits.requests import commit_request
 from coterie.consuming.committed_lookup import (
     CommittedConfig,
     CommittedLookup,
@@ -26,7 +26,7 @@ from coterie.consuming.committed_lookup import (
     SendOffsetFetch,
 )
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
-from coterie.consuming.fetch_effects import RefreshMetadata
+from coterie.consuming.fetching.effects import RefreshMetadata
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendListOffsets
 from coterie.machines.cluster_metadata import NO_NODE
 from coterie.wire import topic_names

@@ -32,7 +32,7 @@ from coterie.producing.effects import (
 from coterie.producing.machine import ProducerMachine
 from coterie.producing.opened_transaction import ABORTED, is_unsent
 from coterie.producing.requests import new_leaders
-from coterie.producing.transaction_requests import PRODUCE_OF_VERSION_1
+from coterie.producing.transactions.requests import PRODUCE_OF_VERSION_1
 from coterie.records.compression import CODEC_BY_NAME
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode

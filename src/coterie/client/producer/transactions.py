@@ -16,16 +16,16 @@ from coterie.client.pauses.loop_clock import until_due
 from coterie.client.pauses.retrying import backoff_of
 from coterie.client.producer.delivery import failure_of
 from coterie.client.types import ByPartition, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from coterie.producing.transaction_requests import CommittingMember
-from coterie.producing.transaction_state import TransactionState
-from coterie.producing.transaction_view import TransactionView
-from coterie.producing.transactions import (
+from coterie.producing.transactions.requests import CommittingMember
+from coterie.producing.transactions.state import TransactionState
+from coterie.producing.transactions.transactions import (
     LookUpCoordinatorOf,
     SendTransactional,
     TransactionCallEnded,
     TransactionEffect,
     Transactions,
 )
+from coterie.producing.transactions.view import TransactionView
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -101,7 +101,7 @@ class TransactionManager:
 
     @property
     def state(self) -> TransactionState:
-        """The state of the machine (`producing/transaction_state`)."""
+        """The state of the machine (`producing/transactions/state`)."""
         return self._machine.state
 
     def require(self, *states: TransactionState) -> None:

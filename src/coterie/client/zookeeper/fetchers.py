@@ -16,9 +16,9 @@ from coterie.client.pauses.clock import jitter, now_ms
 from coterie.client.pauses.waits import Waits
 from coterie.client.zookeeper.settings import ZooKeeperConsumerSettings
 from coterie.client.zookeeper.streams import PartitionTopicInfo
-from coterie.consuming.fetch_config import FetchConfig
-from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
-from coterie.consuming.fetching import Fetching
+from coterie.consuming.fetching.config import FetchConfig
+from coterie.consuming.fetching.effects import PartitionFailed, RefreshMetadata, SendFetch
+from coterie.consuming.fetching.fetching import Fetching
 from coterie.consuming.record import TopicPartition
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import Address, ClusterMetadata
@@ -144,8 +144,8 @@ class FetcherManager:
 
 
 class _Fetcher(threading.Thread):
-    """One broker's, which drives a fetching machine (`consuming/fetching`) of the partitions that it leads. Lives until it is
-    stopped or the broker fails."""
+    """One broker's, which drives a fetching machine (`consuming/fetching/fetching`) of the partitions that it leads. Lives
+    until it is stopped or the broker fails."""
 
     def __init__(self, manager: FetcherManager, address: Address, stopping: threading.Event) -> None:
         super().__init__(name=f"fetcher-{address[0]}:{address[1]}", daemon=True)

@@ -25,7 +25,7 @@ from coterie.coordinator.consumer.state import (
     TopicIdPartition,
 )
 from coterie.coordinator.consumer.target import target_of
-from coterie.coordinator.consumer.topics import TopicsImage
+from coterie.coordinator.consumer.topics.image import TopicsImage
 from coterie.coordinator.outcome import CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import Cause, Group, Member, count_protocols
 from coterie.coordinator.subscriptions import CONSUMER

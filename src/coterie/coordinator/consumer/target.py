@@ -16,7 +16,7 @@ from coterie.coordinator.consumer.state import (
     TopicId,
     TopicIdPartition,
 )
-from coterie.coordinator.consumer.topics import TopicsImage
+from coterie.coordinator.consumer.topics.image import TopicsImage
 
 Target = frozenset[TopicIdPartition]
 NO_PARTITIONS: Target = frozenset()

@@ -14,7 +14,7 @@ from coterie.laboratory.disk import FaultyFileSystem
 from coterie.laboratory.world import World
 from coterie.log.config import LogConfig
 from coterie.log.partition_log import PartitionLog
-from coterie.log.segment_loader import ClosedLog
+from coterie.log.segments.segment_loader import ClosedLog
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
 from coterie.records.encoding import encode_batch

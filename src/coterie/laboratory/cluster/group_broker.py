@@ -20,7 +20,7 @@ from coterie.broker.storage.topics import Topics
 from coterie.laboratory.cluster.handling_broker import HandlingBroker
 from coterie.laboratory.cluster.process_scheduler import ProcessScheduler
 from coterie.laboratory.node.scheduler import VirtualClock
-from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.files.filesystem import MemoryFileSystem
 
 OFFSETS_PARTITIONS = 2
 # What the groups read: its records are nowhere, offsets of it are committed.

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, cast
 
 from coterie.broker.storage.topic import OFFSETS_TOPIC
-from coterie.coordinator.consumer.topics import TopicsImage
+from coterie.coordinator.consumer.topics.image import TopicsImage
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.state import Group
 from coterie.laboratory.broker_actor import Durability

@@ -22,8 +22,8 @@ from coterie.laboratory.cluster.coordinating_broker import (
     LedOffsets,
 )
 from coterie.laboratory.cluster.process import Answer
+from coterie.log.producers.transactions import Aborted
 from coterie.log.reading import read_committed
-from coterie.log.transactions import Aborted
 from coterie.records.batch import TRANSACTIONAL_BIT, BatchHeader, batches
 from coterie.records.decoding import decode_keys_and_values
 from coterie.records.encoding import encode_batch

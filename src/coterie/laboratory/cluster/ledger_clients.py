@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from coterie.consuming.fetch_config import FetchConfig
-from coterie.consuming.fetch_effects import LogTruncated
+from coterie.consuming.fetching.config import FetchConfig
+from coterie.consuming.fetching.effects import LogTruncated
 from coterie.consuming.record import TopicPartition as ReadPartition
 from coterie.laboratory.client_connections import LEADERS, LOOKUPS
 from coterie.laboratory.cluster.coordinating_broker import GROUP
@@ -18,8 +18,8 @@ from coterie.laboratory.cluster.transactional_clients import SentToLedger
 from coterie.laboratory.fetching_actor import FetchingActor
 from coterie.laboratory.transacting_producer import TransactingProducer, TransactionConfig
 from coterie.producing.config import ProducingConfig
-from coterie.producing.transaction_requests import CommittingMember
-from coterie.producing.transaction_state import TransactionState as S
+from coterie.producing.transactions.requests import CommittingMember
+from coterie.producing.transactions.state import TransactionState as S
 from coterie.replication.states import TopicPartition
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from coterie.consuming.fetch_config import FetchConfig
+from coterie.consuming.fetching.config import FetchConfig
 from coterie.laboratory.cluster.administrator import ORDERS, Administrator
 from coterie.laboratory.cluster.known_records import KnownRecords
 from coterie.laboratory.cluster.machine_consumer import DeliveredRecords, MachineConsumer

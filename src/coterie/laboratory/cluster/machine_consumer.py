@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from coterie.consuming.fetch_config import FetchConfig
-from coterie.consuming.fetch_effects import LogTruncated
+from coterie.consuming.fetching.config import FetchConfig
+from coterie.consuming.fetching.effects import LogTruncated
 from coterie.consuming.record import TopicPartition
 from coterie.laboratory.client_connections import LEADERS, LOOKUPS
 from coterie.laboratory.cluster.administrator import ORDERS

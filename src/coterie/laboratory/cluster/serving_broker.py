@@ -38,7 +38,7 @@ from coterie.laboratory.cluster.process_scheduler import ProcessScheduler
 from coterie.laboratory.cluster.produced_log import ProducedReplicaLog
 from coterie.laboratory.cluster.transactional_log import TransactionalReplicaLog
 from coterie.laboratory.node.scheduler import VirtualClock
-from coterie.log.filesystem import MemoryFileSystem
+from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.replication.states import LEADER_DURING_DELETE, TopicPartition
 
 PRODUCED = frozenset({ORDERS, *EXTRA_TOPICS})

@@ -20,7 +20,7 @@ from coterie.laboratory.broker_actor import Durability
 from coterie.laboratory.node.scheduler import VirtualClock, WorldScheduler
 from coterie.laboratory.world import World
 from coterie.log.compaction import clean, plan, swap
-from coterie.log.filesystem import File
+from coterie.log.files.filesystem import File
 from coterie.simulation.disk import Disk, MountedDisk, OpenFile, ProcessEnded
 from coterie.wire.declaration import Message
 

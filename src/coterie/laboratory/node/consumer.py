@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Generic
 
-from coterie.consuming.commit_requests import CommitOffsets
-from coterie.consuming.fetch_config import FetchConfig
-from coterie.consuming.fetch_effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
-from coterie.consuming.fetching import Fetching
-from coterie.consuming.position import UNKNOWN_EPOCH
+from coterie.consuming.commits.requests import CommitOffsets
+from coterie.consuming.fetching.config import FetchConfig
+from coterie.consuming.fetching.effects import LogTruncated, PartitionFailed, RefreshMetadata, SendFetch, SendValidation
+from coterie.consuming.fetching.fetching import Fetching
+from coterie.consuming.fetching.position import UNKNOWN_EPOCH
 from coterie.consuming.record import Record, TopicPartition
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.laboratory.consumer_group_checker import check_user

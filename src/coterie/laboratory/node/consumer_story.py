@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coterie.consuming.fetch_config import FetchConfig
+from coterie.consuming.fetching.config import FetchConfig
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerGroupState
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import Phase

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
-from coterie.consuming.commit_requests import CommitOffsets
+from coterie.consuming.commits.requests import CommitOffsets
 from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.consuming.record import Record, TopicPartition
 from coterie.laboratory.actor_commits import ActorCommits
@@ -20,8 +20,8 @@ from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.machine import MemberMachine
-from coterie.producing.transaction_requests import CommittingMember
-from coterie.producing.transaction_state import TransactionState
+from coterie.producing.transactions.requests import CommittingMember
+from coterie.producing.transactions.state import TransactionState
 from coterie.wire.errors import ErrorCode
 
 ABORTED = 0.2  # of the transactions, without an error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from coterie.consuming.fetch_config import FetchConfig
+from coterie.consuming.fetching.config import FetchConfig
 from coterie.laboratory.node.connection import LaboratoryConnection
 from coterie.laboratory.node.consumer_story import ConsumersStory
 from coterie.laboratory.node.copy_checker import INPUTS, OUTPUT, CopyChecker

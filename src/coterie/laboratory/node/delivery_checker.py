@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from coterie.laboratory.node.record_checker import RecordChecker, TopicPartition
-from coterie.log.epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
+from coterie.log.epochs.epoch_cache import UNDEFINED_EPOCH, LeaderEpochCache
 
 PLAIN = "p"  # the name of a producer whose late request may come after its next
 Delivery = tuple[int, bytes]  # offset and value

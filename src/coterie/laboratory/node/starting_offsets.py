@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from coterie.consuming.fetch_effects import RefreshMetadata
-from coterie.consuming.fetching import Fetching
+from coterie.consuming.fetching.effects import RefreshMetadata
+from coterie.consuming.fetching.fetching import Fetching
+from coterie.consuming.fetching.position import Position
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendListOffsets
-from coterie.consuming.position import Position
 from coterie.consuming.record import TopicPartition
 from coterie.laboratory.actor_commits import LOOKUP_MS
 from coterie.log.time_lookup import EARLIEST_TIMESTAMP

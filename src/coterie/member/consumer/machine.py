@@ -202,7 +202,7 @@ class ConsumerMemberMachine:
         self._decide(ConsumerMemberDecision.record, e.SentFieldsForgotten())
 
     def membership_refused(self, code: ErrorCode) -> None:
-        """A commit of the present epoch failed with UNKNOWN_MEMBER_ID (consuming/commit_verdicts.py)."""
+        """A commit of the present epoch failed with UNKNOWN_MEMBER_ID (consuming/commits/verdicts.py)."""
         if self.stage in TAKES_TARGETS | {ConsumerStage.PREPARE_LEAVING}:
             self._decide(fence)
 

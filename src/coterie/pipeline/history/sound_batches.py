@@ -1,8 +1,8 @@
 """The undamaged batches of a range of a log, and what of it cannot be read: a batch that is damaged costs the tables its own
 records, and nothing behind it.
 
-A file is walked with its CRCs. Where a batch is damaged, `log/survey` looks for the next one, as a broker does that loads the
-log. Nothing is written: the log may be that of a broker that runs.
+A file is walked with its CRCs. Where a batch is damaged, `log/segments/survey` looks for the next one, as a broker does that
+loads the log. Nothing is written: the log may be that of a broker that runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from coterie.log.survey import Damage, survey
+from coterie.log.segments.survey import Damage, survey
 from coterie.pipeline.reading.log_folders import PIECE_BYTES, FileRange
 from coterie.records.batch import HEADER_BYTES, MAGIC, BatchError, batches, check_crc, read_header
 
@@ -91,7 +91,7 @@ def _sound_end(whole: Any, at: int, last: int, next_offset: int) -> tuple[int, i
 
 
 class _Rest:
-    """A range of a file that is mapped into memory, as `log/survey` reads one."""
+    """A range of a file that is mapped into memory, as `log/segments/survey` reads one."""
 
     def __init__(self, whole: Any, first: int, last: int) -> None:
         self._whole, self._first, self._last = whole, first, last

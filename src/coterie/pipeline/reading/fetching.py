@@ -11,7 +11,7 @@ import pyarrow as pa
 from coterie.client.connection.blocking_socket import BrokerSocket, Sockets
 from coterie.client.errors import CorruptBatchError, OffsetOutOfRangeError
 from coterie.client.settings.settings import ClientSettings
-from coterie.consuming.position import Stored
+from coterie.consuming.fetching.position import Stored
 from coterie.machines.cluster_metadata import Address
 from coterie.pipeline.offsets import DataLossError
 from coterie.pipeline.reading.planning import OffsetRange

@@ -13,7 +13,7 @@ from coterie.client.settings.settings import ClientSettings
 from coterie.client.types import ByPartition
 from coterie.consuming.committed_lookup import CommittedConfig, CommittedLookup, PendingOffsets, SendOffsetFetch
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
-from coterie.consuming.fetch_effects import RefreshMetadata
+from coterie.consuming.fetching.effects import RefreshMetadata
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendListOffsets
 from coterie.consuming.record import TopicPartition
 from coterie.machines.cluster_metadata import ClusterMetadata

@@ -1,5 +1,5 @@
-"""The driver of the fetching machine (`consuming/fetching`) in a Spark task: a range of one partition's offsets over blocking
-sockets. One request is sent ahead while the records before it are decoded."""
+"""The driver of the fetching machine (`consuming/fetching/fetching`) in a Spark task: a range of one partition's offsets over
+blocking sockets. One request is sent ahead while the records before it are decoded."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from coterie.client.pauses.clock import jitter, now_ms, until_due_thread
 from coterie.client.pauses.retrying import backoff_of
 from coterie.client.pauses.waits import Waits
 from coterie.client.settings.settings import ClientSettings
-from coterie.consuming.fetch_config import FetchConfig
-from coterie.consuming.fetch_effects import PartitionFailed, RefreshMetadata, SendFetch
-from coterie.consuming.fetching import Fetching
+from coterie.consuming.fetching.config import FetchConfig
+from coterie.consuming.fetching.effects import PartitionFailed, RefreshMetadata, SendFetch
+from coterie.consuming.fetching.fetching import Fetching
+from coterie.consuming.fetching.position import Position, Stored
 from coterie.consuming.offset_lookup import SendListOffsets
-from coterie.consuming.position import Position, Stored
 from coterie.consuming.record import TopicPartition
 from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.pipeline.offsets import EARLIEST

@@ -14,11 +14,11 @@ from coterie.client.pauses.clock import now_ms, pause_thread
 from coterie.client.pauses.retrying import NO_SUCH_TOPIC, Retrying
 from coterie.client.pauses.waits import Waits
 from coterie.client.settings.settings import ClientSettings
-from coterie.consuming.commit_errors import RETRIED, Verdict, verdict_without_machine
-from coterie.consuming.commit_requests import CommitOffsets, commit_request, first_error
+from coterie.consuming.commits.errors import RETRIED, Verdict, verdict_without_machine
+from coterie.consuming.commits.requests import CommitOffsets, commit_request, first_error
 from coterie.consuming.committed_lookup import SendOffsetFetch
+from coterie.consuming.fetching.validation import VALIDATED_FROM
 from coterie.consuming.offset_lookup import SendListOffsets
-from coterie.consuming.validation import VALIDATED_FROM
 from coterie.machines.cluster_metadata import GROUP, Address, ClusterMetadata
 from coterie.pipeline.offsets import EARLIEST, LATEST, DataLossError, TopicOffsets, TopicPartition, from_json
 from coterie.pipeline.options.options import SourceOptions

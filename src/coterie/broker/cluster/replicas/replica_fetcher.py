@@ -15,7 +15,7 @@ from coterie.broker.cluster.peers.stream import Dial, open_stream
 from coterie.broker.cluster.replicas import fetch_requests
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
 from coterie.broker.cluster.script_task import woken
-from coterie.log.epoch_cache import EndOfEpoch
+from coterie.log.epochs.epoch_cache import EndOfEpoch
 from coterie.replication.follower import Follower
 from coterie.replication.partition import Replica
 from coterie.replication.states import EpochLookup, ReplicaError, ReplicaFetch, TopicPartition

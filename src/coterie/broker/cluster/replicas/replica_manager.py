@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from coterie.broker.storage.replica_effects import AppendToken, Decided
 from coterie.controller.isr_writer import IsrRefused, IsrWritten
-from coterie.log.epoch_cache import EndOfEpoch
+from coterie.log.epochs.epoch_cache import EndOfEpoch
 from coterie.replication.leader import Leader
 from coterie.replication.partition import Replica
 from coterie.replication.replicas import Replicas

@@ -13,8 +13,8 @@ from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import distinct
 from coterie.coordinator.commands import Command, DeleteGroup
-from coterie.coordinator.describe import describe_group, list_group
 from coterie.coordinator.refusals import refuse
+from coterie.coordinator.views.description import describe_group, list_group
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse

@@ -1,0 +1,1 @@
+"""Fetching ahead as a machine: the positions, the sessions and the requests to leaders."""

@@ -1,0 +1,1 @@
+"""Groups of both protocols as others see them: described, listed and explained."""

@@ -1,0 +1,169 @@
+"""Why a group of the consumer protocol stands where it stands: who has not released what, for how long, and until when.
+
+A pure look at the state. Times in ms; the document has the fields of `coordinator.explain`, and the epochs beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from coterie.coordinator.consumer.state import (
+    LEAVE_GROUP_STATIC_EPOCH,
+    ConsumerGroup,
+    ConsumerGroupState,
+    ConsumerMember,
+    ConsumerMemberState,
+    TopicIdPartition,
+)
+from coterie.coordinator.consumer.target import NO_PARTITIONS, assignor_wishes, preferred_assignor, time_to_target_ms
+from coterie.coordinator.consumer.topics.image import TopicsImage
+from coterie.coordinator.outcome import CoordinatorConfig
+from coterie.text.quantity import listed, quantity
+
+NAMED = 3
+
+
+def explain_consumer_group(
+    group: ConsumerGroup, now_ms: int, config: CoordinatorConfig, topics: TopicsImage
+) -> dict[str, Any]:
+    """The group as JSON-ready values; ``generation`` is the group epoch."""
+    names = _Names(topics)
+    waiting_for = [w for m in group.members.values() if (w := _waits(group, m, now_ms, names)) is not None]
+    assignors = list(config.consumer_group_assignors)
+    return {
+        "group": group.group_id,
+        "state": group.phase.value,
+        "in_state_ms": max(now_ms - group.phase_since_ms, 0) if group.phase_since_ms >= 0 else None,
+        "generation": group.group_epoch,
+        "assignment_epoch": group.assignment_epoch,
+        "protocol_type": "consumer",
+        "protocol": preferred_assignor(assignor_wishes(group.members.values()), assignors) if assignors else None,
+        "leader": None,
+        "waiting_for": waiting_for,
+        "next_timeout": _next_timeout(group, now_ms),
+        "verdict": _verdict(group, waiting_for, now_ms, config),
+        "members": [_member(group, m, now_ms, config, names) for m in group.members.values()],
+        "reserved_ids": [],
+    }
+
+
+class _Names:
+    """Partitions in words; a topic that is gone by the hexadecimal digits of its id."""
+
+    def __init__(self, topics: TopicsImage) -> None:
+        self._names = {image.topic_id: image.name for image in topics.topics.values()}
+
+    def all(self, partitions: Iterable[TopicIdPartition]) -> list[str]:
+        return sorted(f"{self._names.get(topic, topic.hex())}-{number}" for topic, number in partitions)
+
+    def some(self, partitions: Iterable[TopicIdPartition]) -> str:
+        return listed(self.all(partitions), NAMED)
+
+
+def _waits(group: ConsumerGroup, member: ConsumerMember, now_ms: int, names: _Names) -> dict[str, Any] | None:
+    """What keeps a member from its target; None for one that has it."""
+    current = member.current
+    if current.member_epoch == LEAVE_GROUP_STATIC_EPOCH:
+        owes = "is away, and its instance id has not come back"
+    elif current.state == ConsumerMemberState.UNREVOKED_PARTITIONS:
+        since_ms = _revoking_since_ms(group, member)
+        long = f" for {_seconds(now_ms - since_ms)}" if since_ms is not None else ""
+        owes = f"has not released {names.some(current.pending_revocation)}{long}"
+    elif current.state == ConsumerMemberState.UNRELEASED_PARTITIONS:
+        missing = group.target.get(member.member_id, NO_PARTITIONS).difference(current.assigned)
+        owners = sorted({group.owners[p] for p in missing if p in group.owners})
+        of_whom = f", which {', '.join(owners)} {'has' if len(owners) == 1 else 'have'}" if owners else ""
+        owes = f"waits for {names.some(missing)}{of_whom}" if owners else "gets its partitions with its next heartbeat"
+    elif current.is_reconciled_to(group.assignment_epoch):
+        return None
+    else:
+        owes = f"has not sent a heartbeat since the target of epoch {group.assignment_epoch} was computed"
+    return {"member_id": member.member_id, "client_id": member.subscription.client_id, "owes": owes}
+
+
+def _revoking_since_ms(group: ConsumerGroup, member: ConsumerMember) -> int | None:
+    ends_ms = group.timers[member.member_id].rebalance_ms
+    return None if ends_ms is None else ends_ms - member.subscription.rebalance_timeout_ms
+
+
+def _seconds(ms: int) -> str:
+    return f"{max(ms, 0) // 1000} s"
+
+
+def _next_timeout(group: ConsumerGroup, now_ms: int) -> dict[str, Any] | None:
+    timeouts: list[tuple[int, str, str]] = []
+    for member_id, timers in group.timers.items():
+        timeouts.append((timers.session_ms, "session timeout", member_id))
+        if timers.rebalance_ms is not None:
+            timeouts.append((timers.rebalance_ms, "rebalance timeout", member_id))
+    if not timeouts:
+        return None
+    ends_ms, name, member_id = min(timeouts)
+    freed = len(group.members[member_id].current.assigned) + len(group.members[member_id].current.pending_revocation)
+    then = "the member is removed, and the group is empty"
+    if len(group.members) > 1:
+        free = f", and {quantity(freed, 'partition')} of it can be assigned to others" if freed else ""
+        then = f"the member is removed{free}"
+    return {"name": name, "member_id": member_id, "left_ms": max(ends_ms - now_ms, 0), "then": then}
+
+
+def _verdict(group: ConsumerGroup, waiting_for: list[dict[str, Any]], now_ms: int, config: CoordinatorConfig) -> str:
+    """One sentence for a person."""
+    match group.phase:
+        case ConsumerGroupState.STABLE:
+            members = quantity(len(group.members), "member")
+            return f"no rebalance is under way: each of {members} has its partitions of epoch {group.assignment_epoch}"
+        case ConsumerGroupState.ASSIGNING:
+            left_ms = time_to_target_ms(group, config.group_consumer_assignment_interval_ms, now_ms)
+            when = f" after {left_ms} ms (group.consumer.assignment.interval.ms)" if left_ms else ""
+            return f"the next heartbeat of a member{when} computes the target assignment of epoch {group.group_epoch}"
+        case ConsumerGroupState.RECONCILING:
+            return _late_text(group, waiting_for, now_ms)
+    kept = quantity(len(group.offsets), "committed offset") if group.offsets else "no committed offsets"
+    return f"the group has no members and {kept}"
+
+
+def _late_text(group: ConsumerGroup, waiting_for: list[dict[str, Any]], now_ms: int) -> str:
+    """The members that hold partitions up come first: the others wait for them."""
+    revoking = [w for w in waiting_for if group.timers[w["member_id"]].rebalance_ms is not None]
+    named = (revoking or waiting_for)[:NAMED]
+    texts = []
+    for awaited in named:
+        ends_ms = group.timers[awaited["member_id"]].rebalance_ms
+        end = f"; its rebalance timeout ends in {_seconds(ends_ms - now_ms)}" if ends_ms is not None else ""
+        texts.append(f"{awaited['member_id']} {awaited['owes']}{end}")
+    more = len(revoking or waiting_for) - len(named)
+    return "; ".join(texts) + (f"; and {more} more" if more > 0 else "")
+
+
+def _member(
+    group: ConsumerGroup, member: ConsumerMember, now_ms: int, config: CoordinatorConfig, names: _Names
+) -> dict[str, Any]:
+    subscription, current, timers = member.subscription, member.current, group.timers[member.member_id]
+    session_ms = session_timeout_ms(member, config)
+    return {
+        "member_id": member.member_id,
+        "group_instance_id": subscription.instance_id,
+        "client_id": subscription.client_id,
+        "assignors": [subscription.server_assignor] if subscription.server_assignor is not None else [],
+        "host": subscription.client_host,
+        "leader": False,
+        "waits_in": None,
+        "last_heard_ms": max(now_ms - (timers.session_ms - session_ms), 0),
+        "session_timeout_ms": session_ms,
+        "session_left_ms": max(timers.session_ms - now_ms, 0),
+        "heartbeat_interval_ms": None if subscription.classic else config.group_consumer_heartbeat_interval_ms,
+        "rebalance_timeout_ms": subscription.rebalance_timeout_ms,
+        "member_epoch": current.member_epoch,
+        "state": current.state.name,
+        "assigned": names.all(current.assigned),
+        "revokes": names.all(current.pending_revocation),
+        "target": names.all(group.target.get(member.member_id, NO_PARTITIONS)),
+    }
+
+
+def session_timeout_ms(member: ConsumerMember, config: CoordinatorConfig) -> int:
+    """The broker's setting; of a member that uses the classic protocol its own."""
+    classic = member.subscription.classic
+    return config.group_consumer_session_timeout_ms if classic is None else classic.session_timeout_ms

@@ -1,0 +1,1 @@
+"""The leader epochs of a log and of its batches."""
