@@ -68,6 +68,7 @@ def words(tmp_path: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("line", "extra", "begins"), COMMANDS, ids=[f"{line} ({extra})" for line, extra, _ in COMMANDS]
 )
+@pytest.mark.slow
 def test_a_missing_extra_is_one_sentence(
     line: str, extra: str, begins: str, words: dict[str, str], tmp_path: Path
 ) -> None:

@@ -68,8 +68,8 @@ def banned_words(text: str) -> Counter[str]:
 def present() -> dict[str, Counter[str]]:
     """The occurrences in each file that has any; of tests, the names alone."""
     counts: dict[str, Counter[str]] = {}
-    tests = sorted([*(ROOT / "tests").rglob("*.py"), *(ROOT / "conformance/tests").rglob("*.py")])
-    for path in [*sources(), *documents(), *tests]:
+    tests = {*(ROOT / "tests").rglob("*.py"), *(ROOT / "conformance/tests").rglob("*.py")}
+    for path in [*sources(), *documents(), *sorted(tests)]:
         text = path.read_text("utf-8")
         counter = Counter[str]() if path in tests else banned_words(text)
         if path.suffix == ".py":

@@ -78,6 +78,7 @@ async def outcome(
 
 
 @pytest.mark.parametrize("orderly", [True, False])
+@pytest.mark.slow
 def test_a_start_on_a_folder_with_a_damaged_file(orderly: bool, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> dict[str, str]:
         folder = await make_folder(orderly=orderly)

@@ -62,6 +62,7 @@ def commit_transactions(server: str) -> None:
 
 @pytest.mark.parametrize("brokers", [1, 3])
 @pytest.mark.parametrize("work", [produce_and_consume, commit_transactions])
+@pytest.mark.slow
 def test_records_are_in_no_cycle(work: Callable[[str], None], brokers: int) -> None:
     with LocalBroker(brokers=brokers) as local:
         server = local.bootstrap_servers

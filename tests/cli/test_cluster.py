@@ -128,6 +128,7 @@ def test_a_start_waits_until_each_broker_knows_the_topics(monkeypatch: pytest.Mo
     assert looks == [False] * 3 + [True]
 
 
+@pytest.mark.slow
 def test_a_start_that_fails_leaves_nothing_behind(folder: Path) -> None:
     bad = ["--set", "advertised.listeners=SSL://h:1"]
     end = coterie("cluster", "start", "--data", str(folder), "--brokers", "1", "--port", str(free_port()), *bad)

@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from coterie.assignors.blobs import decode_assignment
 from coterie.testing import LocalBroker
 
@@ -35,6 +37,7 @@ def until_in_force(broker: LocalBroker, assignor: str, partitions: int) -> None:
     broker._until(lambda: in_force(broker) == (assignor, partitions), wanted, lambda: "", 20)
 
 
+@pytest.mark.slow
 def test_two_rolling_bounces_of_real_processes(coterie_broker: LocalBroker) -> None:
     coterie_broker.create_topic("t", 6)
     processes = [start(coterie_broker, n, "range") for n in range(MEMBERS)]

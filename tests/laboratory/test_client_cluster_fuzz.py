@@ -22,6 +22,8 @@ from coterie.producing.partition_queue import PartitionQueue
 from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 from tests.laboratory.test_produce_fuzz import lost_is_good, numbered_anew, sent_at_once
 
+pytestmark = pytest.mark.slow
+
 Patch = pytest.MonkeyPatch
 
 
@@ -30,7 +32,6 @@ def run(number: int) -> ClusterReport:
     return run_client_cluster_seed(WITH_WHOLE_CLIENTS_FROM + 3 + 4 * number, minutes=2)
 
 
-@pytest.mark.slow
 def test_fresh_seeds() -> None:
     reports = [run(number) for number in range(1_000, 1_006)]
     assert sum(r.acknowledged for r in reports) > 4_000, "too little is acknowledged to say anything"
@@ -39,13 +40,11 @@ def test_fresh_seeds() -> None:
     assert sum(r.validations for r in reports) > 100, "positions are validated too seldom to say anything"
 
 
-@pytest.mark.slow
 def test_seeds_of_clusters_have_these_stories() -> None:
     seed = WITH_WHOLE_CLIENTS_FROM + 3
     assert run_seed_of_clusters(seed, minutes=0.2) == run_client_cluster_seed(seed, minutes=0.2)
 
 
-@pytest.mark.slow
 def test_brokers_on_a_failing_disk_write_nothing_to_the_terminal(caplog: pytest.LogCaptureFixture) -> None:
     """`lab fuzz` prints reports; what the brokers of a story log is part of it."""
     seed = 195_002
@@ -130,6 +129,5 @@ RULES = KnownSeeds(
 
 
 @RULES.each()
-@pytest.mark.slow
 def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
     RULES.check(defect, monkeypatch)

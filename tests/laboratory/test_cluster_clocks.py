@@ -15,6 +15,8 @@ from coterie.machines.script import Steps
 from coterie.zookeeper.operations import Read, Znode
 from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 
+pytestmark = pytest.mark.slow
+
 Patch = pytest.MonkeyPatch
 FIRST = OWN_CLOCKS_FROM
 

@@ -15,11 +15,12 @@ from coterie.laboratory.cluster.directory_faults import FAILING_DIRECTORIES_FROM
 from coterie.laboratory.cluster.seeds import run_seed_of_clusters
 from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 
+pytestmark = pytest.mark.slow
+
 Patch = pytest.MonkeyPatch
 FIRST = FAILING_DIRECTORIES_FROM
 
 
-@pytest.mark.slow
 def test_fresh_seeds_of_each_story() -> None:
     reports = [run_seed_of_clusters(seed, minutes=0.5) for seed in range(FIRST + 500, FIRST + 504)]
     assert sum(r.failed_directories for r in reports) > 6, "directories fail too seldom to say anything"
@@ -66,6 +67,5 @@ RULES = KnownSeeds(
 
 
 @RULES.each()
-@pytest.mark.slow
 def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
     RULES.check(defect, monkeypatch)

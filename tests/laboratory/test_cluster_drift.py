@@ -15,12 +15,13 @@ from coterie.laboratory.fuzz import FuzzFailure
 from coterie.replication.leader import Leader
 from coterie.replication.states import ReplicaFetch
 
+pytestmark = pytest.mark.slow
+
 Patch = pytest.MonkeyPatch
 FIRST = DRIFTING_CLOCKS_FROM
 SEEDS_FOR_A_DEFECT = 12
 
 
-@pytest.mark.slow
 def test_fresh_seeds_of_each_story() -> None:
     reports = [run_seed_of_clusters(seed, minutes=0.5) for seed in range(FIRST + 500, FIRST + 504)]
     assert all(r.acknowledged > 100 for r in reports), "too little is acknowledged to say anything"
@@ -58,7 +59,6 @@ def without_jumps(patch: Patch) -> None:
 
 
 @pytest.mark.parametrize(("defect", "known"), DEFECTS.items())
-@pytest.mark.slow
 def test_a_rule_that_is_off_is_seen_by_the_drift_alone(
     defect: Callable[[Patch], None], known: int, monkeypatch: Patch
 ) -> None:

@@ -23,6 +23,8 @@ from tests.laboratory.test_cluster_fuzz import (
     the_isr_is_written_whatever_the_version,
 )
 
+pytestmark = pytest.mark.slow
+
 Patch = pytest.MonkeyPatch
 FAULTS = ("cut_power_in_reassignment", "slow_disk", "alter_settings", "elect_uncleanly")
 SEEDS_FOR_A_DEFECT = 12
@@ -83,7 +85,6 @@ def test_seeds_that_asked_what_no_cluster_can_keep(seed: int) -> None:
     run_seed_of_clusters(seed, minutes=0.5)
 
 
-@pytest.mark.slow
 def test_most_stories_have_each_fault() -> None:
     reports = [run_seed_of_clusters(seed, minutes=0.5) for seed in range(FIRST + 100, FIRST + 116)]
     for count in ("slow_disks", "cut_reassignments", "alterations"):
@@ -91,7 +92,6 @@ def test_most_stories_have_each_fault() -> None:
 
 
 @pytest.mark.parametrize(("case", "known"), DEFECTS.items())
-@pytest.mark.slow
 def test_a_rule_that_is_off_is_seen(case: tuple[str, Callable[[Patch], None]], known: int, monkeypatch: Patch) -> None:
     """A change of the code changes the stories of seeds: where the known one sees nothing any more, the others are tried."""
     fault, defect = case
@@ -103,7 +103,6 @@ def test_a_rule_that_is_off_is_seen(case: tuple[str, Callable[[Patch], None]], k
 
 
 @pytest.mark.parametrize(("case", "known"), DEFECTS.items())
-@pytest.mark.slow
 def test_it_is_not_seen_without_the_fault(
     case: tuple[str, Callable[[Patch], None]], known: int, monkeypatch: Patch
 ) -> None:

@@ -16,11 +16,12 @@ from coterie.machines.script import Steps
 from coterie.zookeeper.operations import ANY_VERSION, BadVersion, ConnectionLost, NodeExists, NoNode, Write
 from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 
+pytestmark = pytest.mark.slow
+
 Patch = pytest.MonkeyPatch
 FIRST = PRODUCER_IDS_FROM
 
 
-@pytest.mark.slow
 def test_fresh_seeds_of_each_story() -> None:
     reports = [run_seed_of_clusters(seed, minutes=0.5) for seed in range(FIRST + 500, FIRST + 504)]
     assert min(r.producer_ids for r in reports) > 60, "too few ids are given to say anything"
@@ -70,6 +71,5 @@ RULES = KnownSeeds(
 
 
 @RULES.each()
-@pytest.mark.slow
 def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
     RULES.check(defect, monkeypatch)

@@ -12,6 +12,8 @@ from coterie.laboratory.cluster.story import REBALANCED_LEADERS_FROM
 from coterie.replication.leader import Leader
 from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 
+pytestmark = pytest.mark.slow
+
 FIRST = REBALANCED_LEADERS_FROM
 Patch = pytest.MonkeyPatch
 

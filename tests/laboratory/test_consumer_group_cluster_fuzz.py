@@ -23,11 +23,12 @@ from tests.laboratory.test_group_cluster_fuzz import (
     decisions_are_answered_before_they_are_replicated,
 )
 
+pytestmark = pytest.mark.slow
+
 Patch = pytest.MonkeyPatch
 FIRST = WITH_CONSUMER_GROUPS_FROM
 
 
-@pytest.mark.slow
 def test_fresh_seeds() -> None:
     reports = [run_seed_of_clusters(seed, minutes=1) for seed in (FIRST + 700, FIRST + 701, FIRST + 704, FIRST + 705)]
     assert sum(r.coordinator_loads for r in reports) > 40, "coordinators move too seldom to say anything"
@@ -80,6 +81,5 @@ RULES = KnownSeeds(
 
 
 @RULES.each()
-@pytest.mark.slow
 def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
     RULES.check(defect, monkeypatch)

@@ -30,6 +30,8 @@ from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.offset_commit import OffsetCommitResponse
 from tests.laboratory.known_seeds import Defect, KnownSeeds
 
+pytestmark = pytest.mark.slow
+
 Patch = pytest.MonkeyPatch
 
 
@@ -37,7 +39,6 @@ def run_copying_seed(seed: int, minutes: float) -> object:
     return run_clients_seed(COPYING_FROM + seed, minutes)
 
 
-@pytest.mark.slow
 def test_fresh_seeds() -> None:
     reports = [run_clients_seed(seed, minutes=0.5) for seed in range(COPYING_FROM + 500, COPYING_FROM + 508)]
     assert sum(r.broker_crashes for r in reports) > 5, "the seeds crash the broker too seldom to say anything"
@@ -137,6 +138,5 @@ RULES = KnownSeeds(
 
 
 @RULES.each()
-@pytest.mark.slow
 def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
     RULES.check(defect, monkeypatch)

@@ -14,11 +14,12 @@ from coterie.laboratory.cluster.group_story import run_group_cluster_seed
 from coterie.laboratory.fuzz import FuzzFailure
 from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 
+pytestmark = pytest.mark.slow
+
 Patch = pytest.MonkeyPatch
 FIRST = 100_000
 
 
-@pytest.mark.slow
 def test_fresh_seeds() -> None:
     reports = [run_group_cluster_seed(seed, minutes=1) for seed in range(FIRST + 300, FIRST + 306)]
     assert sum(r.coordinator_loads for r in reports) > 40, "coordinators move too seldom to say anything"
@@ -70,6 +71,5 @@ RULES = KnownSeeds(
 
 
 @RULES.each()
-@pytest.mark.slow
 def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
     RULES.check(defect, monkeypatch)

@@ -20,6 +20,8 @@ from coterie.producing.transactions import transactions
 from tests.laboratory.known_seeds import Defect, KnownSeeds
 from tests.laboratory.test_clients_fuzz import Committed
 
+pytestmark = pytest.mark.slow
+
 Patch = pytest.MonkeyPatch
 
 
@@ -27,7 +29,6 @@ def run_seed(seed: int, minutes: float) -> object:
     return run_clients_seed(SERVER_ASSIGNED_COPYING_FROM + seed, minutes)
 
 
-@pytest.mark.slow
 def test_fresh_seeds() -> None:
     first = SERVER_ASSIGNED_COPYING_FROM + 500
     reports = [run_clients_seed(seed, minutes=0.5) for seed in range(first, first + 9)]
@@ -89,6 +90,5 @@ RULES = KnownSeeds(
 
 
 @RULES.each()
-@pytest.mark.slow
 def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
     RULES.check(defect, monkeypatch)

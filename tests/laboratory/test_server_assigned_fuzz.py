@@ -29,6 +29,8 @@ from coterie.log.epochs.epoch_cache import EndOfEpoch, LeaderEpochCache
 from tests.laboratory.known_seeds import Defect, KnownSeeds
 from tests.laboratory.test_clients_fuzz import Committed, reading_begins_behind_the_committed_offset
 
+pytestmark = pytest.mark.slow
+
 Patch = pytest.MonkeyPatch
 Partition = tuple[str, int]
 Partitions = tuple[Partition, ...]
@@ -38,7 +40,6 @@ def run_server_assigned_seed(seed: int, minutes: float) -> object:
     return run_clients_seed(SERVER_ASSIGNED_FROM + seed, minutes)
 
 
-@pytest.mark.slow
 def test_fresh_seeds() -> None:
     reports = [
         run_clients_seed(seed, minutes=1) for seed in range(SERVER_ASSIGNED_FROM + 500, SERVER_ASSIGNED_FROM + 512)
@@ -187,6 +188,5 @@ RULES = KnownSeeds(
 
 
 @RULES.each()
-@pytest.mark.slow
 def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
     RULES.check(defect, monkeypatch)

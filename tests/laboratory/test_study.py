@@ -28,6 +28,8 @@ from coterie.laboratory.study.run import run
 from coterie.laboratory.study.spread import Cell, Study, run_job, summarise
 from coterie.machines.ownership import OwnershipMeter
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).parents[2] / "docs"
 MEMBERS, PARTITIONS = 6, 24
 KAFKA = (q.EAGER, q.COOPERATIVE, q.CONSUMER)
@@ -43,7 +45,6 @@ def mean(setting: StudySetting, plan: w.Plan, measure: str, seeds: int = 3) -> f
     return sum(getattr(measured(setting, plan, seed), measure) for seed in range(seeds)) / seeds
 
 
-@pytest.mark.slow
 def test_a_run_depends_on_its_seed_and_on_nothing_else() -> None:
     plan = w.rolling_restart(MEMBERS, PARTITIONS)
     for setting in q.EVERY:
@@ -53,7 +54,6 @@ def test_a_run_depends_on_its_seed_and_on_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("setting", q.EVERY, ids=lambda s: s.name)
-@pytest.mark.slow
 def test_every_protocol_comes_to_rest_after_everything(setting: StudySetting) -> None:
     """Whatever happens, in the end each partition has one reader: the longest that one was without is bounded."""
     plans = [
@@ -118,7 +118,6 @@ def test_static_members_restart_without_a_rebalance() -> None:
     assert run(q.STATIC, w.one_departs(MEMBERS, PARTITIONS, "leave"), 2).longest_unowned_s > 40
 
 
-@pytest.mark.slow
 def test_the_duplicate_windows() -> None:
     """Kafka's: what was read since the last commit, when somebody dies. RocketMQ's: while two views differ."""
     unheard = w.unheard_join(MEMBERS, PARTITIONS)
@@ -133,7 +132,6 @@ def test_the_duplicate_windows() -> None:
 
 
 @pytest.mark.parametrize("setting", KAFKA, ids=lambda s: s.name)
-@pytest.mark.slow
 def test_a_commit_is_waited_for_before_partitions_are_given_up(setting: StudySetting) -> None:
     """By each member that revokes or closes, on a network that takes seconds: the next owner begins where it ended."""
     slow = replace(setting, network_ms=(100, 1_500))
@@ -165,7 +163,6 @@ def test_cut_off_from_zookeeper_a_consumer_reads_on() -> None:
     assert mean(q.EAGER, plan, "doubled_s") < 1
 
 
-@pytest.mark.slow
 def test_member_ids_keep_ghosts_out() -> None:
     plan = w.deployment(12, 48)
     bare, ids, delayed = (replace(s, lossy=0.1) for s in q.LADDER[:3])
@@ -182,7 +179,6 @@ def test_kills_faster_than_the_session_timeout_keep_an_eager_group_from_reading(
     assert mean(q.COOPERATIVE, often, "unowned_s") < mean(q.EAGER, often, "unowned_s") / 2
 
 
-@pytest.mark.slow
 def test_a_longer_session_trades_alarms_for_detection() -> None:
     plan = w.pauses(MEMBERS, PARTITIONS, hours=1, per_hour=4, mean_ms=8_000, seed=1)
     short, long = (
@@ -247,7 +243,6 @@ def test_the_meter_tells_unread_from_doubly_read() -> None:
     assert meter.moves == 2, "from one to two, and back"
 
 
-@pytest.mark.slow
 def test_jobs_give_the_same_cells_in_any_order() -> None:
     study = Study(2, 3, (1, 5))
     jobs = study.jobs()
@@ -299,7 +294,6 @@ def test_rows_of_other_code_are_refused(tmp_path: Path) -> None:
             RowFile(tmp_path / "rows.txt")
 
 
-@pytest.mark.slow
 def test_spark_gives_the_same_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Spark in a process of its own: a session of this one is not to be stopped."""
     words = ["lab", "study", "--seeds", "1", "--largest", "3", "--question", "5"]
@@ -347,7 +341,6 @@ def test_the_results_in_docs_are_what_the_code_gives() -> None:
         assert {name: list(values) for name, values in cell.measures.items()} == result
 
 
-@pytest.mark.slow
 def test_the_laboratory_beside_the_real_processes_is_of_this_code() -> None:
     """Some of its points, run again."""
     document = json.loads((DOCS / REAL).read_text())

@@ -19,6 +19,8 @@ from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.fetch import PartitionData
 from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 
+pytestmark = pytest.mark.slow
+
 Patch = pytest.MonkeyPatch
 
 
@@ -27,7 +29,6 @@ def run(number: int) -> ClusterReport:
     return run_transaction_client_seed(WITH_WHOLE_CLIENTS_FROM + 2 + 4 * number, minutes=1)
 
 
-@pytest.mark.slow
 def test_fresh_seeds() -> None:
     reports = [run(number) for number in range(1_000, 1_006)]
     assert sum(r.commits for r in reports) > 12, "too little is committed to say anything"
@@ -35,7 +36,6 @@ def test_fresh_seeds() -> None:
     assert sum(r.elections for r in reports) > 80, "leaders change too seldom to say anything"
 
 
-@pytest.mark.slow
 def test_seeds_of_clusters_have_these_stories() -> None:
     seed = WITH_WHOLE_CLIENTS_FROM + 2
     assert run_seed_of_clusters(seed, minutes=0.1) == run_transaction_client_seed(seed, minutes=0.1)
@@ -82,6 +82,5 @@ RULES = KnownSeeds(
 
 
 @RULES.each()
-@pytest.mark.slow
 def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
     RULES.check(defect, monkeypatch)

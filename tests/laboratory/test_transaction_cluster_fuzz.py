@@ -18,10 +18,11 @@ from coterie.laboratory.fuzz import FuzzFailure
 from coterie.wire.errors import ErrorCode
 from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 
+pytestmark = pytest.mark.slow
+
 Patch = pytest.MonkeyPatch
 
 
-@pytest.mark.slow
 def test_fresh_seeds() -> None:
     reports = [run_transaction_cluster_seed(seed, minutes=1) for seed in range(500, 506)]
     assert sum(r.commits for r in reports) > 40, "too few transactions commit to say anything"
@@ -99,6 +100,5 @@ RULES = KnownSeeds(
 
 
 @RULES.each()
-@pytest.mark.slow
 def test_seeds_see_whether_a_rule_is_off(defect: Defect | None, monkeypatch: Patch) -> None:
     RULES.check(defect, monkeypatch)
