@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from coterie.broker.handlers.administration.cluster_answers import answered_by, refusal_of
 from coterie.broker.handlers.administration.configs import created_configs
-from coterie.broker.handlers.administration.topic_rules import check_named_once, planned_deletions, refusal_of_excess
+from coterie.broker.handlers.administration.topic_rules import (
+    check_named_once,
+    given_assignment,
+    growing_topic,
+    planned_deletions,
+    refusal_of_excess,
+)
 from coterie.broker.handlers.services import TopicServices
 from coterie.broker.requests.pending import Pending
 from coterie.broker.storage.topic import MAX_PARTITIONS
@@ -88,37 +94,14 @@ def _assignment(
     broker: TopicServices, changes: TopicAdministration, requested: CreatableTopic
 ) -> dict[int, tuple[int, ...]]:
     """Raises Refusal."""
-    own = broker.settings.current
-    if not requested.assignments:
-        count = own.num_partitions if requested.num_partitions == -1 else requested.num_partitions
-        factor = requested.replication_factor
-        if not 0 < count <= MAX_PARTITIONS:
-            raise Refusal(ErrorCode.INVALID_PARTITIONS, f"a topic has 1 to {MAX_PARTITIONS} partitions, not {count}")
-        return changes.assign(count, own.default_replication_factor if factor == -1 else factor)
-    if (requested.num_partitions, requested.replication_factor) != (-1, -1):
-        text = "with assignments, num_partitions and replication_factor must both be -1"
-        raise Refusal(ErrorCode.INVALID_REQUEST, text)
-    assigned = {a.partition_index: tuple(a.broker_ids) for a in requested.assignments}
-    _check_assignment(broker, assigned, range(len(requested.assignments)))
-    return assigned
-
-
-def _check_assignment(
-    broker: TopicServices, assigned: dict[int, tuple[int, ...]], indexes: range, factor: int | None = None
-) -> None:
-    """``factor``: the number of replicas of the topic's other partitions. Raises Refusal INVALID_REPLICA_ASSIGNMENT."""
-    if sorted(assigned) != list(indexes):
-        text = f"the partitions {sorted(assigned)} are assigned, and not {indexes.start} to {indexes.stop - 1}"
-        raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-    factors = {len(replicas) for replicas in assigned.values()} | ({factor} if factor else set())
-    if len(factors) > 1 or not all(assigned.values()):
-        text = "each partition has the same number of replicas, 1 at least"
-        raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text + (f"; the others have {factor}" if factor else ""))
-    for replicas in assigned.values():
-        dead = [broker_id for broker_id in replicas if broker_id not in broker.cluster.live]
-        if dead or len(set(replicas)) < len(replicas):
-            text = f"broker {dead[0]} is not registered" if dead else f"the replicas {replicas} name a broker twice"
-            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    given = given_assignment(broker, requested)
+    if given is not None:
+        return given
+    own, factor = broker.settings.current, requested.replication_factor
+    count = own.num_partitions if requested.num_partitions == -1 else requested.num_partitions
+    if not 0 < count <= MAX_PARTITIONS:
+        raise Refusal(ErrorCode.INVALID_PARTITIONS, f"a topic has 1 to {MAX_PARTITIONS} partitions, not {count}")
+    return changes.assign(count, own.default_replication_factor if factor == -1 else factor)
 
 
 def create_partitions(broker: TopicServices, changes: TopicAdministration, request: CreatePartitionsRequest) -> Pending:
@@ -149,22 +132,7 @@ async def _enlarge(
     requested: CreatePartitionsTopic,
     request: CreatePartitionsRequest,
 ) -> None:
-    topic = broker.topics.by_name.get(requested.name)
-    if topic is None:
-        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if topic.internal:
-        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic keeps its number of partitions")
-    now = len(topic.partitions)
-    if not now < requested.count <= MAX_PARTITIONS:
-        text = (
-            f"Topic currently has {now} partitions, which is higher than or equal to the requested {requested.count}."
-        )
-        raise Refusal(ErrorCode.INVALID_PARTITIONS, text)
-    assigned = None
-    if requested.assignments is not None:
-        assigned = {now + n: tuple(a.broker_ids) for n, a in enumerate(requested.assignments)}
-        factor = len(broker.cluster.described(topic.partitions[0]).replica_ids)
-        _check_assignment(broker, assigned, range(now, requested.count), factor)
+    topic, assigned = growing_topic(broker, requested)
     await changes.enlarge(topic.name, requested.count, assigned, validate_only=request.validate_only)
     if not request.validate_only:
         await changes.until_led(topic.name, requested.count, request.timeout_ms)

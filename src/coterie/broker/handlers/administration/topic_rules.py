@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from coterie.broker.handlers.services import TopicServices
-from coterie.broker.storage.topic import Topic, deletion_disabled
+from coterie.broker.storage.topic import MAX_PARTITIONS, Topic, deletion_disabled
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.create_topics import CreateTopicsRequest
+from coterie.wire.messages.create_partitions import CreatePartitionsTopic
+from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, topics_to_delete
 from coterie.wire.primitives import NULL_UUID
 
@@ -31,6 +32,63 @@ def refusal_of_excess(broker: TopicServices, request: CreateTopicsRequest) -> Re
         return None
     text = f"more than {MAX_PARTITIONS_PER_REQUEST} partitions in one request; create them with several"
     return Refusal(ErrorCode.POLICY_VIOLATION, text)
+
+
+def given_assignment(broker: TopicServices, requested: CreatableTopic) -> dict[int, tuple[int, ...]] | None:
+    """The replicas of each partition of a new topic; None where the request leaves them to the broker. Raises Refusal."""
+    if not requested.assignments:
+        return None
+    if (requested.num_partitions, requested.replication_factor) != (-1, -1):
+        text = "with assignments, num_partitions and replication_factor must both be -1"
+        raise Refusal(ErrorCode.INVALID_REQUEST, text)
+    assigned = {a.partition_index: tuple(a.broker_ids) for a in requested.assignments}
+    _check_assignment(broker, assigned, range(len(requested.assignments)))
+    return assigned
+
+
+def growing_topic(
+    broker: TopicServices, requested: CreatePartitionsTopic
+) -> tuple[Topic, dict[int, tuple[int, ...]] | None]:
+    """The topic that gets more partitions, and their replicas, or None as above. Raises Refusal."""
+    topic = broker.topics.by_name.get(requested.name)
+    if topic is None:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic.internal:
+        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "cannot change the partition count of an internal topic")
+    now, count = len(topic.partitions), requested.count
+    if count <= now:
+        text = f"Topic currently has {now} partitions, which is higher than or equal to the requested {count}."
+        raise Refusal(ErrorCode.INVALID_PARTITIONS, text)
+    if count > MAX_PARTITIONS:
+        raise Refusal(ErrorCode.INVALID_PARTITIONS, f"a topic has at most {MAX_PARTITIONS} partitions")
+    if requested.assignments is None:
+        return topic, None
+    if len(requested.assignments) != count - now:
+        text = f"{count - now} partitions are added, but {len(requested.assignments)} are assigned"
+        raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    assigned = {now + n: tuple(a.broker_ids) for n, a in enumerate(requested.assignments)}
+    factor = len(broker.cluster.described(topic.partitions[0]).replica_ids)
+    _check_assignment(broker, assigned, range(now, count), factor)
+    return topic, assigned
+
+
+def _check_assignment(
+    broker: TopicServices, assigned: dict[int, tuple[int, ...]], indexes: range, factor: int | None = None
+) -> None:
+    """``factor``: the number of replicas of the topic's other partitions. Raises Refusal INVALID_REPLICA_ASSIGNMENT."""
+    if sorted(assigned) != list(indexes):
+        text = f"the indexes of the assigned partitions must be {indexes.start} to {indexes.stop - 1}, each once"
+        raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    factors = {len(replicas) for replicas in assigned.values()} | ({factor} if factor else set())
+    if len(factors) > 1 or not all(assigned.values()):
+        text = "each partition has the same number of replicas, 1 at least"
+        raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text + (f"; the others have {factor}" if factor else ""))
+    live = (broker.node_id,) if broker.cluster.is_alone else broker.cluster.live
+    for replicas in assigned.values():
+        dead = [broker_id for broker_id in replicas if broker_id not in live]
+        if dead or len(set(replicas)) < len(replicas):
+            text = f"broker {dead[0]} is not registered" if dead else "the replicas of a partition name a broker twice"
+            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
 
 
 def planned_deletions(

@@ -7,18 +7,23 @@ from collections import Counter
 from collections.abc import Generator
 
 from coterie.broker.handlers.administration.configs import created_configs
-from coterie.broker.handlers.administration.topic_rules import check_named_once, planned_deletions, refusal_of_excess
+from coterie.broker.handlers.administration.topic_rules import (
+    check_named_once,
+    given_assignment,
+    growing_topic,
+    planned_deletions,
+    refusal_of_excess,
+)
 from coterie.broker.handlers.services import Handler, TopicServices
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import AT_ONCE, Work
-from coterie.broker.storage.topic import INTERNAL_TOPICS, MAX_PARTITIONS, NewPartitions, Topic
+from coterie.broker.storage.topic import INTERNAL_TOPICS, NewPartitions, Topic
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
-    CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
 from coterie.wire.messages.create_topics import (
@@ -104,17 +109,9 @@ def _create(
 
 def _partition_count(broker: TopicServices, requested: CreatableTopic) -> int:
     """The number of partitions of a new topic. Raises Refusal for an invalid assignment of replicas."""
-    if requested.assignments:
-        if (requested.num_partitions, requested.replication_factor) != (-1, -1):
-            text = "with assignments, num_partitions and replication_factor must both be -1"
-            raise Refusal(ErrorCode.INVALID_REQUEST, text)
-        if any(a.broker_ids != [broker.node_id] for a in requested.assignments):
-            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is one broker, {broker.node_id}")
-        count = len(requested.assignments)
-        if sorted(a.partition_index for a in requested.assignments) != list(range(count)):
-            text = f"{count} partitions are assigned, whose indexes must be 0 to {count - 1}, each once"
-            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-        return count
+    given = given_assignment(broker, requested)
+    if given is not None:
+        return len(given)
     if requested.replication_factor not in (-1, 1):
         raise Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -143,7 +140,7 @@ def _create_partitions(broker: TopicServices, request: CreatePartitionsRequest) 
             result = CreatePartitionsTopicResult(requested.name)
             try:
                 check_named_once(names, requested.name)
-                topic = _growing(broker, requested)
+                topic, _ = growing_topic(broker, requested)
                 if not request.validate_only:
                     growths.append((yield from broker.topics.extending(topic, requested.count)))
             except Refusal as refusal:
@@ -162,29 +159,6 @@ def _create_partitions(broker: TopicServices, request: CreatePartitionsRequest) 
     finally:
         broker.topics.abandon(growths)
     return response
-
-
-def _growing(broker: TopicServices, requested: CreatePartitionsTopic) -> Topic:
-    topic = broker.topics.by_name.get(requested.name)
-    if topic is None:
-        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if topic.internal:
-        raise Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, "an internal topic keeps its number of partitions")
-    now = len(topic.partitions)
-    if not now < requested.count <= MAX_PARTITIONS:
-        raise Refusal(
-            ErrorCode.INVALID_PARTITIONS,
-            f"Topic currently has {now} partitions, which is higher than or equal to the requested {requested.count}."
-            if requested.count <= now
-            else f"a topic has at most {MAX_PARTITIONS} partitions",
-        )
-    if requested.assignments is not None:
-        if len(requested.assignments) != requested.count - now:
-            text = f"{requested.count - now} partitions are added, but {len(requested.assignments)} are assigned"
-            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-        if any(a.broker_ids != [broker.node_id] for a in requested.assignments):
-            raise Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"there is one broker, {broker.node_id}")
-    return topic
 
 
 def handle_delete_topics(broker: TopicServices, request: DeleteTopicsRequest, call: Call) -> Message | Pending:
