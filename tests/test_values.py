@@ -1,4 +1,4 @@
-"""`coterie.values`: what a value is at run time."""
+"""`coterie.machines.values`: what a value is at run time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from coterie.coordinator.state import Cause
-from coterie.values import value
+from coterie.machines.values import value
 
 
 @value

@@ -26,7 +26,7 @@ from coterie.coordinator.refusals import refuse
 from coterie.coordinator.replay import OFFSET_EVENTS, AnyGroup, replay_event, replay_record, restart_session
 from coterie.coordinator.state import Cause, Group
 from coterie.coordinator.stored import KeyReader, StoredRecord, committed_offset, from_record, to_records
-from coterie.values import value
+from coterie.machines.values import value
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

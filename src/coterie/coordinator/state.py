@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from coterie.values import value
+from coterie.machines.values import value
 from coterie.wire.primitives import NULL_UUID
 
 Token = Hashable  # names a request that waits for its response; the driver knows what it stands for

@@ -25,7 +25,7 @@ from coterie.coordinator.events import (
     TransactionalOffsetStored,
 )
 from coterie.coordinator.state import Cause, CommittedOffset, TopicPartition
-from coterie.values import value
+from coterie.machines.values import value
 from coterie.wire.messages.consumer_offsets import (
     GroupMetadataKey,
     GroupMetadataValue,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.values import value
+from coterie.machines.values import value
 
 
 @value

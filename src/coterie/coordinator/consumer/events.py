@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from coterie.coordinator.consumer.state import ConsumerSubscription, CurrentAssignment, ResolvedRegex, TopicIdPartition
 from coterie.coordinator.state import Cause
-from coterie.values import value
+from coterie.machines.values import value
 
 
 @value

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from coterie.coordinator.consumer.state import ConsumerMemberState, CurrentAssignment, TopicId, TopicIdPartition
-from coterie.values import value
+from coterie.machines.values import value
 from coterie.wire.errors import ErrorCode, Refusal
 
 

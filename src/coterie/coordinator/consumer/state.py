@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
 from coterie.coordinator.state import GroupOffsets
-from coterie.values import value
+from coterie.machines.values import value
 
 TopicId = bytes  # the 16 bytes of a topic's UUID
 TopicIdPartition = tuple[TopicId, int]

@@ -31,7 +31,7 @@ from coterie.coordinator.consumer.target import (
 )
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome
 from coterie.coordinator.state import Cause
-from coterie.values import value
+from coterie.machines.values import value
 from coterie.wire.errors import ErrorCode, Refusal
 
 
