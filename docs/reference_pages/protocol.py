@@ -5,8 +5,8 @@ from __future__ import annotations
 from coterie.broker.requests.unserved import UNSERVED
 from coterie.client.errors import KafkaError, class_of
 from coterie.wire.apis import APIS
-from coterie.wire.error_remedies import remedy_text
 from coterie.wire.errors import ErrorCode
+from reference_pages.error_remedies import remedy_text
 from reference_pages.markdown import code, sentence, table, text
 
 

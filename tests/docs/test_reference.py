@@ -21,6 +21,7 @@ from reference_pages import (
     settings,
     state_diagrams,
 )
+from reference_pages.error_remedies import REMEDIES, remedy_text
 from reference_pages.expansion import PARTS, expand
 
 import coterie.client
@@ -36,7 +37,6 @@ from coterie.member.consumer.stages import CONSUMER_SUCCESSORS, ConsumerStage
 from coterie.member.stages import KAFKA_STATES, LEGAL_SUCCESSORS, NOT_TAKING_PART, Stage
 from coterie.pipeline.history.tables import COLUMNS, OWN_COLUMNS, TABLES
 from coterie.wire.apis import APIS
-from coterie.wire.error_remedies import REMEDIES, remedy_text
 from coterie.wire.errors import ErrorCode
 
 DOCS = Path(__file__).parents[2] / "docs"

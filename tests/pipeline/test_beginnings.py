@@ -21,7 +21,7 @@ from coterie.pipeline.reading.fetching import read_range
 from coterie.pipeline.streaming.admission import Limits
 from coterie.pipeline.streaming.assigned_stream import AssignedStream
 from coterie.pipeline.streaming.group_stream import GroupStream
-from coterie.pipeline.streaming.stream import QueryStream
+from coterie.pipeline.streaming.stream_reader import QueryStream
 from coterie.testing import LocalBroker
 from tests.awaiting import until_in_thread
 

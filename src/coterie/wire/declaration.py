@@ -14,12 +14,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, Self, TypeVar, dataclass_transform
 
+from coterie.wire.codec import decode, encode
 from coterie.wire.fields import (
     FieldSpec,
     FieldType,
     Struct,
+    VersionedStruct,
     Versions,
     array,
     boolean,
@@ -36,7 +38,6 @@ from coterie.wire.fields import (
     uint32,
     uuid,
 )
-from coterie.wire.message import Message
 
 __all__ = [
     "Message",
@@ -61,6 +62,21 @@ __all__ = [
 
 _NO_DEFAULT: Any = object()
 _ZERO = {"boolean": False, "float64": 0.0, "uuid": bytes(16), "string": "", "bytes": b"", "records": None}
+
+
+class Message(VersionedStruct):
+    """A whole request, response or stored value; declared with `message`."""
+
+    __slots__ = ()
+
+    def encode(self, version: int) -> bytes:
+        """The body in that version. Raises WireError for a value that the version cannot carry."""
+        return encode(self, version)
+
+    @classmethod
+    def decode(cls, data: bytes, version: int, position: int = 0) -> Self:
+        """The message at ``position``. Raises WireError for bytes that are not such a message."""
+        return decode(cls, data, version, position)[0]
 
 
 def field(

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from functools import cached_property
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -24,12 +24,36 @@ from pyspark.sql.types import StructType
 from coterie.client.errors import KafkaError
 from coterie.pipeline import sentences
 from coterie.pipeline.columns import check_columns
+from coterie.pipeline.offsets import Offset
 from coterie.pipeline.options.options import SourceOptions, source_options, warn
 from coterie.pipeline.options.types import OptionError
+from coterie.pipeline.reading.planning import OffsetRange
 from coterie.pipeline.reading.tasks import Task, TaskReader
 from coterie.pipeline.streaming.admission import Limits
 from coterie.pipeline.streaming.assigned_stream import AssignedStream
-from coterie.pipeline.streaming.stream import QueryStream
+
+
+class QueryStream(Protocol):
+    """One query's reader. Every method may raise KafkaError; a method with an offset as argument raises DataLossError
+    for an offset of the other mode."""
+
+    def initial(self) -> Offset:
+        """The first offset of a query without a checkpoint; the same at each call."""
+
+    def until_now(self) -> None:
+        """Trigger.AvailableNow: read no further than what there is now."""
+
+    def latest(self, start: Offset, limits: Limits) -> Offset:
+        """The end of the next batch; ``start`` itself when there is none yet. Spark has finished all before ``start``."""
+
+    def plan(self, start: Offset, end: Offset) -> list[OffsetRange]:
+        """A batch's tasks."""
+
+    def report(self) -> Offset:
+        """The available records, for the query's progress."""
+
+    def leave(self) -> None:
+        """Closes connections, and leaves the group."""
 
 
 class CoterieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
