@@ -17,7 +17,8 @@ from coterie.wire.declaration import Message
 
 # module -> its APIs; the module's own HANDLERS has their handlers.
 MODULES: Mapping[str, tuple[int, ...]] = {
-    "logs.records": (0, 2, 23),
+    "logs.records": (0,),
+    "logs.list_offsets": (2, 23),
     "logs.fetch": (1,),
     "cluster": (3, 10, 18, 60, 64),
     "control": (4, 5, 6, 7),

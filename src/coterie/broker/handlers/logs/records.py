@@ -1,10 +1,9 @@
-"""Records by offset: Produce, ListOffsets, OffsetForLeaderEpoch."""
+"""Produce."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -21,33 +20,11 @@ from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODUCE_V2_FROM, Claim
 from coterie.log.appended import Appended
 from coterie.log.partition_log import PartitionLog
-from coterie.log.reading import offsets_before
-from coterie.log.time_lookup import (
-    EARLIEST_TIMESTAMP,
-    LATEST_TIMESTAMP,
-    MAX_TIMESTAMP,
-    max_timestamp_offset,
-    offset_for_timestamp,
-)
 from coterie.log.validation import RecordsRefused, produced_batch
 from coterie.records.batch import BatchHeader, begins_transactional, of_unknown_format
 from coterie.wire import topic_names
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal, error_of
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-    has_timestamp,
-    list_offsets_error,
-)
-from coterie.wire.messages.offset_for_leader_epoch import (
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartitionResult,
-    OffsetForLeaderTopicResult,
-)
 from coterie.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
@@ -64,8 +41,6 @@ logger = logging.getLogger(__name__)
 Checks = Mapping[tuple[str, int], Callable[[], None]]
 NO_CHECKS: Checks = MappingProxyType({})
 LEADERS_FROM = 10  # of Produce
-_EARLIEST_LOCAL, _LATEST_TIERED = -4, -5
-_CONSUMER_REPLICA_ID = -1  # a replica, or a tool for replicas, reads open transactions too
 # Errors of a Produce after which Kafka does not return the log's start offset.
 _WITHOUT_START_OFFSET = frozenset(
     {
@@ -279,108 +254,4 @@ def _refused(index: int, refusal: Refusal, log: PartitionLog | None) -> Partitio
     return response
 
 
-def handle_list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Call) -> Message | Pending:
-    """Each partition for itself: UNSUPPORTED_VERSION for a timestamp that the version has not, INVALID_REQUEST for a
-    partition that comes twice. A follower's request goes to the replicas; in version 0 it has a list of offsets, as a
-    consumer's."""
-    if broker.member is not None and request.replica_id >= 0 and call.api_version > 0:
-        return broker.member.follower_fetches.ends_of_logs(request)
-    return broker.turns.run(_list_offsets(broker, request, call))
-
-
-def _list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Call) -> Generator[None, None, Message]:
-    response = ListOffsetsResponse()
-    is_consumer = request.replica_id == _CONSUMER_REPLICA_ID
-    occurrences = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
-    for topic in request.topics:
-        topic_response = ListOffsetsTopicResponse(topic.name)
-        for requested in topic.partitions:
-            result = ListOffsetsPartitionResponse(requested.partition_index)
-            try:
-                if occurrences[topic.name, requested.partition_index] > 1 and call.api_version > 0:
-                    raise Refusal(ErrorCode.INVALID_REQUEST)
-                if not has_timestamp(call.api_version, requested.timestamp):
-                    raise Refusal(ErrorCode.UNSUPPORTED_VERSION)
-                partition = broker.topics.partition(topic.name, requested.partition_index)
-                partition.check_leader(requested.current_leader_epoch)
-                log = partition.log
-                if call.api_version == 0:
-                    result.old_style_offsets = offsets_before(
-                        log, requested.timestamp, requested.max_num_offsets, broker.clock.now_ms()
-                    )
-                else:
-                    end_offset = _readable_end(log, request.isolation_level) if is_consumer else log.end_offset
-                    check = partition.check_high_watermark if is_consumer else None
-                    result.offset, result.timestamp = _offset(log, requested.timestamp, end_offset, check)
-                    result.leader_epoch = partition.leader_epoch if result.offset >= 0 else -1
-            except Refusal as refusal:
-                result.error_code = list_offsets_error(call.api_version, refusal.code)
-            except OSError as error:
-                broker.log_lines.warning("%s-%d cannot be read: %s", topic.name, requested.partition_index, error)
-                result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-            topic_response.partitions.append(result)
-            yield
-        response.topics.append(topic_response)
-    return response
-
-
-def _readable_end(log: PartitionLog, isolation_level: int) -> int:
-    return log.last_stable_offset if isolation_level else log.high_watermark
-
-
-def _offset(log: PartitionLog, timestamp: int, end_offset: int, check: Callable[[], None] | None) -> tuple[int, int]:
-    """``end_offset``: readers get what is before it. ``check``, before a response that depends on the high watermark. Raises
-    Refusal (Kafka's Partition.fetchOffsetForTimestamp, KIP-207)."""
-    if timestamp == LATEST_TIMESTAMP:
-        if check is not None:
-            check()
-        return end_offset, -1
-    if timestamp in (EARLIEST_TIMESTAMP, _EARLIEST_LOCAL):
-        return log.log_start_offset, -1
-    if timestamp == MAX_TIMESTAMP:
-        return _readable(max_timestamp_offset(log), end_offset)
-    if timestamp == _LATEST_TIERED:
-        return -1, -1
-    if timestamp < 0:
-        raise Refusal(ErrorCode.UNSUPPORTED_VERSION)
-    offset = _readable(offset_for_timestamp(log, timestamp), end_offset)
-    if offset[0] < 0 and check is not None:
-        check()
-    return offset
-
-
-def _readable(of_record: tuple[int, int] | None, end_offset: int) -> tuple[int, int]:
-    """A record's offset and timestamp; -1 where there is none that readers get."""
-    return (-1, -1) if of_record is None or of_record[0] >= end_offset else of_record
-
-
-def handle_offset_for_leader_epoch(
-    broker: RecordServices, request: OffsetForLeaderEpochRequest, call: Call
-) -> Message | Pending:
-    """KIP-320: where the log has left an epoch. A follower's request goes to the replicas."""
-    if broker.member is not None and request.replica_id >= 0:
-        return broker.member.follower_fetches.end_of_epochs(request)
-    partitions = sum(len(topic.partitions) for topic in request.topics)
-    return broker.turns.run_many(partitions, _ends_of_epochs(broker, request))
-
-
-def _ends_of_epochs(broker: RecordServices, request: OffsetForLeaderEpochRequest) -> Generator[None, None, Message]:
-    response = OffsetForLeaderEpochResponse()
-    for topic in request.topics:
-        topic_response = OffsetForLeaderTopicResult(topic.topic)
-        for requested in topic.partitions:
-            result = OffsetForLeaderPartitionResult(partition=requested.partition)
-            try:
-                partition = broker.topics.partition(topic.topic, requested.partition)
-                partition.check_leader(requested.current_leader_epoch)
-                end = partition.end_of_epoch(requested.leader_epoch)
-                result.leader_epoch, result.end_offset = end.epoch, end.end_offset
-            except Refusal as refusal:
-                result.error_code = refusal.code
-            topic_response.partitions.append(result)
-            yield
-        response.topics.append(topic_response)
-    return response
-
-
-HANDLERS: dict[int, Handler] = {0: handle_produce, 2: handle_list_offsets, 23: handle_offset_for_leader_epoch}
+HANDLERS: dict[int, Handler] = {0: handle_produce}
