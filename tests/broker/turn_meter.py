@@ -10,6 +10,7 @@ import gc
 import heapq
 import itertools
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,9 +25,10 @@ from coterie.broker.node import BrokerNode
 from coterie.broker.process.allocator import collect_seldom
 from coterie.broker.process.clock import Clock
 from coterie.broker.requests.memory import RequestMemory
-from coterie.broker.requests.turns import finish
+from coterie.broker.requests.turns import LongWork, finish
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.disk import DiskFileSystem
+from coterie.log.aside import Outcome
 from coterie.runtime.receiver import RECEIVE_BYTES
 from coterie.wire.declaration import Message
 from coterie.wire.framing import encode_request
@@ -103,7 +105,7 @@ class MeteredBroker(BrokerNode):
         self.max_request_bytes: int = settings.current.socket_request_max_bytes
         self.max_elements: int = settings.current.coterie_request_max_elements
         self.loop: Any = MeteredScheduler()
-        self.open(DiskFileSystem(data), self.loop, lambda files, synced: synced(None), _fail)
+        self.open(DiskFileSystem(data), self.loop, lambda files, synced: synced(None), _fail, in_thread=_in_a_thread)
         wanted = [("t", 2), *[("many", partitions)] * bool(partitions), *((f"many{n}", 1) for n in range(topics))]
         self.topics.publish([finish(self.topics.preparing(name, count, {})) for name, count in wanted])
         self.load_transactions()
@@ -128,6 +130,15 @@ class MeteredBroker(BrokerNode):
 
 def _fail(error: OSError) -> None:
     raise error
+
+
+def _in_a_thread(work: LongWork, then: Callable[[Outcome], None]) -> None:
+    """Whose processor time is not the loop's."""
+    outcomes: list[Outcome] = []
+    thread = threading.Thread(target=lambda: outcomes.append(work()))
+    thread.start()
+    thread.join()
+    then(outcomes[0])
 
 
 @contextmanager

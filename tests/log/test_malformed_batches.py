@@ -133,7 +133,7 @@ def test_a_batch_to_be_compressed_anew() -> None:
 def test_a_bomb_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     big = packed(4, record(b"\0\0\0\x01" + write_varint(2_000_000) + bytes(2_000_000) + b"\0"))
     assert append(big)[0] == STORED
-    monkeypatch.setattr("coterie.records.walking.MAX_STORED_BYTES", 1_000_000)
+    monkeypatch.setattr("coterie.log.validation.MAX_STORED_BYTES", 1_000_000)
     assert append(big)[0] == ErrorCode.MESSAGE_TOO_LARGE
 
 

@@ -23,6 +23,7 @@ from coterie.broker.node import BrokerNode
 from coterie.broker.process.clock import Clock
 from coterie.broker.process.descriptors import DescriptorReserve, descriptors_left
 from coterie.broker.requests.memory import RequestMemory
+from coterie.broker.requests.turns import in_thread
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.listeners import effective_listeners, effective_log_dirs, listener_at
 from coterie.broker.storage.cleaner import Cleaner
@@ -121,7 +122,8 @@ class Broker(BrokerNode):
         else:
             self._lock = FolderLock(self.data)
             self._fs = DiskFileSystem(self.data, PRIVATE_FILES)
-        self.open(self._fs, self.loop, sync_in_thread(self.loop), self._disk_failed, self._boot_id)
+        aside = in_thread(self.loop)
+        self.open(self._fs, self.loop, sync_in_thread(self.loop), self._disk_failed, self._boot_id, in_thread=aside)
         if self.data is not None:
             self.topics.room = descriptors_left
 

@@ -11,7 +11,8 @@ from coterie.broker.connections.request_queue import MAX_WAITING
 from coterie.broker.handlers.administration.topic_rules import MAX_PARTITIONS_PER_REQUEST
 from coterie.broker.process.allocator import KEPT_BYTES, RETURNED_FROM_BYTES
 from coterie.broker.process.log_lines import LINES_PER_SECOND
-from coterie.broker.requests.turns import MAX_TURN_S, REPEATED_AT_MOST
+from coterie.broker.requests.message_sets import KEPT_BYTES as KEPT_MESSAGE_SET_BYTES
+from coterie.broker.requests.turns import MAX_THREADS, MAX_TURN_S, REPEATED_AT_MOST
 from coterie.broker.settings import BROKER_SETTINGS, format_value
 from coterie.broker.storage.topic import MAX_PARTITIONS
 from coterie.log.producers.producers import UNVERIFIED_KEPT
@@ -142,10 +143,22 @@ LIMITS = (
         kafka="the same from 4.4 on",
     ),
     Limit(
-        "bytes to which a compressed batch unfolds",
+        "bytes to which a compressed batch, or a message of an old format, unfolds",
         fixed=f"{MAX_STORED_BYTES:,}",
         beyond="MESSAGE_TOO_LARGE",
         kafka=_NONE,
+    ),
+    Limit(
+        "threads in which batches are unfolded, checked, or converted for Fetch 0 to 3",
+        fixed=f"{MAX_THREADS}",
+        beyond="they wait; other requests are answered meanwhile",
+        kafka="`num.io.threads`",
+    ),
+    Limit(
+        "bytes of converted batches that are kept for the next Fetch 0 to 3",
+        fixed=f"{KEPT_MESSAGE_SET_BYTES:,}",
+        beyond="the oldest go",
+        kafka="none are kept",
     ),
     Limit(
         "producers of transactions without records in a partition whose refused batches it remembers",

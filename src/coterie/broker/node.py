@@ -23,7 +23,8 @@ from coterie.broker.process.scheduling import Scheduler
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.fetch_sessions import FetchSessions
 from coterie.broker.requests.memory import AnswerMemory
-from coterie.broker.requests.turns import Turns, finish
+from coterie.broker.requests.message_sets import MessageSets
+from coterie.broker.requests.turns import InThread, Turns, at_once, finish
 from coterie.broker.requests.unserved import UnservedRequests
 from coterie.broker.settings import BrokerSettings, advertised_address
 from coterie.broker.settings.features import Features
@@ -70,6 +71,7 @@ class BrokerNode:
         self.data: Path | None = None
         self.max_fetch_bytes: int = settings.current.fetch_max_bytes
         self.max_idle_ms: int = settings.current.connections_max_idle_ms
+        self.message_sets = MessageSets()
         self.answer_memory = AnswerMemory(settings.current.coterie_queued_max_response_bytes)
         self.node_id: int = settings.current.node_id
         self.cluster = cluster or ClusterView(self.node_id, is_alone=not settings.joins_cluster)
@@ -93,13 +95,15 @@ class BrokerNode:
         sync: SyncFiles,
         disk_failed: Callable[[OSError], None],
         boot_id: str | None = None,
+        *,
+        in_thread: InThread = at_once,
     ) -> None:
         """Reads the data folder and begins to load the groups. ``disk_failed``: called after a sync that failed; the broker
         must stop then. ``boot_id``: of the machine's present boot, None for this machine's. In a cluster ``cluster_id`` is set
         before, unless the folder is to take any. Raises OSError, UnreadableFile, FolderOfAnother, or SettingError for a bad
         setting among those kept in the folder."""
         self.scheduler: Scheduler = scheduler
-        self.turns = Turns(scheduler)
+        self.turns = Turns(scheduler, in_thread)
         self.log_lines = LogLines(logger, scheduler)
         self._open_folder(fs, boot_id)
         finish(self._subscribing(self.kept_configs.names(ResourceType.CLIENT_METRICS)))

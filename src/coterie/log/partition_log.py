@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from coterie.log.appended import Appended
+from coterie.log.aside import Aside, at_once
 from coterie.log.config import NO_LIMIT, LogConfig
 from coterie.log.files.filesystem import FileSystem
 from coterie.log.files.findings import Finding, Report, unreported
@@ -95,11 +96,20 @@ class PartitionLog(LogState):
             log.sync()  # what the process before wrote may not be on the disk, and a repeated batch is acknowledged at once
         return log
 
-    def append(self, data: bytes, now_ms: int, header: BatchHeader | None = None, *, anew: bool = False) -> Appended:
-        """Appends a client's batch; ``header`` is its own where it was read before; ``anew`` as in
-        `Producers.check`. Raises Refusal with Kafka's code, `RecordsRefused` where it is for single records, or OSError."""
+    def append(
+        self,
+        data: bytes,
+        now_ms: int,
+        header: BatchHeader | None = None,
+        *,
+        anew: bool = False,
+        aside: Aside = at_once,
+    ) -> Appended:
+        """Appends a client's batch; ``header`` is its own where it was read before; ``anew`` as in `Producers.check`. Long
+        checks are made ``aside``, before anything changes. Raises Refusal with Kafka's code, `RecordsRefused` where it is for
+        single records, or OSError."""
         header = checked_header(data, self.config, header)
-        batch, header = prepared(data, header, self.config, now_ms)
+        batch, header = prepared(data, header, self.config, now_ms, aside)
         if len(batch) > self.config.segment_bytes:
             raise Refusal(ErrorCode.RECORD_LIST_TOO_LARGE)
         if header.producer_id >= 0:

@@ -5,13 +5,19 @@ Source: KIP-98 for isolation levels; Kafka's KafkaApis.handleFetchRequest and KI
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from coterie.log.aside import Aside, at_once
 from coterie.log.partition_log import PartitionLog
 from coterie.log.producers.transactions import Aborted
 from coterie.log.time_lookup import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from coterie.records.batch import BatchError, batches
-from coterie.records.compression import CompressionError
+from coterie.records.compression import NONE, CompressionError
 from coterie.records.down_conversion import OVERSIZED, CannotConvert, to_message_set
 from coterie.wire.errors import ErrorCode, Refusal
+
+SHORT_RECORDS = 1_000
+Convert = Callable[[bytes, int, int], bytes]  # as `to_message_set`
 
 
 def read_visible(log: PartitionLog, offset: int, max_bytes: int, *, at_least_one: bool) -> bytes:
@@ -39,7 +45,16 @@ def before(records: bytes, limit: int, offset: int) -> tuple[bytes, int]:
     return records, upper
 
 
-def read_message_set(log: PartitionLog, offset: int, max_bytes: int, magic: int, *, at_least_one: bool) -> bytes:
+def read_message_set(
+    log: PartitionLog,
+    offset: int,
+    max_bytes: int,
+    magic: int,
+    *,
+    at_least_one: bool,
+    aside: Aside = at_once,
+    convert: Convert = to_message_set,
+) -> bytes:
     """As `PartitionLog.read`, but a message set of format 0 or 1, empty where only control batches follow. Raises
     Refusal UNSUPPORTED_COMPRESSION_TYPE for zstd, UNSUPPORTED_VERSION where message.downconversion.enable is off."""
     if not log.config.downconversion:
@@ -47,11 +62,18 @@ def read_message_set(log: PartitionLog, offset: int, max_bytes: int, magic: int,
     next_offset = offset
     while True:
         data = read_visible(log, next_offset, max_bytes, at_least_one=at_least_one)
-        last = max((header.last_offset for _, header in batches(data)), default=None)
-        if last is None:
+        headers = [header for _, header in batches(data)]
+        if not headers:
             return data
+
+        def converted(data: bytes = data, last: int = headers[-1].last_offset) -> tuple[bytes, int]:
+            return convert(data, magic, offset), last
+
+        is_short = (
+            sum(header.record_count if header.codec == NONE else SHORT_RECORDS for header in headers) < SHORT_RECORDS
+        )
         try:
-            message_set = to_message_set(data, magic, offset)
+            message_set, last = converted() if is_short else aside(next_offset, converted)
         except CannotConvert as error:
             raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, str(error)) from error
         except (BatchError, CompressionError) as damaged:

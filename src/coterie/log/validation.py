@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from coterie.log.aside import Aside, at_once
 from coterie.log.config import LogConfig
 from coterie.records.batch import (
     COMPRESSION_MASK,
@@ -34,6 +36,8 @@ from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.primitives import java_long, read_varint
 
 ERRORS_IN_MESSAGE = 3
+# What takes some 10 ms where nothing is compiled; more is done aside.
+SHORT_RECORDS, SHORT_BYTES, SHORT_REWRITTEN_BYTES, SHORT_OLD_BYTES = 20_000, 2**20, 2**16, 256
 SMALLEST_RECORD_BYTES = 7  # a byte for each field, the key and the value null
 BATCHES_FROM, ZSTD_FROM = 3, 7  # versions of Produce
 
@@ -55,7 +59,7 @@ class RecordsRefused(Refusal):
         self.errors = tuple(errors)
 
 
-def produced_batch(records: bytes, version: int) -> tuple[bytes, BatchHeader] | None:
+def produced_batch(records: bytes, version: int, aside: Aside = at_once) -> tuple[bytes, BatchHeader] | None:
     """The one batch that a Produce of that version carries for a partition, and its header: made of an old message set up
     to v2; a piece of a batch after it is cut off. None: up to v2 there may be no whole batch, which is nothing to append.
     Raises Refusal (Kafka's ProduceRequest.validateRecords)."""
@@ -63,7 +67,8 @@ def produced_batch(records: bytes, version: int) -> tuple[bytes, BatchHeader] | 
         return None
     try:
         if version < BATCHES_FROM and is_legacy(records):
-            batch = to_batch(records)
+            convert = partial(to_batch, records)
+            batch = convert() if len(records) <= SHORT_OLD_BYTES else aside("converted", convert)
             return batch, read_header(batch)
         header = read_header(records) if len(records) >= HEADER_BYTES else None
         if header is None or header.size != len(records):
@@ -129,10 +134,28 @@ def checked_header(data: bytes, config: LogConfig, header: BatchHeader | None = 
     return header
 
 
-def prepared(data: bytes, header: BatchHeader, config: LogConfig, now_ms: int) -> tuple[bytearray, BatchHeader]:
+def prepared(
+    data: bytes, header: BatchHeader, config: LogConfig, now_ms: int, aside: Aside = at_once
+) -> tuple[bytearray, BatchHeader]:
     """The batch as the log keeps it, but for its offset, with its header. Raises Refusal, `RecordsRefused` where it is
     for single records."""
-    walked = _walk(data, header)
+    rewritten = config.compression not in (None, header.codec)
+    limit_bytes = SHORT_REWRITTEN_BYTES if rewritten else SHORT_BYTES
+    if header.record_count <= SHORT_RECORDS and (
+        header.size <= limit_bytes or (header.codec == NONE and not rewritten)
+    ):
+        try:
+            return _prepared(data, header, config, now_ms, limit_bytes)
+        except UncompressedTooLarge:
+            pass
+    return aside("prepared", partial(_prepared, data, header, config, now_ms, MAX_STORED_BYTES))
+
+
+def _prepared(
+    data: bytes, header: BatchHeader, config: LogConfig, now_ms: int, limit_bytes: int
+) -> tuple[bytearray, BatchHeader]:
+    """Raises UncompressedTooLarge where the records unfold to more than ``limit_bytes`` and yet may be stored."""
+    walked = _walk(data, header, limit_bytes)
     if header.codec != NONE and config.max_decompressed_message_bytes < MAX_STORED_BYTES:
         _refuse_larger_records(data, header, config.max_decompressed_message_bytes)
     _check_records(data, header, walked, config, now_ms)
@@ -156,13 +179,15 @@ def prepared(data: bytes, header: BatchHeader, config: LogConfig, now_ms: int) -
     return batch, header
 
 
-def _walk(data: bytes, header: BatchHeader) -> Walked:
-    """Raises Refusal, with Kafka's codes: a failed decompression is an unknown error there."""
+def _walk(data: bytes, header: BatchHeader, limit_bytes: int) -> Walked:
+    """Raises Refusal, with Kafka's codes: a failed decompression is an unknown error there; UncompressedTooLarge."""
     try:
-        return walk(data, header)
+        return walk(data, header, limit_bytes)
     except BatchError as error:
         raise Refusal(ErrorCode.INVALID_RECORD, str(error)) from error
     except UncompressedTooLarge as too_large:
+        if limit_bytes < MAX_STORED_BYTES:
+            raise
         raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, str(too_large)) from too_large
     except CompressionError as damaged:
         raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(damaged)) from damaged

@@ -7,8 +7,10 @@ blocks (Java refuses linked ones).
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import chain
+from mmap import mmap
 from typing import Any
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
@@ -19,6 +21,7 @@ MAX_UNCOMPRESSED_BYTES = 256 * 1024 * 1024
 _XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _LZ4_SLOWEST = 12
+_MAPPED_BYTES = 4 * 1024 * 1024
 _SNAPPY_RATIO = 22  # a copy of 64 bytes takes 3
 _FRAMED = {GZIP: "gzip", LZ4: "lz4", ZSTD: "zstd"}  # cramjam's names
 
@@ -46,7 +49,7 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
     if codec == GZIP:
         return bytes(_cramjam().gzip.compress(data, level=DEFAULT_LEVELS[GZIP] if level in (None, -1) else level))
     if codec == SNAPPY:
-        return _compress_xerial(data)
+        return _compress_xerial([data])
     if codec == LZ4:
         # Kafka's default, 9, is the fast compressor; every other level is one of the slow one's, which has 12.
         slow = 0 if level in (None, DEFAULT_LEVELS[LZ4]) else min(level or 0, _LZ4_SLOWEST)
@@ -58,16 +61,33 @@ def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
     raise CompressionError(f"there is no compression codec {codec}; Kafka has 0 to 4")
 
 
-def compress_lz4_format_0(data: bytes) -> bytes:
-    """LZ4 as messages of format 0 have it: the checksum of the frame's header wrongly covers the magic bytes too
+def compress_pieces(codec: int, pieces: Iterable[bytes]) -> bytes:
+    """As `compress` of the pieces together, which need not be in memory together."""
+    if codec == NONE:
+        return b"".join(pieces)
+    if codec == SNAPPY:
+        return _compress_xerial(pieces)
+    if codec == GZIP:
+        compressor = _cramjam().gzip.Compressor(level=DEFAULT_LEVELS[GZIP])
+    elif codec == LZ4:
+        compressor = _cramjam().lz4.Compressor(level=0, content_checksum=False, block_linked=False)
+    else:
+        compressor = _cramjam().zstd.Compressor(level=DEFAULT_LEVELS[ZSTD])
+    for piece in pieces:
+        compressor.compress(piece)
+    return bytes(compressor.finish())
+
+
+def lz4_of_format_0(data: bytes) -> bytes:
+    """An LZ4 frame as messages of format 0 have it: the checksum of its header wrongly covers the magic bytes too
     (KAFKA-3160)."""
-    frame = bytearray(compress(LZ4, data))
+    frame = bytearray(data)
     at = _lz4_header_bytes(frame)
     frame[at] = _xxhash32(bytes(frame[:at])) >> 8 & 0xFF
     return bytes(frame)
 
 
-def decompress_lz4_format_0(data: bytes) -> bytes:
+def decompress_lz4_format_0(data: bytes, limit: int = MAX_UNCOMPRESSED_BYTES) -> bytes:
     """As `decompress` of LZ4, whichever header checksum the frame has. Raises CompressionError."""
     frame = bytearray(data)
     try:
@@ -75,7 +95,7 @@ def decompress_lz4_format_0(data: bytes) -> bytes:
         frame[at] = _xxhash32(bytes(frame[4:at])) >> 8 & 0xFF
     except IndexError as error:
         raise CompressionError("the compressed records are damaged: the LZ4 frame has no whole header") from error
-    return decompress(LZ4, bytes(frame))
+    return decompress(LZ4, bytes(frame), limit)
 
 
 def _lz4_header_bytes(frame: bytearray) -> int:
@@ -121,9 +141,9 @@ def decompressed(codec: int, data: bytes, limit: int = MAX_UNCOMPRESSED_BYTES) -
     raise CompressionError(f"there is no compression codec {codec}; Kafka has 0 to 4")
 
 
-def _decompress_into(codec: int, data: bytes, out: bytearray) -> int:
+def _decompress_into(codec: int, data: bytes, out: bytearray | mmap) -> int:
     """The number of bytes written."""
-    library: Callable[[bytes, bytearray], int] = getattr(_cramjam(), _FRAMED[codec]).decompress_into
+    library: Callable[[bytes, bytearray | mmap], int] = getattr(_cramjam(), _FRAMED[codec]).decompress_into
     return library(data, out)
 
 
@@ -131,7 +151,8 @@ def _bounded(codec: int, data: bytes, limit: int) -> memoryview:
     """A guess that fits nearly always; a larger one only where the output was full, so that damage and a bomb cost little."""
     room = min(limit, 4 * len(data) + 16_384)
     while True:
-        out = bytearray(room)
+        # What is mapped goes back to the system with the last view of it, whichever thread unfolded it.
+        out = bytearray(room) if room < _MAPPED_BYTES else mmap(-1, room)
         try:
             written = _decompress_into(codec, data, out)
         except _cramjam().DecompressionError as error:
@@ -162,12 +183,16 @@ def _check_lz4_flags(frame: bytes) -> None:
         raise CompressionError("the compressed records are an LZ4 frame of dependent blocks or of an unknown version")
 
 
-def _compress_xerial(data: bytes) -> bytes:
-    pieces = [_XERIAL_HEADER]
-    for start in range(0, len(data), _XERIAL_BLOCK_BYTES):
-        block = bytes(_cramjam().snappy.compress_raw(data[start : start + _XERIAL_BLOCK_BYTES]))
-        pieces += [struct.pack(">i", len(block)), block]
-    return b"".join(pieces)
+def _compress_xerial(pieces: Iterable[bytes]) -> bytes:
+    out, rest = [_XERIAL_HEADER], b""
+    for piece in chain(pieces, [b""]):
+        data = rest + piece
+        end = len(data) if not piece else len(data) - len(data) % _XERIAL_BLOCK_BYTES
+        for start in range(0, end, _XERIAL_BLOCK_BYTES):
+            block = bytes(_cramjam().snappy.compress_raw(data[start : min(start + _XERIAL_BLOCK_BYTES, end)]))
+            out += [struct.pack(">i", len(block)), block]
+        rest = data[end:]
+    return b"".join(out)
 
 
 def _decompress_snappy(data: bytes, limit: int) -> bytes:

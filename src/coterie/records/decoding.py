@@ -6,7 +6,7 @@ Speed: by the compiled part where it was built (`_rows`); else record by record,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import repeat
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ R = TypeVar("R")
 
 LONGEST = 2**63 - 1  # int64's
 MANY = 32  # from so many records on numpy is worth its while
+PIECE = 4096
 
 
 def decode_records(data: bytes, position: int, header: BatchHeader) -> list[BatchRecord]:
@@ -40,11 +41,56 @@ def decode_rows(
     `BatchRecord`, and ``after``. Made in one step, because a second object for each record would cost as much again."""
     if not header.record_count:
         return []
+    return _rows_between(*_body(data, position, header), header, make, before, after)
+
+
+def decode_pieces(data: bytes, position: int, header: BatchHeader) -> Iterator[list[BatchRecord]]:
+    """As `decode_records`, `PIECE` records at a time: a batch of a megabyte may unfold to millions. An error comes behind the
+    records before it."""
+    body, at, stop = _body(data, position, header)
+    for first in range(0, header.record_count, PIECE):
+        count, end = min(PIECE, header.record_count - first), at
+        try:
+            for _ in range(count):
+                size, end = read_varint(body, end)
+                end += max(size, 0)
+                if end > stop:
+                    raise IndexError("a record runs past the end of its batch")
+        except (IndexError, ValueError) as error:
+            raise _unreadable(header, error) from error
+        if first + count == header.record_count:
+            end = stop
+        yield _rows_between(body, at, end, header._replace(record_count=count), BatchRecord, (), ())
+        at = end
+
+
+def _body(data: bytes, position: int, header: BatchHeader) -> tuple[bytes, int, int]:
+    """What holds the records, unfolded, with their start and end; what is not compressed stays where it is."""
+    if header.codec == compression.NONE:
+        return data, position + HEADER_BYTES, min(position + header.size, len(data))
+    body = payload(data, position, header)
+    return body, 0, len(body)
+
+
+def _rows_between(
+    data: bytes,
+    at: int,
+    end: int,
+    header: BatchHeader,
+    make: type[R],
+    before: tuple[Any, ...],
+    after: tuple[Any, ...],
+) -> list[R]:
+    """``header``: of so many records as are there."""
     append_time = bool(header.attributes & TIMESTAMP_TYPE_BIT)
     try:
         if compiled.ROWS_COMPILED:
-            return _compiled_rows(data, position, header, append_time, make, before, after)
-        body = payload(data, position, header)
+            time = header.max_timestamp if append_time else None
+            offset, timestamp = header.base_offset, header.base_timestamp
+            return compiled.rows(
+                data, at, end, header.record_count, offset, timestamp, time, make, decode_headers, before, after
+            )
+        body = data[at:end]
         if header.record_count >= MANY:
             unfold = _numpys()
             if unfold is not None:
@@ -54,40 +100,12 @@ def decode_rows(
 
                 return unfold(body, header.record_count, header.base_offset, times, make, decode_headers, before, after)
         return _decode_each(body, header, append_time, make, before, after)
-    except compression.CompressionError:
-        raise
     except (IndexError, ValueError) as error:
-        raise BatchError(f"a record of the batch at offset {header.base_offset} cannot be read: {error}") from error
+        raise _unreadable(header, error) from error
 
 
-def _compiled_rows(
-    data: bytes,
-    position: int,
-    header: BatchHeader,
-    append_time: bool,
-    make: type[R],
-    before: tuple[Any, ...],
-    after: tuple[Any, ...],
-) -> list[R]:
-    """What is not compressed is read where it is."""
-    if header.codec == compression.NONE:
-        at, end = position + HEADER_BYTES, min(position + header.size, len(data))
-    else:
-        data = payload(data, position, header)
-        at, end = 0, len(data)
-    return compiled.rows(
-        data,
-        at,
-        end,
-        header.record_count,
-        header.base_offset,
-        header.base_timestamp,
-        header.max_timestamp if append_time else None,
-        make,
-        decode_headers,
-        before,
-        after,
-    )
+def _unreadable(header: BatchHeader, error: Exception) -> BatchError:
+    return BatchError(f"a record of the batch at offset {header.base_offset} cannot be read: {error}")
 
 
 @cache

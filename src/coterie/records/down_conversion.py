@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
 
 from coterie.records import compression
 from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchHeader, BatchRecord, batches
-from coterie.records.decoding import decode_records
+from coterie.records.decoding import decode_pieces
 
 # A message that claims more bytes than follow: readers treat it as cut short, and fetch a larger response.
 OVERSIZED = struct.pack(">qi", -1, 61)
+
+_BEFORE = struct.Struct(">qiI")  # offset, length, CRC
+_FORMAT_0, _FORMAT_1, _LENGTH = struct.Struct(">bbi"), struct.Struct(">bbqi"), struct.Struct(">i")
 
 
 class CannotConvert(ValueError):
@@ -34,7 +38,16 @@ def to_message_set(data: bytes, magic: int, first_offset: int) -> bytes:
             if pieces:
                 break
             raise CannotConvert("batches compressed with zstd cannot be converted to an old message format")
-        piece = _converted(decode_records(data, position, header), header, magic, first_offset)
+        time_bit = header.attributes & TIMESTAMP_TYPE_BIT if magic else 0
+        if header.codec == compression.NONE:
+            piece = b"".join(
+                _message(r, r.offset, magic, time_bit)
+                for records in decode_pieces(data, position, header)
+                for r in records
+                if r.offset >= first_offset
+            )
+        else:
+            piece = _wrapped(data, position, header, magic, time_bit)
         if piece:
             pieces.append(piece)
     if not pieces:
@@ -42,23 +55,32 @@ def to_message_set(data: bytes, magic: int, first_offset: int) -> bytes:
     return b"".join(pieces)[: max(len(data), len(pieces[0]))]
 
 
-def _converted(records: list[BatchRecord], header: BatchHeader, magic: int, first_offset: int) -> bytes:
-    time_bit = header.attributes & TIMESTAMP_TYPE_BIT if magic else 0
-    if header.codec == compression.NONE:
-        return b"".join(_message(r, r.offset, magic, time_bit) for r in records if r.offset >= first_offset)
-    if not records:
+def _wrapped(data: bytes, position: int, header: BatchHeader, magic: int, time_bit: int) -> bytes:
+    """A compressed batch as one compressed message; empty for one without records."""
+    last, newest = None, 0
+
+    def messages() -> Iterator[bytes]:
+        nonlocal last, newest
+        base = None
+        for records in decode_pieces(data, position, header):
+            if base is None:
+                base, newest = records[0].offset if magic else 0, records[0].timestamp  # format 1 counts inside from 0
+            yield b"".join([_message(r, r.offset - base, magic, time_bit) for r in records])
+            last, newest = records[-1].offset, max(newest, max(r.timestamp for r in records))
+
+    value = compression.compress_pieces(header.codec, messages())
+    if last is None:
         return b""
-    base = records[0].offset if magic else 0  # format 1 counts inside of a compressed message from 0
-    inner = b"".join(_message(r, r.offset - base, magic, time_bit) for r in records)
-    compress = compression.compress_lz4_format_0 if (magic, header.codec) == (0, compression.LZ4) else None
-    value = compress(inner) if compress else compression.compress(header.codec, inner)
-    wrapper = BatchRecord(records[-1].offset, max(r.timestamp for r in records), None, value)
-    return _message(wrapper, wrapper.offset, magic, time_bit | header.codec)
+    if (magic, header.codec) == (0, compression.LZ4):
+        value = compression.lz4_of_format_0(value)
+    return _message(BatchRecord(last, newest, None, value), last, magic, time_bit | header.codec)
 
 
 def _message(record: BatchRecord, offset: int, magic: int, attributes: int) -> bytes:
-    pieces = [struct.pack(">bbq", 1, attributes, record.timestamp) if magic else struct.pack(">bb", 0, attributes)]
-    for part in (record.key, record.value):
-        pieces += [struct.pack(">i", -1)] if part is None else [struct.pack(">i", len(part)), part]
-    body = b"".join(pieces)
-    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
+    key, value = record.key, record.value
+    size = -1 if key is None else len(key)
+    body = (_FORMAT_1.pack(1, attributes, record.timestamp, size) if magic else _FORMAT_0.pack(0, attributes, size)) + (
+        key or b""
+    )
+    body += _LENGTH.pack(-1) if value is None else _LENGTH.pack(len(value)) + value
+    return _BEFORE.pack(offset, len(body) + 4, zlib.crc32(body)) + body

@@ -5,7 +5,8 @@ A producer's records are written by the compiled part where it was built (`_enco
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import google_crc32c
 
@@ -27,6 +28,7 @@ from coterie.wire.primitives import VARINTS_KEPT, write_varint
 _BEFORE_COUNTED, _COUNTED = struct.Struct(">qiibI"), struct.Struct(">hiqqqhii")  # the CRC is of what follows it
 
 
+_CHUNK = 4096  # records that are in memory together
 NewRecord = tuple[int, bytes | None, bytes | None, Sequence[Header]]  # timestamp in ms, key, value, headers
 
 
@@ -108,6 +110,29 @@ def encode_batch(
     identity = producer_id, producer_epoch, base_sequence
     fields = _COUNTED.pack(attributes | codec, count - 1, items[0][0], newest, *identity, count)
     return _sealed(fields, compression.compress(codec, body), base_offset, leader_epoch)
+
+
+def encode_stream(items: Iterable[NewRecord], codec: int) -> bytes:
+    """As `encode_batch` of no producer, of records that need not be in memory together. At least one item."""
+    stream, first, newest, count = iter(items), None, 0, 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal first, newest, count
+        while chunk := list(islice(stream, _CHUNK)):
+            if first is None:
+                first = newest = chunk[0][0]
+            newest = max(newest, max(item[0] for item in chunk))
+            yield b"".join(
+                part
+                for delta, (timestamp, key, value, headers) in enumerate(chunk, count)
+                for part in _record(timestamp - first, delta, key, value, headers)
+            )
+            count += len(chunk)
+
+    body = compression.compress_pieces(codec, pieces())
+    assert first is not None, "a batch holds at least one record"
+    fields = _COUNTED.pack(codec, count - 1, first, newest, NO_PRODUCER_ID, -1, NO_SEQUENCE, count)
+    return _sealed(fields, body, 0, -1)
 
 
 def _encoded(items: Sequence[NewRecord]) -> tuple[bytes, int]:

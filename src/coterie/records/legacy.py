@@ -23,7 +23,8 @@ from coterie.records.batch import (
     BatchHeader,
     BatchRecord,
 )
-from coterie.records.encoding import encode_batch, rebuild_batch
+from coterie.records.encoding import NewRecord, encode_stream, rebuild_batch
+from coterie.records.walking import MAX_STORED_BYTES
 from coterie.wire.errors import ErrorCode, Refusal
 
 _ENTRY = struct.Struct(">qi")
@@ -48,26 +49,34 @@ def is_legacy(data: bytes) -> bool:
 
 def to_batch(data: bytes) -> bytes:
     """One batch v2 with the messages of the set, compressed as its wrapper was; a message cut short at the end is left
-    out. Messages of format 0 have no timestamp (-1). Raises Refusal."""
-    messages = list(_messages(data))
-    for message in messages:
-        _check_crc(message)
-    if not messages:
+    out. Messages of format 0 have no timestamp (-1). A wrapper may unfold to as much as a stored batch. Raises Refusal."""
+    first = _message_at(data, 0)
+    if first is None:
         raise Refusal(ErrorCode.CORRUPT_MESSAGE, "the message set holds no whole message")
-    first = messages[0]
-    if any(message.codec for message in messages):
-        if len(messages) > 1:
+    if not first.codec:
+        return encode_stream(map(_new_record, _alike(data, first)), first.codec)
+    _check_crc(first)
+    if _message_at(data, _ENTRY.size + len(first.data)) is not None:
+        raise Refusal(ErrorCode.INVALID_RECORD, "a compressed message does not stand alone in its set")
+    return encode_stream(map(_new_record, _inner(first, MAX_STORED_BYTES)), first.codec)
+
+
+def _alike(data: bytes, first: _Message) -> Iterator[_Message]:
+    """The messages of a set without compression."""
+    for message in _messages(data):
+        _check_crc(message)
+        if message.codec:
             raise Refusal(ErrorCode.INVALID_RECORD, "a compressed message does not stand alone in its set")
-        messages = list(_inner(first))
-    items = []
-    for message in messages:
         if message.magic != first.magic:
             raise Refusal(ErrorCode.INVALID_RECORD, "the messages of the set are of different formats")
-        timestamp, key, value = _fields(message)
-        if timestamp < NO_TIMESTAMP:
-            raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"a message of the old format has the timestamp {timestamp}")
-        items.append((timestamp, key, value, ()))
-    return encode_batch(items, codec=first.codec)
+        yield message
+
+
+def _new_record(message: _Message) -> NewRecord:
+    timestamp, key, value = _fields(message)
+    if timestamp < NO_TIMESTAMP:
+        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, f"a message of the old format has the timestamp {timestamp}")
+    return timestamp, key, value, ()
 
 
 def readable(data: bytes, first_offset: int, *, check_crcs: bool) -> Iterator[bytes]:
@@ -151,23 +160,22 @@ def _fields(message: _Message) -> tuple[int, bytes | None, bytes | None]:
     return timestamp, key, value
 
 
-def _inner(wrapper: _Message) -> Iterator[_Message]:
+def _inner(wrapper: _Message, limit_bytes: int = compression.MAX_UNCOMPRESSED_BYTES) -> Iterator[_Message]:
     _, _, value = _fields(wrapper)
     if value is None or wrapper.codec == compression.ZSTD:
         raise Refusal(ErrorCode.INVALID_RECORD, "a compressed message of the old format holds no message set")
     try:
         if (wrapper.magic, wrapper.codec) == (0, compression.LZ4):
-            unfolded = compression.decompress_lz4_format_0(value)
+            unfolded = compression.decompress_lz4_format_0(value, limit_bytes)
         else:
-            unfolded = compression.decompress(wrapper.codec, value)
+            unfolded = compression.decompress(wrapper.codec, value, limit_bytes)
     except compression.UncompressedTooLarge as error:
         raise Refusal(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
     except compression.CompressionError as error:
         raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
-    messages = list(_messages(unfolded))
-    if not messages:
+    if _message_at(unfolded, 0) is None:
         raise Refusal(ErrorCode.INVALID_RECORD, "a compressed message of the old format holds no message")
-    for message in messages:
+    for message in _messages(unfolded):
         if message.codec or message.magic != wrapper.magic:
             raise Refusal(
                 ErrorCode.INVALID_RECORD, "a compressed message of the old format holds one that is not plain"

@@ -29,14 +29,14 @@ class Walked(NamedTuple):
     keyless: bool
 
 
-def walk(data: bytes, header: BatchHeader) -> Walked:
-    """Walks over the records of the one batch that ``data`` is. Raises BatchError if they do not fit it, CompressionError if
-    they cannot be unfolded."""
+def walk(data: bytes, header: BatchHeader, limit_bytes: int = MAX_STORED_BYTES) -> Walked:
+    """Walks over the records of the one batch that ``data`` is, which unfold to ``limit_bytes`` at most. Raises BatchError if
+    they do not fit it, CompressionError if they cannot be unfolded."""
     body: bytes | memoryview = data
     at = HEADER_BYTES
     codec = header.codec
     if codec != NONE:
-        body, at = decompressed(codec, data[HEADER_BYTES:], MAX_STORED_BYTES), 0
+        body, at = decompressed(codec, data[HEADER_BYTES:], limit_bytes), 0
     if header.record_count < 0:
         raise BatchError(f"the batch claims {header.record_count} records")
     try:

@@ -19,6 +19,7 @@ from coterie.broker.process.scheduling import Scheduler
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.fetch_sessions import FetchSessions
 from coterie.broker.requests.memory import AnswerMemory
+from coterie.broker.requests.message_sets import MessageSets
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import Turns
 from coterie.broker.requests.unserved import UnservedRequests
@@ -80,6 +81,7 @@ class FetchServices(ControlServices, LeaderServices, Protocol):
     fetch_sessions: FetchSessions
     clients: Clients
     answer_memory: AnswerMemory
+    message_sets: MessageSets
     clock: Clock
     turns: Turns
     log_lines: LogLines

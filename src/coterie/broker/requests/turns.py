@@ -1,21 +1,45 @@
-"""Long work of requests and connections, some milliseconds at a time, so that other connections are served meanwhile."""
+"""Long work of requests and connections, some milliseconds at a time, so that other connections are served meanwhile; work on
+bytes alone that cannot be divided is done in a thread."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterable
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from coterie.broker.process.scheduling import Scheduler
 from coterie.broker.requests.pending import Pending
+from coterie.log.aside import Outcome
 from coterie.wire.declaration import Message
 
 MAX_TURN_S = 0.010
 REPEATED_AT_MOST = 20
 AT_ONCE = 100
+MAX_THREADS = 2  # of work aside: what it takes of memory is bounded by it
 T = TypeVar("T")
 R = TypeVar("R")
-Work = Generator[None, None, Message | Pending]  # of one request, a step for each of its items
+LongWork = Callable[[], Outcome]
+Work = Generator[
+    Any, Any, Message | Pending
+]  # of one request, a step for each of its items; yields None or a `LongWork`
+InThread = Callable[[LongWork, Callable[[Outcome], None]], None]
+
+
+def at_once(work: LongWork, then: Callable[[Outcome], None]) -> None:
+    """The `InThread` of a broker in virtual time."""
+    then(work())
+
+
+def in_thread(loop: asyncio.AbstractEventLoop) -> InThread:
+    """Carries work out in a thread of the loop's executor and passes the outcome on in the loop."""
+
+    def carry_out(work: LongWork, then: Callable[[Outcome], None]) -> None:
+        future = loop.run_in_executor(None, work)
+        future.add_done_callback(lambda done: None if done.cancelled() else then(done.result()))
+
+    return carry_out
 
 
 class Turns:
@@ -23,8 +47,10 @@ class Turns:
     is done at a time. ``spent_s`` counts what new requests have had in this iteration; beyond `MAX_TURN_S` they go to the
     line as well."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
+    def __init__(self, scheduler: Scheduler, in_thread: InThread = at_once) -> None:
+        self._scheduler, self._in_thread = scheduler, in_thread
+        self._aside: deque[tuple[LongWork, Callable[[Outcome], None]]] = deque()
+        self._threads = 0
         self._line: deque[Callable[[], None]] = deque()
         self.spent_s = 0.0
         self._scheduled = False
@@ -55,48 +81,84 @@ class Turns:
                 self._schedule()
 
     def run_many(self, items: int, work: Work) -> Message | Pending:
-        """As `run`, where the request has more than `AT_ONCE` items: fewer are no work for which the time is looked at."""
-        return finish(work) if items <= AT_ONCE else self.run(work)
+        """As `run`, but the time is looked at only where the request has more than `AT_ONCE` items."""
+        return self.run(work, timed=items > AT_ONCE)
 
-    def run(self, work: Work) -> Message | Pending:
-        """Runs ``work`` to its return value, the response or what waits for it; each of its yields may end a turn. Work of one
-        turn is answered at once. An exception in a later turn closes the connection, as it does in the first."""
-        answer = self._turn(work)
-        if answer is not None:
-            return answer
-        pending = Pending()
-        pending.in_turns = True
+    def run(self, work: Work, *, timed: bool = True) -> Message | Pending:
+        """Runs ``work`` to its return value, the response or what waits for it; each of its yields may end a turn, and what it
+        yields is done in a thread, whose outcome it is sent. Work of one turn is answered at once. An exception in a later turn
+        closes the connection, as it does in the first."""
+        step = self.turn(work, None, timed)
+        if isinstance(step, Message | Pending):
+            return step
+        request = _LongRequest(self, work, timed)
+        request.proceed(step)
+        return request.pending
 
-        def go_on() -> None:
-            try:
-                answer = self._turn(work)
-            except Exception as error:
-                pending.fail(error)
-                return
-            if answer is None:
-                self.add(go_on)
-            else:
-                pending.answer_with(answer)
-
-        self.add(go_on)
-        return pending
-
-    def _turn(self, work: Work) -> Message | Pending | None:
+    def turn(self, work: Work, outcome: Outcome | None, timed: bool) -> Message | Pending | LongWork | None:
+        """Up to the return value, to work for a thread, or to the end of the time (None)."""
         ends_s = self._scheduler.time() + MAX_TURN_S
         try:
-            while self._scheduler.time() <= ends_s:
-                next(work)
+            while True:
+                long: LongWork | None = work.send(outcome)
+                outcome = None
+                if long is not None or (timed and self._scheduler.time() > ends_s):
+                    return long
         except StopIteration as end:
             answer: Message | Pending = end.value
             return answer
-        return None
+
+    def aside(self, work: LongWork, then: Callable[[Outcome], None]) -> None:
+        """Does ``work`` in a thread, after that before it, and calls ``then`` with its outcome."""
+        self._aside.append((work, then))
+        self._begin_aside()
+
+    def _begin_aside(self) -> None:
+        while self._aside and self._threads < MAX_THREADS:
+            work, then = self._aside.popleft()
+            self._threads += 1
+            self._in_thread(work, partial(self._end_aside, then))
+
+    def _end_aside(self, then: Callable[[Outcome], None], outcome: Outcome) -> None:
+        self._threads -= 1
+        then(outcome)
+        self._begin_aside()
 
 
-def finish(work: Generator[None, None, R]) -> R:
+class _LongRequest:
+    """A request that takes several turns. What belongs to it refers to no function of its own, as a function that adds itself
+    would: a cycle keeps a response until Python looks for cycles."""
+
+    def __init__(self, turns: Turns, work: Work, timed: bool) -> None:
+        self._turns, self._work, self._timed = turns, work, timed
+        self.pending = Pending()
+        self.pending.in_turns = True
+
+    def proceed(self, step: Message | Pending | LongWork | None) -> None:
+        """After a turn that ended with ``step``."""
+        if isinstance(step, Message | Pending):
+            self.pending.answer_with(step)
+        elif step is None:
+            self._turns.add(partial(self._go_on, None))
+        else:
+            self._turns.aside(step, lambda outcome: self._turns.add(partial(self._go_on, outcome)))
+
+    def _go_on(self, outcome: Outcome | None) -> None:
+        try:
+            step = self._turns.turn(self._work, outcome, self._timed)
+        except Exception as error:
+            self.pending.fail(error)
+        else:
+            self.proceed(step)
+
+
+def finish(work: Generator[Any, Any, R]) -> R:
     """Runs ``work`` to its end at once."""
+    outcome = None
     while True:
         try:
-            next(work)
+            long = work.send(outcome)
+            outcome = None if long is None else long()
         except StopIteration as end:
             result: R = end.value
             return result

@@ -19,6 +19,7 @@ from coterie.broker.process.log_lines import LogLines
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.fetch_sessions import FetchSessions
 from coterie.broker.requests.memory import NO_LIMIT, AnswerMemory
+from coterie.broker.requests.message_sets import MessageSets
 from coterie.broker.requests.turns import Turns
 from coterie.broker.requests.unserved import UnservedRequests
 from coterie.broker.settings import BrokerSettings
@@ -74,6 +75,7 @@ class ServedRecords:
         self.fetch_sessions = FetchSessions(SESSIONS, lambda: broker.world.random.randrange(1, 2**31))
         self.clients = Clients(fs, 0, lambda: bytes(16))
         self.answer_memory = AnswerMemory(NO_LIMIT)
+        self.message_sets = MessageSets()
         self.max_fetch_bytes, self.max_idle_ms = 2_000, 600_000
         self.transaction_requests = self._new_transaction_requests()
         self.hosted = HostedTopics(

@@ -91,7 +91,7 @@ class Segment:
     def _load_times(self) -> str | None:
         times = self.index.times
         self._loaded_times = len(times)
-        if times and times[-1] > self.max_timestamp:
+        if times and times[-1] >= self.max_timestamp:
             if not self._is_time(len(times) - 1):
                 return "the last entry of the time index names another timestamp than its batch"
             self.max_timestamp, self._max_timestamp_offset = times[-1], self.index.time_offsets[-1]
@@ -252,6 +252,15 @@ class Segment:
         """The largest timestamp; where no record has one, when the file last changed (Kafka's LogSegment.largestTimestamp)."""
         return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
 
+    def newest_batch(self) -> tuple[int, BatchHeader] | None:
+        """Position and header of the first batch with the largest timestamp; None where no batch has one, or the index does
+        not lead to it. Raises OSError."""
+        position = self.position_of(self._max_timestamp_offset)
+        if position is None:
+            return None
+        header = read_header(self.file.read(position, HEADER_BYTES))
+        return (position, header) if header.max_timestamp == self.max_timestamp else None
+
     def _note(self, header: BatchHeader, position: int, index_interval_bytes: int = 4096) -> None:
         self._note_end(header)
         if self._since_index > index_interval_bytes:
@@ -286,7 +295,7 @@ class Segment:
             self._note_end(header)
         self.index.cut(slots, self.next_offset)
         self._loaded_times = min(self._loaded_times, len(self.index.times))
-        if self.index.times and self.index.times[-1] > self.max_timestamp:
+        if self.index.times and self.index.times[-1] >= self.max_timestamp:
             self.max_timestamp, self._max_timestamp_offset = self.index.times[-1], self.index.time_offsets[-1]
         self._since_index = position - start
         if not position:

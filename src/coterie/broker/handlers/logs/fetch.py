@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from coterie.broker.handlers.logs.current_leaders import name_leaders
 from coterie.broker.handlers.services import FetchServices, Handler
@@ -13,6 +15,7 @@ from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import AT_ONCE, Work, finish
 from coterie.broker.storage.topic import NO_LEADER_EPOCH, Partition
 from coterie.broker.storage.topics import Topics
+from coterie.log.aside import Aside, at_once, resumable
 from coterie.log.epochs.epoch_cache import UNDEFINED_OFFSET
 from coterie.log.reading import cut_short, read_committed, read_message_set, read_visible
 from coterie.records.compression import ZSTD
@@ -46,7 +49,7 @@ def handle_fetch(broker: FetchServices, request: FetchRequest, call: Call) -> Me
     except Refusal as refusal:
         return FetchResponse(error_code=refusal.code)
     fetching = _Fetching(broker, request, fetch, call, _reads_committed(request))
-    if len(fetch.partitions) > AT_ONCE:
+    if fetching.in_turns:
         return broker.turns.run(_in_turns(fetching, now_ms))
     read, enough = fetching.read()
     if enough or request.max_wait_ms <= 0 or not fetch.partitions:
@@ -81,11 +84,16 @@ class _Fetching:
     committed: bool
     appended_bytes: dict[PartitionKey, int] = field(default_factory=dict)  # of each log, when it was read
 
+    @property
+    def in_turns(self) -> bool:
+        """Whether it may take long: of many partitions, or in a format that records are converted to."""
+        return len(self.fetch.partitions) > AT_ONCE or self.call.api_version < BATCHES_FROM
+
     def read(self) -> tuple[Read, bool]:
         """The records of each partition, and whether they are a response: min.bytes, or a partition that failed."""
         return finish(self.reading())
 
-    def reading(self) -> Generator[None, None, tuple[Read, bool]]:
+    def reading(self) -> Generator[Any, Any, tuple[Read, bool]]:
         """As `read`, a partition at each step.
         Partitions that do not exist come last, those of unknown topic ids before the others, as in Kafka's responses."""
         broker, fetch, request, version = self.broker, self.fetch, self.request, self.call.api_version
@@ -107,7 +115,8 @@ class _Fetching:
                 continue
             self.appended_bytes[key] = partition.log.appended_bytes
             try:
-                data = _read_log(partition, fetched, version, left, committed=self.committed, first=first)
+                read_log = partial(self._read_log, partition, fetched, left, first)
+                data = read_log(at_once) if version >= BATCHES_FROM else (yield from resumable(read_log))
             except Refusal as refusal:
                 data, failed = _refused(index, refusal.code), True
             except OSError as error:
@@ -122,6 +131,39 @@ class _Fetching:
             unknown.sort(key=lambda part: part[2].error_code != ErrorCode.UNKNOWN_TOPIC_ID)
             read += unknown
         return read, failed or bool(unknown) or limit - left >= min(request.min_bytes, allowed)
+
+    def _read_log(
+        self, partition: Partition, fetched: FetchedPartition, left: int, first: bool, aside: Aside, /
+    ) -> PartitionData:
+        """A partition's records and offsets, ``left`` bytes at most unless it is the ``first`` with any. Raises Refusal."""
+        wanted, log, version = fetched.wanted, partition.log, self.call.api_version
+        _check_leader(partition, wanted)
+        watermarks = log.high_watermark, log.last_stable_offset, log.log_start_offset
+        diverging = _diverging_epoch(partition, wanted)
+        if diverging is not None:
+            data = PartitionData(wanted.partition, ErrorCode.NONE, *watermarks)
+            data.diverging_epoch, data.records = diverging, b""
+            return data
+        if version < BATCHES_FROM and log.config.compression == ZSTD:
+            raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        offset, limit, aborted = wanted.fetch_offset, min(wanted.partition_max_bytes, left), None
+        # The first partition's first batch comes whole whatever its size, so that a consumer is never stuck.
+        if version < BATCHES_FROM:
+            whole = first and version >= RESPONSE_LIMIT_FROM
+            magic, convert = MESSAGE_FORMATS[version], self.broker.message_sets.of
+            records = read_message_set(log, offset, limit, magic, at_least_one=whole, aside=aside, convert=convert)
+            if version < RESPONSE_LIMIT_FROM and not records:
+                records = cut_short(log, offset, limit)
+        elif self.committed:
+            records, transactions = read_committed(log, offset, limit, at_least_one=first)
+            if records or limit <= 0 or offset >= log.last_stable_offset:
+                aborted = [AbortedTransaction(t.producer_id, t.first_offset) for t in transactions]
+            # Otherwise the first batch is larger than the limit, of which Kafka returns null.
+        else:
+            records = read_visible(log, offset, limit, at_least_one=first)
+        data = PartitionData(wanted.partition, ErrorCode.NONE, *watermarks)
+        data.records, data.aborted_transactions = records, aborted
+        return data
 
     def response(self, read: Read, now_ms: int) -> FetchResponse:
         """With the leaders of the partitions that this broker does not lead, or not in the client's epoch (KIP-951)."""
@@ -183,7 +225,7 @@ class _Wait:
         self._bytes += by
         if self.pending.response is not None or (self._bytes < self._min_bytes and not tail.is_refused()):
             return
-        if len(self._tails) > AT_ONCE:
+        if self._fetching.in_turns:
             self._finish()
             return
         read, enough = self._fetching.read()
@@ -191,7 +233,7 @@ class _Wait:
             self._done(read)
 
     def _finish(self) -> None:
-        if len(self._tails) > AT_ONCE:
+        if self._fetching.in_turns:
             self._stop()
             self.pending.answer_with(self._fetching.broker.turns.run(_again(self._fetching)))
         else:
@@ -305,39 +347,6 @@ def _diverging_epoch(partition: Partition, wanted: FetchPartition) -> EpochEndOf
     if end.epoch == wanted.last_fetched_epoch and end.end_offset >= wanted.fetch_offset:
         return None
     return EpochEndOffset(end.epoch, end.end_offset)
-
-
-def _read_log(
-    partition: Partition, fetched: FetchedPartition, version: int, left: int, *, committed: bool, first: bool
-) -> PartitionData:
-    """A partition's records and offsets, ``left`` bytes at most unless it is the ``first`` with any. Raises Refusal."""
-    wanted, log = fetched.wanted, partition.log
-    _check_leader(partition, wanted)
-    watermarks = log.high_watermark, log.last_stable_offset, log.log_start_offset
-    diverging = _diverging_epoch(partition, wanted)
-    if diverging is not None:
-        data = PartitionData(wanted.partition, ErrorCode.NONE, *watermarks)
-        data.diverging_epoch, data.records = diverging, b""
-        return data
-    if version < BATCHES_FROM and log.config.compression == ZSTD:
-        raise Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    offset, limit, aborted = wanted.fetch_offset, min(wanted.partition_max_bytes, left), None
-    # The first partition's first batch comes whole whatever its size, so that a consumer is never stuck.
-    if version < BATCHES_FROM:
-        whole = first and version >= RESPONSE_LIMIT_FROM
-        records = read_message_set(log, offset, limit, MESSAGE_FORMATS[version], at_least_one=whole)
-        if version < RESPONSE_LIMIT_FROM and not records:
-            records = cut_short(log, offset, limit)
-    elif committed:
-        records, transactions = read_committed(log, offset, limit, at_least_one=first)
-        if records or limit <= 0 or offset >= log.last_stable_offset:
-            aborted = [AbortedTransaction(t.producer_id, t.first_offset) for t in transactions]
-        # Otherwise the first batch is larger than the limit, of which Kafka returns null.
-    else:
-        records = read_visible(log, offset, limit, at_least_one=first)
-    data = PartitionData(wanted.partition, ErrorCode.NONE, *watermarks)
-    data.records, data.aborted_transactions = records, aborted
-    return data
 
 
 HANDLERS: dict[int, Handler] = {1: handle_fetch}

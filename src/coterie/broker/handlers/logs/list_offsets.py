@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any
 
 from coterie.broker.handlers.services import Handler, RecordServices
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
+from coterie.broker.storage.topic import Partition
+from coterie.log.aside import Aside, resumable
 from coterie.log.partition_log import PartitionLog
 from coterie.log.reading import offsets_before
 from coterie.log.time_lookup import (
@@ -20,6 +24,7 @@ from coterie.log.time_lookup import (
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.list_offsets import (
+    ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -47,9 +52,8 @@ def handle_list_offsets(broker: RecordServices, request: ListOffsetsRequest, cal
     return broker.turns.run(_list_offsets(broker, request, call))
 
 
-def _list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Call) -> Generator[None, None, Message]:
+def _list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Call) -> Generator[Any, Any, Message]:
     response = ListOffsetsResponse()
-    is_consumer = request.replica_id == _CONSUMER_REPLICA_ID
     occurrences = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
     for topic in request.topics:
         topic_response = ListOffsetsTopicResponse(topic.name)
@@ -60,18 +64,14 @@ def _list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Cal
                     raise Refusal(ErrorCode.INVALID_REQUEST)
                 if not has_timestamp(call.api_version, requested.timestamp):
                     raise Refusal(ErrorCode.UNSUPPORTED_VERSION)
-                partition = broker.topics.partition(topic.name, requested.partition_index)
-                partition.check_leader(requested.current_leader_epoch)
-                log = partition.log
                 if call.api_version == 0:
+                    partition = _led(broker, topic.name, requested)
                     result.old_style_offsets = offsets_before(
-                        log, requested.timestamp, requested.max_num_offsets, broker.clock.now_ms()
+                        partition.log, requested.timestamp, requested.max_num_offsets, broker.clock.now_ms()
                     )
                 else:
-                    end_offset = _readable_end(log, request.isolation_level) if is_consumer else log.end_offset
-                    check = partition.check_high_watermark if is_consumer else None
-                    result.offset, result.timestamp = _offset(log, requested.timestamp, end_offset, check)
-                    result.leader_epoch = partition.leader_epoch if result.offset >= 0 else -1
+                    offset_of = partial(_offset_of, broker, request, topic.name, requested)
+                    result.offset, result.timestamp, result.leader_epoch = yield from resumable(offset_of)
             except Refusal as refusal:
                 result.error_code = list_offsets_error(call.api_version, refusal.code)
             except OSError as error:
@@ -83,11 +83,29 @@ def _list_offsets(broker: RecordServices, request: ListOffsetsRequest, call: Cal
     return response
 
 
-def _readable_end(log: PartitionLog, isolation_level: int) -> int:
-    return log.last_stable_offset if isolation_level else log.high_watermark
+def _led(broker: RecordServices, topic: str, requested: ListOffsetsPartition) -> Partition:
+    """Raises Refusal."""
+    partition = broker.topics.partition(topic, requested.partition_index)
+    partition.check_leader(requested.current_leader_epoch)
+    return partition
 
 
-def _offset(log: PartitionLog, timestamp: int, end_offset: int, check: Callable[[], None] | None) -> tuple[int, int]:
+def _offset_of(
+    broker: RecordServices, request: ListOffsetsRequest, topic: str, requested: ListOffsetsPartition, aside: Aside
+) -> tuple[int, int, int]:
+    """Offset, timestamp and leader epoch. Raises Refusal, or OSError."""
+    partition = _led(broker, topic, requested)
+    end_offset, check = partition.log.end_offset, None
+    if request.replica_id == _CONSUMER_REPLICA_ID:
+        check = partition.check_high_watermark
+        end_offset = partition.log.last_stable_offset if request.isolation_level else partition.log.high_watermark
+    offset, timestamp = _offset(partition.log, requested.timestamp, end_offset, check, aside)
+    return offset, timestamp, partition.leader_epoch if offset >= 0 else -1
+
+
+def _offset(
+    log: PartitionLog, timestamp: int, end_offset: int, check: Callable[[], None] | None, aside: Aside
+) -> tuple[int, int]:
     """``end_offset``: readers get what is before it. ``check``, before a response that depends on the high watermark. Raises
     Refusal (Kafka's Partition.fetchOffsetForTimestamp, KIP-207)."""
     if timestamp == LATEST_TIMESTAMP:
@@ -97,12 +115,12 @@ def _offset(log: PartitionLog, timestamp: int, end_offset: int, check: Callable[
     if timestamp in (EARLIEST_TIMESTAMP, _EARLIEST_LOCAL):
         return log.log_start_offset, -1
     if timestamp == MAX_TIMESTAMP:
-        return _readable(max_timestamp_offset(log), end_offset)
+        return _readable(max_timestamp_offset(log, aside), end_offset)
     if timestamp == _LATEST_TIERED:
         return -1, -1
     if timestamp < 0:
         raise Refusal(ErrorCode.UNSUPPORTED_VERSION)
-    offset = _readable(offset_for_timestamp(log, timestamp), end_offset)
+    offset = _readable(offset_for_timestamp(log, timestamp, aside), end_offset)
     if offset[0] < 0 and check is not None:
         check()
     return offset

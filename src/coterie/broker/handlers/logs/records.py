@@ -1,4 +1,4 @@
-"""Produce."""
+"""Produce: records of a client to the log, and the response once what it waits for is done."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from coterie.broker.storage.topic import INTERNAL_TOPICS, JOURNAL_CLIENT_ID, Par
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODUCE_V2_FROM, Claim
 from coterie.log.appended import Appended
+from coterie.log.aside import Aside, resumable
 from coterie.log.partition_log import PartitionLog
 from coterie.log.validation import RecordsRefused, produced_batch
 from coterie.records.batch import BatchHeader, begins_transactional, of_unknown_format
@@ -76,7 +77,7 @@ def _append_all(broker: RecordServices, request: ProduceRequest, call: Call, che
         topic_response = TopicProduceResponse(topic.name, topic.topic_id)
         for data in topic.partition_data:
             topic_response.partition_responses.append(
-                produce.append(topic, data)
+                (yield from resumable(partial(produce.append, topic, data)))
                 if whole is None
                 else PartitionProduceResponse(data.index, whole.code, error_message=whole.message)
             )
@@ -148,19 +149,19 @@ class _Produce:
     checks: Checks
     wait: ProduceWait | None = None
 
-    def append(self, topic: TopicProduceData, data: PartitionProduceData) -> PartitionProduceResponse:
+    def append(self, topic: TopicProduceData, data: PartitionProduceData, aside: Aside) -> PartitionProduceResponse:
         """Appends the one batch of a partition."""
         log: PartitionLog | None = None
         try:
-            partition, produced = self._checked(topic, data)
+            partition, produced = self._checked(topic, data, aside)
             if produced is None:
                 return PartitionProduceResponse(data.index, ErrorCode.NONE)
             log = partition.log
             batch, header = produced
             anew = self.call.api_version >= PRODUCE_V2_FROM and header.is_of_a_transaction
             if partition.replica is not None:
-                return self._append_for_replicas(partition, batch, header, anew=anew)
-            appended = log.append(batch, self.broker.clock.now_ms(), header, anew=anew)
+                return self._append_for_replicas(partition, batch, header, aside, anew=anew)
+            appended = log.append(batch, self.broker.clock.now_ms(), header, anew=anew, aside=aside)
         except Refusal as refusal:
             return _refused(data.index, refusal, log)
         except OSError as error:
@@ -180,13 +181,13 @@ class _Produce:
         )
 
     def _append_for_replicas(
-        self, partition: Partition, batch: bytes, header: BatchHeader, *, anew: bool
+        self, partition: Partition, batch: bytes, header: BatchHeader, aside: Aside, *, anew: bool
     ) -> PartitionProduceResponse:
         """With acks=all the response waits for the replicas in sync. Raises Refusal, OSError."""
         token, now_ms, acks_all = AppendToken(), self.broker.clock.now_ms(), self.request.acks == -1
 
         def work(log: PartitionLog) -> Appended:
-            return log.append(batch, now_ms, header, anew=anew)
+            return log.append(batch, now_ms, header, anew=anew, aside=aside)
 
         appended, effects = partition.append(work, token, now_ms, acks_all=acks_all)
         response = self._appended(partition, appended)
@@ -201,7 +202,7 @@ class _Produce:
         return self.wait
 
     def _checked(
-        self, topic: TopicProduceData, data: PartitionProduceData
+        self, topic: TopicProduceData, data: PartitionProduceData, aside: Aside
     ) -> tuple[Partition, tuple[bytes, BatchHeader] | None]:
         """The partition and the batch for it with its header, None where the request has none. Raises Refusal."""
         topics, request = self.broker.topics, self.request
@@ -209,7 +210,7 @@ class _Produce:
         if name is None:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
         partition = topics.partition(name, data.index)
-        produced = produced_batch(data.records or b"", self.call.api_version)
+        produced = produced_batch(data.records or b"", self.call.api_version, aside)
         if produced is not None and produced[1].is_of_a_transaction:
             self._check_transaction(produced[1], partition)
         if request.acks not in (-1, 0, 1):
