@@ -18,3 +18,9 @@ def test_no_text_of_the_product_names_the_factory_s_modules() -> None:
     """Not even by a name that is imported late, which import-linter does not see."""
     naming = [path for path in (ROOT / "src").rglob("*.py") if "coterie_conformance" in path.read_text("utf-8")]
     assert not naming
+
+
+def test_a_level_has_at_most_15_files() -> None:
+    folders = [PACKAGE, *(path for path in PACKAGE.rglob("*") if path.is_dir())]
+    counts = {str(f.relative_to(PACKAGE)): len([p for p in f.glob("*.py") if p.stem[:2] != "__"]) for f in folders}
+    assert not {folder: count for folder, count in counts.items() if count > 15}

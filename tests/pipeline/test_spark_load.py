@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from coterie.testing import LocalBroker
-from coterie_conformance.bench import spark_load
+from coterie_conformance.bench.loads import spark_load
 
 pytestmark = pytest.mark.slow
 

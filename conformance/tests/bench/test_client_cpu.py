@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from coterie.text.addresses import format_address
-from coterie_conformance.bench import client_rounds, load
 from coterie_conformance.bench.client_cpu import OURS, client_cpu, sources_of
+from coterie_conformance.bench.loads import client_rounds, load
 from coterie_conformance.bench.measurement import broker
 from coterie_conformance.cli import main
 

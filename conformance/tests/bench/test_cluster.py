@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from coterie.client import Admin
-from coterie_conformance.bench import cluster_load
-from coterie_conformance.bench.cluster_load import create_topic, ends, outage, produced, produced_singles
-from coterie_conformance.bench.load import batch_of
+from coterie_conformance.bench.loads import cluster_load
+from coterie_conformance.bench.loads.cluster_load import create_topic, ends, outage, produced, produced_singles
+from coterie_conformance.bench.loads.load import batch_of
 from coterie_conformance.cluster.mixed import BrokerKind, MixedCluster, in_turn, mixed_cluster, wait_until
 from coterie_conformance.servers.kafka import CannotRun
 

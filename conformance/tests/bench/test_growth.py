@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from coterie_conformance.bench import growth as growth_module
-from coterie_conformance.bench.growing_load import AXES, WARM_UP_MEMBERS, Axis
-from coterie_conformance.bench.growth import BROKERS, COTERIE, WITHOUT_DELAY, MeasuredBroker, curve, growth
-from coterie_conformance.bench.growth_page import AXIS_TEXTS, MEASURES, CostPoint, CurveEnd
+from coterie_conformance.bench.curves import growth as growth_module
+from coterie_conformance.bench.curves.growth import BROKERS, COTERIE, WITHOUT_DELAY, MeasuredBroker, curve, growth
+from coterie_conformance.bench.curves.load import AXES, WARM_UP_MEMBERS, Axis
+from coterie_conformance.bench.curves.page import AXIS_TEXTS, MEASURES, CostPoint, CurveEnd
 from coterie_conformance.bench.measurement import ProcessorMeter, broker
 from coterie_conformance.cli import main
 from coterie_conformance.servers.kfake import NAME as KFAKE
@@ -30,7 +30,7 @@ COSTS = {
 @LINUX
 def test_every_axis_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # Other tests need the cores as well.
-    monkeypatch.setattr("coterie_conformance.bench.growth.bind", lambda core: None)
+    monkeypatch.setattr("coterie_conformance.bench.curves.growth.bind", lambda core: None)
     monkeypatch.setattr("coterie_conformance.bench.beside.bind", lambda core, pid: None)
     results = list(growth(tmp_path, 10, 0.05, peers=(), axes=COSTS))
     assert [(r.axis, r.size) for r in results] == [

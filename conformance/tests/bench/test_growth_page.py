@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie_conformance.bench.growth_page import CostPoint, markdown, pictures, slope, slope_text
+from coterie_conformance.bench.curves.page import CostPoint, markdown, pictures, slope, slope_text
 from coterie_conformance.cli.bench_report import write_growth_page
 
 RESULTS: dict[str, Any] = {

@@ -11,7 +11,6 @@ from coterie.client.errors import KafkaError
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.text.addresses import format_address
-from coterie_conformance.bench import load
 from coterie_conformance.bench.clients import rate
 from coterie_conformance.bench.consumer_groups import (
     ConsumerCrew,
@@ -21,6 +20,7 @@ from coterie_conformance.bench.consumer_groups import (
     settled_consumers,
 )
 from coterie_conformance.bench.loading import PER_COMMIT, open_log, write_commits
+from coterie_conformance.bench.loads import load
 from coterie_conformance.bench.measurement import Measurement, broker
 from coterie_conformance.bench.rebalance import rebalance_ms, settled_crew
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from coterie.certify.settling import wait_for_coordinator
 from coterie.text.addresses import format_address
-from coterie_conformance.bench import clients, consumer_groups, load
+from coterie_conformance.bench import clients, consumer_groups
+from coterie_conformance.bench.loads import load
 from coterie_conformance.bench.measurement import SECONDS, Measurement, broker, idle_mb, resident_mb
 from coterie_conformance.bench.rebalance import rebalance_ms, settled_crew
 from coterie_conformance.servers.kafka import VERSIONS, running

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import coterie
 from coterie.text.addresses import format_address
-from coterie_conformance.bench import client_rounds, load
 from coterie_conformance.bench.beside import BROKER_CORE, DRIVER_CORE, bind
 from coterie_conformance.bench.clients import rate
+from coterie_conformance.bench.loads import client_rounds, load
 from coterie_conformance.bench.measurement import Measurement, broker
 
 PAIRS = 5  # of processes

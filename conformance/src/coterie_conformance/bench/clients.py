@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.text.addresses import format_address
-from coterie_conformance.bench import load
+from coterie_conformance.bench.loads import load
 from coterie_conformance.bench.measurement import Measurement, broker
 
 VALUE = b"x" * 100

@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import median
 
 from coterie_conformance.bench.beside import BROKER_CORE, DRIVER_CORE, WARM_UP_S, bound
-from coterie_conformance.bench.cluster_load import create_topic, outage, produced, produced_singles
-from coterie_conformance.bench.load import TOPIC
+from coterie_conformance.bench.loads.cluster_load import create_topic, outage, produced, produced_singles
+from coterie_conformance.bench.loads.load import TOPIC
 from coterie_conformance.bench.measurement import SECONDS, Measurement, resident_mb
 from coterie_conformance.cluster.mixed import VERSION, BrokerKind, MixedCluster, mixed_cluster, wait_until
 

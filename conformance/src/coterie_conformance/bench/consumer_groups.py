@@ -21,8 +21,8 @@ from coterie.wire.messages.consumer_group_heartbeat import (
 )
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie_conformance.bench.connections import RawConnections
-from coterie_conformance.bench.load import closed_loop
+from coterie_conformance.bench.loads.connections import RawConnections
+from coterie_conformance.bench.loads.load import closed_loop
 
 VERSION = 1
 PARTITIONS_PER_MEMBER = 2

@@ -118,7 +118,7 @@ def history(folder: Path) -> Iterator[Measurement]:
 def _measured(scratch: Path, records: int) -> tuple[float, int]:
     from coterie.pipeline.history.job import Sources, run_history
     from coterie.pipeline.session import make_session
-    from coterie_conformance.bench.memory import PeakMemory
+    from coterie_conformance.bench.loads.memory import PeakMemory
 
     make_log(scratch / "data", records)
     spark = make_session("local[2]", "coterie-bench-history", scratch / "spark")

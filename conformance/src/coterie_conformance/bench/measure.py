@@ -13,7 +13,7 @@ from typing import Any
 from coterie.broker.storage.disk import raise_open_file_limit
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.text.addresses import format_address
-from coterie_conformance.bench import load
+from coterie_conformance.bench.loads import load
 from coterie_conformance.bench.measurement import SECONDS, Measurement, broker, idle_mb
 from coterie_conformance.bench.rebalance import rebalance_ms
 

@@ -17,7 +17,7 @@ from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.heartbeat import HeartbeatRequest
 from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from coterie_conformance.bench.connections import RawConnections
+from coterie_conformance.bench.loads.connections import RawConnections
 
 JOIN, SYNC, HEARTBEAT = 3, 3, 3
 SESSION_MS = 120_000

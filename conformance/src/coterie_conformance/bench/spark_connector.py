@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coterie.text.addresses import format_address
-from coterie_conformance.bench import spark_load
-from coterie_conformance.bench.load import fill_topic
+from coterie_conformance.bench.loads import spark_load
+from coterie_conformance.bench.loads.load import fill_topic
 from coterie_conformance.bench.measurement import Measurement, broker
 from coterie_conformance.spark.run import PEER_SPARK, connector_jars, peer_python, run_on
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from coterie.broker.storage.disk import raise_open_file_limit
 from coterie.console.terminal import write_line
 from coterie_conformance.bench.beside import KAFKA
-from coterie_conformance.bench.growth import APACHE, growth
-from coterie_conformance.bench.growth_page import CostPoint, markdown, pictures
+from coterie_conformance.bench.curves.growth import APACHE, growth
+from coterie_conformance.bench.curves.page import CostPoint, markdown, pictures
 from coterie_conformance.bench.measure import machine
 from coterie_conformance.bench.measurement import SECONDS
 from coterie_conformance.servers.kafka import CannotRun, jars

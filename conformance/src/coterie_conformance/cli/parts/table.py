@@ -256,7 +256,7 @@ def _tools_sentences(figures: Figures) -> list[str]:
 
 def _spark(options: PartOptions, results: list[Figures]) -> int:
     """Spark's own connector on coterie; the exit code that this part calls for."""
-    from coterie_conformance.bench.load import fill_topic
+    from coterie_conformance.bench.loads.load import fill_topic
     from coterie_conformance.bench.measurement import broker
     from coterie_conformance.spark.run import run_spark
 

@@ -1,6 +1,6 @@
 """Cost as it grows, as a page: a picture and a table for each measure over each axis, and the slope of each curve.
 
-The page is a function of the points that `bench/growth` measured.
+The page is a function of the points that `bench/curves/growth` measured.
 """
 
 from __future__ import annotations

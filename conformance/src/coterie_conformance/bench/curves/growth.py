@@ -17,9 +17,9 @@ from pathlib import Path
 from coterie.certify.settling import wait_for_coordinator
 from coterie.client.errors import KafkaError
 from coterie_conformance.bench.beside import BROKER_CORE, DRIVER_CORE, KAFKA, KAFKA_SETTINGS, bind, coterie
-from coterie_conformance.bench.growing_load import AXES
-from coterie_conformance.bench.growth_page import CostPoint, CurveEnd
-from coterie_conformance.bench.kfake import kfake
+from coterie_conformance.bench.curves.kfake import kfake
+from coterie_conformance.bench.curves.load import AXES
+from coterie_conformance.bench.curves.page import CostPoint, CurveEnd
 from coterie_conformance.bench.measurement import ProcessorMeter, resident_mb
 from coterie_conformance.servers.kafka import CannotRun, KafkaBroker
 from coterie_conformance.servers.kfake import NAME as KFAKE

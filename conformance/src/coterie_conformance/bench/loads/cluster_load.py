@@ -19,7 +19,7 @@ from coterie.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from coterie_conformance.bench import load
+from coterie_conformance.bench.loads import load
 from coterie_conformance.cluster.mixed import MixedCluster, in_turn, wait_until
 
 Address = tuple[str, int]
