@@ -61,6 +61,20 @@ def test_the_log_ends_at_the_first_damage_after_a_power_cut() -> None:
     assert [stored.value for stored in read_all(log).values()] == [b"0", b"1", b"2", b"3", b"10"]
 
 
+def test_a_hole_in_the_last_batch_is_of_what_was_not_synced() -> None:
+    """It was set aside as damage: a coordinator then refused its groups until that loss was accepted (story seed 51)."""
+    fs, config = MemoryFileSystem(), LogConfig()
+    segment = filled(fs, config, 5).segments[0]
+    position, header = segment.headers(0)[4]
+    path = segment.stem + ".log"
+    fs.files[path].data[-3:] = bytes(3)
+    log, findings = reopened(fs, config, lost_power=True)
+    assert log.end_offset == 4
+    assert [name for name in fs.names(DIRECTORY) if "damaged" in name] == []
+    assert len(fs.read_file(f"{path}.unsynced-{position}")) == header.size
+    assert "the machine may have gone down" in findings[0].action
+
+
 def test_only_the_damaged_batch_goes_after_the_end_of_a_process() -> None:
     """The system keeps what a process wrote, so damage is rot, and what follows is whole."""
     fs, config = MemoryFileSystem(), LogConfig()

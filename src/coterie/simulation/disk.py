@@ -80,6 +80,11 @@ class Disk:
             assert isinstance(file, StoredFile)
             file.power_cut(self.rng)
 
+    @property
+    def has_lost(self) -> bool:
+        """Whether a failed sync has left out what a process still reads, until the next power cut."""
+        return any(isinstance(file, StoredFile) and file.lost for file in self.files.values())
+
     def mend(self) -> None:
         """Ends every fault."""
         self.full = self.fails_overlapping = False
@@ -143,8 +148,8 @@ class OpenFile:
         self._file.changed_ms = self._disk.now_ms()
 
     def truncate(self, size: int) -> None:
-        """Ranges of the file that a power cut may take end with it."""
-        self._mounted.before(self._path, writes=True)
+        """Ranges of the file that a power cut may take end with it. It writes nothing, and fails with no write."""
+        self._mounted.before(self._path, writes=False)
         self._file.truncate(size)
         self._file.lost = [(start, min(end, size)) for start, end in self._file.lost if start < size]
         self._end = size
@@ -184,6 +189,7 @@ class MountedDisk(MemoryFileSystem):
     def __init__(self, disk: Disk) -> None:
         super().__init__()
         self.disk, self.is_over = disk, False
+        self.died: Callable[[], None] = lambda: None  # called where the process dies in an operation
         self.files, self.directories = disk.files, disk.directories
 
     def end(self) -> None:
@@ -198,6 +204,7 @@ class MountedDisk(MemoryFileSystem):
             self.disk.before(path, writes=writes)
         except ProcessEnded:
             self.is_over = True
+            self.died()
             raise
 
     def open(self, path: str) -> File:  # type: ignore[override]

@@ -25,7 +25,7 @@ from coterie.simulation.transport import SimulatedServer, SimulatedTransport
 Ts = TypeVarTuple("Ts")
 TURN_S = 0.000_001  # that a turn of the loop takes, so that a pause too short for a float's digits ends
 LIVELOCK_TURNS, LIVELOCK_S = 100_000, 0.2  # so many turns within so little time
-MAX_EXECUTOR_S = 0.002  # a function in a thread ends within this time
+MAX_EXECUTOR_S = 0.002
 LISTED_TASKS = 20  # in an error
 CANCELLED_TIMERS = 100  # with fewer the heap keeps them
 
@@ -45,7 +45,8 @@ class SimulatedTimer(asyncio.TimerHandle):
 
 
 class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
-    """``is_virtual`` is what a program may ask a loop for that has a stand-in for the passing of real time, as a thread."""
+    """``is_virtual`` is what a program may ask a loop for that has a stand-in for the passing of real time, as a thread.
+    ``executor_s``: a function in a thread ends within this time."""
 
     is_virtual = True
     network: SimulatedNetwork
@@ -58,6 +59,7 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
         self.now_s = 0.0
         self.is_over = False
         self.turns = 0
+        self.executor_s = MAX_EXECUTOR_S
         self._lively_s, self._lively_turns = 0.0, 0
         self._timer_numbers = itertools.count()
         self._cancelled_timers = 0
@@ -272,7 +274,7 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
             except Exception as error:
                 future.set_exception(error)
 
-        self.call_later(self.rng.uniform(0, MAX_EXECUTOR_S), run)
+        self.call_later(self.rng.uniform(0, self.executor_s), run)
         return future
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:

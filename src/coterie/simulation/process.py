@@ -40,6 +40,7 @@ class SimulatedProcess:
     def __init__(self, loop: VirtualLoop, name: str, host: str, *, rate: float = 1.0) -> None:
         self.name, self.host, self.rate = name, host, rate
         self.clock_offset_s = 0.0
+        self.resumed_s = 0.0  # when it last went on, by the world's clock
         self.state = ProcessState.RUNNING
         self.transports: dict[Open, None] = {}  # in the order in which they were opened
         self.tasks: dict[asyncio.Task[Any], None] = {}
@@ -106,7 +107,7 @@ class SimulatedProcess:
     def resume(self) -> None:
         """As SIGCONT: what has become due meanwhile runs now."""
         self._require_alive()
-        self.state = ProcessState.RUNNING
+        self.state, self.resumed_s = ProcessState.RUNNING, self._loop.now_s
         held, self._held = self._held, []
         self._loop.requeue(held)
 

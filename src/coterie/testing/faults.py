@@ -6,6 +6,7 @@ handler, so that what is not touched is answered just as always.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -163,6 +164,7 @@ class FaultRule:
     times: int
     code: ErrorCode | None = None
     lost: bool = False  # carried out, but the response is never sent
+    delay_s: float = 0.0  # carried out so much later, by the broker's own loop
     held: list[Callable[[], None]] = field(default_factory=list)
 
     def matches(self, api: str, request: Any, call: Call) -> bool:
@@ -223,6 +225,8 @@ class Faults:
 
         if rule.lost:
             go_on()
+        elif rule.delay_s:
+            asyncio.get_running_loop().call_later(rule.delay_s, lambda: answer(go_on()))
         else:
             rule.held.append(lambda: answer(go_on()))
         return held

@@ -295,6 +295,7 @@ def mounted_process(world: Simulation, host: str) -> tuple[SimulatedProcess, Mou
     """A process on the host, and its view of the host's disk, which ends with it."""
     process, disk = world.process(host), world.disk(host).mount()
     process.at_end.append(disk.end)
+    disk.died = process.kill
     return process, disk
 
 

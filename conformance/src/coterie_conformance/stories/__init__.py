@@ -1,5 +1,7 @@
 """Stories of the real program: production brokers and clients in virtual time, under faults, and the rules of their history.
 
-A seed draws a `plan`: brokers, settings, programs. The `programs` note all that they send, read and commit in one `history`;
-`faults` is the table of what may happen to them; `checkers` compare the history with the logs at the end. `story` is the whole.
+A seed draws a `plan`: brokers, settings, programs. The programs (`programs`, `members`, `administrators`) note all that they
+send, read and commit in one `history`; `faults` and `request_faults` are the table of what may happen to them. At the end
+`checkers` compare the history with what is read, and `log_rules` look at the logs themselves; `member_rules` hold at every
+moment. `story` is the whole.
 """

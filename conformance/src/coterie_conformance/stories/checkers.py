@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from coterie_conformance.stories.history import History, TopicPartition
+from coterie_conformance.stories.members import COPY
 from coterie_conformance.stories.plan import OUTPUT
-from coterie_conformance.stories.programs import COPY
 
 Log = Sequence[tuple[int, bytes]]
 Logs = Mapping[TopicPartition, Log]
@@ -38,8 +38,9 @@ def check_log(history: History, logs: Logs, *, loses: bool) -> None:
             last_number[record.producer] = record.number
         if loses:
             continue
+        start = history.delete_requested.get(partition, 0)
         for value, record in history.sent.items():
-            if record.partition == partition and record.offset is not None and record.offset >= 0:
+            if record.partition == partition and record.offset is not None and record.offset >= start:
                 has = values.get(record.offset)
                 assert has == value, f"{value!r} was acknowledged at {partition} {record.offset}, where {has!r} is"
 
@@ -48,7 +49,7 @@ def check_transactions(history: History, committed: Logs, *, loses: bool) -> Non
     """A transaction is visible as a whole or not at all: as it ended, where its producer learned of an end."""
     visible = {value for log in committed.values() for _, value in log}
     for name, outcome in history.transactions.items():
-        there = [value in visible for value in outcome.values if value.startswith(COPY) or not _failed(history, value)]
+        there = [value in visible for value in outcome.values if value.startswith(COPY) or _is_due(history, value)]
         if outcome.values and outcome.values[0].startswith(COPY):
             continue  # `check_copies`: a value may be copied by several transactions, of which one is committed
         if outcome.committed and not loses:
@@ -59,27 +60,34 @@ def check_transactions(history: History, committed: Logs, *, loses: bool) -> Non
             assert len(set(there)) <= 1, f"{name} is there in part: {there}"
 
 
-def _failed(history: History, value: bytes) -> bool:
-    return history.sent[value].failed
+def _is_due(history: History, value: bytes) -> bool:
+    """Not refused, and not deleted since."""
+    record = history.sent[value]
+    start = history.delete_requested.get(record.partition, 0)
+    return not record.failed and not (start and (record.offset is None or record.offset < start))
 
 
 def check_deliveries(
     history: History, group: str, logs: Logs, committed: Mapping[TopicPartition, int], *, loses: bool
 ) -> None:
-    """A group was given every record below its committed offsets, each with the value that the log has."""
-    polled = history.polled.get(group, [])
+    """A group was given every record below its committed offsets, and each record that it was given stays in the log."""
     delivered: dict[TopicPartition, dict[int, bytes]] = {}
-    for record in polled:
+    for record in history.polled.get(group, []):
         delivered.setdefault(record.partition, {})[record.offset] = record.value
     for partition, log in logs.items():
-        given = delivered.get(partition, {})
-        for offset, value in log:
-            if loses:
-                break
-            if offset < committed.get(partition, 0):
-                assert offset in given, f"{group}: {partition} {offset} is committed and was not delivered"
-            if offset in given:
-                assert given[offset] == value, f"{group}: {partition} {offset} was delivered as {given[offset]!r}"
+        if loses or partition[0] == OUTPUT:
+            continue
+        given, values = delivered.get(partition, {}), dict(log)
+        start, end = history.delete_requested.get(partition, 0), committed.get(partition, 0)
+        missing = [offset for offset in values if start <= offset < end and offset not in given]
+        assert not missing, (
+            f"{group}: {partition} {missing[:3]} were acknowledged and not delivered; committed is {end}"
+        )
+        for offset, value in given.items():
+            there = values.get(offset)
+            assert there == value or offset < start, (
+                f"{group}: {value!r} was read at {partition} {offset}, now {there!r}"
+            )
 
 
 def check_copies(committed: Logs) -> None:
@@ -95,3 +103,40 @@ def check_copies(committed: Logs) -> None:
 def check_repeats(history: History, *, loses: bool) -> None:
     """An owner of a partition begins no lower than any acknowledged commit, and reads each record once."""
     assert loses or not history.repeated, "; ".join(history.repeated[:3])
+
+
+def check_strays(history: History) -> None:
+    """A poll returns records of partitions that its member owns."""
+    assert not history.strays, "; ".join(history.strays[:3])
+
+
+def check_deleted(history: History, starts: Mapping[TopicPartition, int]) -> None:
+    """A log begins between what was deleted and what was to be. ``starts``: where the logs begin."""
+    for partition, start in starts.items():
+        deleted, requested = history.deleted.get(partition, 0), history.delete_requested.get(partition, 0)
+        assert deleted <= start <= requested, (
+            f"{partition} begins at {start}, was deleted until {deleted}, requested was {requested}"
+        )
+
+
+def check_ids(history: History) -> None:
+    """No producer id is given twice, and each begins with epoch 0."""
+    twice = [given for given, count in Counter(given for given, _ in history.given_ids).items() if count > 1]
+    assert not twice, f"producer ids {twice[:3]} were given to two producers"
+    later = [given for given in history.given_ids if given[1]]
+    assert not later, f"a new producer id does not begin with epoch 0: {later[:3]}"
+
+
+def check_ledger(history: History, committed: Mapping[TopicPartition, int]) -> None:
+    """What a group has committed in transactions is the newest offset of a committed transaction."""
+    for partition in {partition for o in history.transactions.values() for partition in o.offsets}:
+        certain, possible = 0, {0}
+        for outcome in history.transactions.values():
+            offset = outcome.offsets.get(partition)
+            if offset is not None and outcome.committed:
+                certain = max(certain, offset)
+            elif offset is not None and outcome.committed is None and outcome.asked_to_commit:
+                possible.add(offset)
+        has = committed.get(partition, 0)
+        expected = {certain, *(offset for offset in possible if offset > certain)}
+        assert has in expected, f"{partition}: committed in transactions is {has}, expected {sorted(expected)[:5]}"

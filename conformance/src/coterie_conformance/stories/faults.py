@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from coterie.simulation.loop import MAX_EXECUTOR_S
 from coterie.testing.simulated import SimulatedWorld, WorldBroker
 
 LENGTHS_S = (0.5, 3.0, 9.0, 18.0)
+SLOW_SYNCS_S = (0.05, 1.5)
 PROCESS_LENGTHS_S = (0.5, 3.0, 9.0, 40.0)  # longer than a session
 
 
@@ -28,6 +30,7 @@ class StoryFaults:
         start: Callable[[str], None],
         *,
         synced: bool,
+        table: Sequence[FaultRow],
     ) -> None:
         self.world, self.broker, self.rng = world, broker, rng
         self.programs, self.start, self.synced = programs, start, synced
@@ -39,7 +42,7 @@ class StoryFaults:
         self._down: set[int] = set()  # brokers that have not been started again
         self._paused: set[int] = set()
         self._uncertain: set[int] = set()  # whose machine lost power, until their replicas are in sync again
-        self._table = [row for row in TABLE if row.of_cluster is None or row.of_cluster == (len(self.numbers) > 1)]
+        self._table = [row for row in table if row.of_cluster is None or row.of_cluster == (len(self.numbers) > 1)]
 
     def strike(self) -> None:
         """One fault, and the end of the faults that have lasted."""
@@ -60,6 +63,8 @@ class StoryFaults:
         for _, mend in self._ends:
             mend()
         self._ends.clear()
+        self.broker.faults.rules.clear()
+        self.world.loop.executor_s = MAX_EXECUTOR_S
         self.world.network.heal()
         for number in self.numbers:
             self._start_broker(number)
@@ -87,10 +92,18 @@ class StoryFaults:
     def down(self, number: int, stop: Callable[[int], None]) -> bool:
         """Stops a broker, and starts it again later."""
         self._down.add(number)
-        self.broker_crashes += stop != self.broker.stop
+        self.broker_crashes += stop != self.stop
         stop(number)
         self.later(LENGTHS_S, lambda: self._start_broker(number))
         return True
+
+    def stop(self, number: int) -> None:
+        """In order; the process may die of it."""
+        try:
+            self.broker.stop(number)
+        except TimeoutError:
+            if self.broker.is_alive(number):
+                raise
 
     def pause_broker(self, number: int) -> None:
         """For a while."""
@@ -103,9 +116,13 @@ class StoryFaults:
         self.broker.resume(number)
 
     def _start_broker(self, number: int) -> None:
+        """Where a sync has failed, the machine goes down before: what it has lost would else seem to be there until later."""
         self._down.discard(number)
         if not self.broker.is_alive(number):
-            self.world.disk(f"broker-{number}").mend()
+            disk = self.world.disk(f"broker-{number}")
+            disk.mend()
+            if disk.has_lost:
+                self.world.power_cut(f"broker-{number}")
             self.broker.restart(number)
 
     def may_lose_power(self, number: int) -> bool:
@@ -154,7 +171,7 @@ def _kill_broker(faults: StoryFaults) -> bool:
 
 def _stop_broker(faults: StoryFaults) -> bool:
     number = faults.running_broker()
-    return number is not None and faults.down(number, faults.broker.stop)
+    return number is not None and faults.down(number, faults.stop)
 
 
 def _cut_power(faults: StoryFaults) -> bool:
@@ -247,6 +264,34 @@ def _fail_syncs(faults: StoryFaults) -> bool:
     return _disk_of(faults, number, "failing_syncs", 1)
 
 
+def _die_in_an_operation(faults: StoryFaults) -> bool:
+    """The broker's process ends in the middle of one of its next writes."""
+    number = faults.running_broker()
+    return number is not None and _disk_of(faults, number, "dies_in", faults.rng.randint(1, 30))
+
+
+def _slow_syncs(faults: StoryFaults) -> bool:
+    faults.world.loop.executor_s = faults.rng.choice(SLOW_SYNCS_S)
+
+    def end() -> None:
+        faults.world.loop.executor_s = MAX_EXECUTOR_S
+
+    faults.later(LENGTHS_S, end)
+    return True
+
+
+def _cut_power_while_syncs_are_slow(faults: StoryFaults) -> bool:
+    """What was answered, or given to a reader, before it was synced is gone."""
+
+    def cut() -> None:
+        number = faults.running_broker()
+        if number is not None and faults.may_lose_power(number):
+            faults.down(number, faults.broker.power_cut)
+
+    faults.later(LENGTHS_S[:2], cut)
+    return _slow_syncs(faults)
+
+
 TABLE = (
     FaultRow("broker_killed", 3, _kill_broker),
     FaultRow("broker_stopped", 2, _stop_broker),
@@ -258,6 +303,9 @@ TABLE = (
     FaultRow("disk_full", 1, lambda faults: _disk(faults, "full", True)),
     FaultRow("disk_writes_fail", 1, lambda faults: _disk(faults, "failing_writes", faults.rng.randint(1, 4))),
     FaultRow("disk_syncs_fail", 1, _fail_syncs),
+    FaultRow("broker_dies_in_an_operation", 2, _die_in_an_operation),
+    FaultRow("syncs_slow", 1, _slow_syncs),
+    FaultRow("power_cut_while_syncs_are_slow", 2, _cut_power_while_syncs_are_slow),
     FaultRow("program_killed", 5, _kill_program),
     FaultRow("program_paused", 3, _pause_program),
     FaultRow("program_cut_off", 3, _cut_program),

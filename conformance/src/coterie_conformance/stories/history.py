@@ -10,7 +10,8 @@ TopicPartition = tuple[str, int]
 
 @dataclass(slots=True)
 class SentRecord:
-    """``number`` counts a producer's records, over all its lives; ``offset`` once it was acknowledged."""
+    """``number`` counts a producer's records, over all its lives; ``offset`` once it was acknowledged. ``due_s``: when its
+    delivery.timeout.ms is over, once it is in a batch."""
 
     producer: str
     number: int
@@ -18,13 +19,15 @@ class SentRecord:
     transaction: str | None = None
     offset: int | None = None
     failed: bool = False
+    due_s: float | None = None
 
 
 @dataclass(slots=True)
 class TransactionOutcome:
-    """Of one transaction; ``committed`` None: its producer did not learn of an end."""
+    """Of one transaction; ``committed`` None: its producer did not learn of an end. ``offsets``: what it commits."""
 
     values: list[bytes] = field(default_factory=list)
+    offsets: dict[TopicPartition, int] = field(default_factory=dict)
     committed: bool | None = None
     asked_to_commit: bool = False
 
@@ -42,14 +45,20 @@ class PolledRecord:
 @dataclass(slots=True)
 class History:
     """``sent`` by value, each of which is unique; ``polled`` by group, in the order of time; ``committed``: by group the
-    highest offsets whose commit was acknowledged; ``repeated``: sentences about records that were read again without a cause.
-    """
+    highest offsets whose commit was acknowledged; ``repeated``: sentences about records that were read again without a cause;
+    ``strays``: about records of partitions that their member did not own. ``delete_requested`` and ``deleted``: the highest
+    offset until which records were to be deleted, and until which they were; ``given_ids``: producer ids without a
+    transactional id."""
 
     sent: dict[bytes, SentRecord] = field(default_factory=dict)
     transactions: dict[str, TransactionOutcome] = field(default_factory=dict)
     polled: dict[str, list[PolledRecord]] = field(default_factory=dict)
     committed: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     repeated: list[str] = field(default_factory=list)
+    strays: list[str] = field(default_factory=list)
+    delete_requested: dict[TopicPartition, int] = field(default_factory=dict)
+    deleted: dict[TopicPartition, int] = field(default_factory=dict)
+    given_ids: list[tuple[int, int]] = field(default_factory=list)  # with their epochs
     errors: list[tuple[str, str]] = field(default_factory=list)  # process, and what it was refused with
 
     def commit_acknowledged(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:

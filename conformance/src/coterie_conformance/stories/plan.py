@@ -8,15 +8,26 @@ from dataclasses import dataclass
 
 INPUT, OUTPUT = "t", "out"
 PARTITIONS = {INPUT: 3, OUTPUT: 2}
-READERS, COPIERS = "readers", "copiers"  # groups
+READERS, COPIERS, LEDGER, ORPHANS = "readers", "copiers", "ledger", "orphans"  # groups
 SYNC_EACH_APPEND = {"log.flush.interval.messages": "1", "offsets.commit.required.acks": "-1"}
+SMALL_SEGMENTS = {
+    "log.segment.bytes": "3000",
+    "log.index.interval.bytes": "200",
+    "offsets.topic.segment.bytes": "4000",
+    "transaction.state.log.segment.bytes": "4000",
+    "log.retention.check.interval.ms": "30000",
+}
+SMALL_BATCHES = {"max.message.bytes": "300"}  # of the input topic: larger batches are split
 EAGER, COOPERATIVE, CONSUMER, MIXED = "eager", "cooperative", "consumer", "mixed"
 
 
 @dataclass(frozen=True, slots=True)
 class StoryPlan:
     """``synced``: each append is on the disk before its response; ``kind``: the protocol of the readers' group; ``copiers``:
-    how many members read, process and write in transactions."""
+    how many members read, process and write in transactions; ``rivals``: the transactional producers share an id, and fence
+    each other; ``ledger``: their transactions commit offsets; ``transaction_version``: of the feature (KIP-890); ``orphan``:
+    the groups' log has an offset that no transaction will ever end; ``deletes``: older records are deleted now and then;
+    ``claims``: a process asks for producer ids, also for one that it claims to have."""
 
     seed: int
     brokers: int
@@ -31,6 +42,20 @@ class StoryPlan:
     loss: float
     split: float
     max_latency_s: float
+    small_segments: bool
+    small_batches: bool
+    rivals: bool
+    ledger: bool
+    transaction_version: int
+    orphan: bool
+    static_readers: bool
+    deletes: bool
+    claims: bool
+    assignment_interval_ms: int
+
+    def topic_settings(self, topic: str) -> Mapping[str, str]:
+        """By Kafka's names."""
+        return SMALL_BATCHES if self.small_batches and topic == INPUT else {}
 
     def settings(self) -> Mapping[str, object]:
         """Of the brokers."""
@@ -42,7 +67,10 @@ class StoryPlan:
             "group.consumer.min.session.timeout.ms": "3000",
             "auto.create.topics.enable": "false",
             "num.partitions": "3",
+            "group.consumer.assignment.interval.ms": str(self.assignment_interval_ms),
         }
+        if self.small_segments:
+            settings |= SMALL_SEGMENTS
         if self.brokers > 1:
             settings["min.insync.replicas"] = "2"
         return settings | (SYNC_EACH_APPEND if self.synced else {})
@@ -51,19 +79,30 @@ class StoryPlan:
 def draw_plan(seed: int, brokers: int | None = None) -> StoryPlan:
     """The plan of a seed; ``brokers`` overrides how many it has."""
     rng = random.Random(f"plan {seed}")
-    drawn = rng.choice((1, 3, 3, 4))
+    drawn, copiers = rng.choice((1, 3, 3, 4)), rng.choice((0, 0, 1, 2))
+    brokers = brokers or drawn
     return StoryPlan(
         seed,
-        brokers or drawn,
+        brokers,
         synced=rng.random() < 0.5,
         kind=rng.choice((EAGER, COOPERATIVE, CONSUMER, MIXED)),
         plain_producers=rng.randint(0, 1),
         idempotent_producers=rng.randint(1, 2),
         transactional_producers=rng.randint(0, 2),
         readers=rng.randint(1, 4),
-        copiers=rng.randint(0, 2),
+        copiers=copiers,
         read_committed=rng.random() < 0.5,
         loss=rng.choice((0.0, 0.0, 0.01, 0.05)),
         split=rng.choice((0.0, 0.1)),
         max_latency_s=rng.choice((0.001, 0.01, 0.1)),
+        small_segments=rng.random() < 0.5,
+        small_batches=rng.random() < 0.3,
+        rivals=rng.random() < 0.3,
+        ledger=rng.random() < 0.5,
+        transaction_version=rng.choice((0, 2, 2)) if brokers == 1 else 2,
+        orphan=brokers == 1 and rng.random() < 0.2,
+        static_readers=rng.random() < 0.2,
+        deletes=not copiers and rng.random() < 0.4,
+        claims=rng.random() < 0.3,
+        assignment_interval_ms=rng.choice((0, 1_000, 3_000)),
     )

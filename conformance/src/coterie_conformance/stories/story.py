@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import random
+from base64 import b64decode
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from coterie.client import KafkaError
+from coterie.client import Admin, KafkaError
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.laboratory.consumer_group_checker import check_consumer_group
 from coterie.laboratory.fuzz import naming_seed, without_log_lines
+from coterie.log.partition_log import PartitionLog
 from coterie.testing.simulated import SimulatedWorld, WorldBroker, simulate
-from coterie_conformance.stories import checkers
-from coterie_conformance.stories.faults import StoryFaults
+from coterie_conformance.stories import checkers, log_rules, member_rules, request_faults
+from coterie_conformance.stories.administrators import claim_ids, delete_records
+from coterie_conformance.stories.beginnings import create_offsets_topic, plant_orphan, set_transaction_version
+from coterie_conformance.stories.faults import TABLE, StoryFaults
 from coterie_conformance.stories.history import History, TopicPartition
+from coterie_conformance.stories.members import copy, read, read_all
 from coterie_conformance.stories.plan import (
     CONSUMER,
     COOPERATIVE,
     COPIERS,
     EAGER,
     INPUT,
+    LEDGER,
     MIXED,
+    ORPHANS,
     PARTITIONS,
     READERS,
     StoryPlan,
     draw_plan,
 )
-from coterie_conformance.stories.programs import StoryWork, copy, produce, read, read_all, transact
+from coterie_conformance.stories.programs import StoryWork, produce, transact
 
 FAULT_EVERY_S = 4.0
 REST_S = 240.0  # after the last fault: sessions, transactions and leases expire
@@ -63,8 +70,18 @@ class ProgramStory:
         world.network.faults.max_latency_s = plan.max_latency_s
         self.broker: WorldBroker = world.broker(plan.settings(), brokers=plan.brokers)
         self.work = StoryWork(self.broker.bootstrap_servers, self.history, seed=plan.seed)
+        self.work.polled = self._member_polled
+        self.topic_ids: dict[str, bytes] = {}
         self.programs = self._programs()
-        self.faults = StoryFaults(world, self.broker, self.rng, list(self.programs), self._start, synced=plan.synced)
+        self.faults = StoryFaults(
+            world,
+            self.broker,
+            self.rng,
+            list(self.programs),
+            self._start,
+            synced=plan.synced,
+            table=(*TABLE, *request_faults.ROWS),
+        )
 
     def _programs(self) -> dict[str, partial[Coroutine[Any, Any, None]]]:
         plan, work = self.plan, self.work
@@ -74,11 +91,17 @@ class ProgramStory:
                 name = f"{kind}-{number}"
                 programs[name] = partial(produce, work, name, idempotent=kind == "idempotent")
         for number in range(plan.transactional_producers):
-            programs[f"tx-{number}"] = partial(transact, work, f"tx-{number}")
+            name, transactional_id = f"tx-{number}", "tx" if plan.rivals else f"tx-{number}"
+            programs[name] = partial(transact, work, name, transactional_id, ledger=plan.ledger)
+        if plan.deletes:
+            programs["deleter"] = partial(delete_records, work, "deleter")
+        if plan.claims:
+            programs["claimer"] = partial(claim_ids, work, "claimer")
         isolation = {"isolation.level": "read_committed" if plan.read_committed else "read_uncommitted"}
         for number in range(plan.readers):
             name = f"reader-{number}"
-            programs[name] = partial(read, work, name, READERS, isolation | self._membership(number))
+            instance = {"group.instance.id": name} if plan.static_readers else {}
+            programs[name] = partial(read, work, name, READERS, isolation | instance | self._membership(number))
         for number in range(plan.copiers):
             name = f"copier-{number}"
             programs[name] = partial(copy, work, name, COPIERS, self._membership(number))
@@ -100,7 +123,9 @@ class ProgramStory:
         """Faults strike for so long; then all must come to rest within `REST_S`."""
         world, plan = self.world, self.plan
         for topic, count in PARTITIONS.items():
-            self.broker.create_topic(topic, count)
+            self.broker.create_topic(topic, count, plan.topic_settings(topic))
+        self.topic_ids = self._topic_ids()
+        self._begin()
         for name in self.programs:
             self._start(name)
         world.network.faults.loss, world.network.faults.split = plan.loss, plan.split
@@ -130,12 +155,41 @@ class ProgramStory:
     def _groups(self) -> list[str]:
         return [READERS] + [COPIERS] * (self.plan.copiers > 0)
 
+    def _begin(self) -> None:
+        broker, plan = self.broker, self.plan
+        if plan.transaction_version != 2:
+            self.world.run(set_transaction_version(broker.host, broker.port, plan.transaction_version))
+        if plan.orphan:
+            self.world.run(create_offsets_topic(broker.host, broker.port))
+            plant_orphan(broker.broker, self.world.now_ms())
+            broker.kill()
+            broker.restart()
+
+    def _topic_ids(self) -> dict[str, bytes]:
+        async def look_up() -> dict[str, bytes]:
+            async with Admin({"bootstrap.servers": self.work.servers}) as admin:
+                topics = await admin.describe_topics(list(PARTITIONS))
+            return {name: b64decode((about.topic_id or "") + "==", b"-_") for name, about in topics.items()}
+
+        return self.world.run(look_up())
+
+    def _member_polled(self, name: str) -> None:
+        group = self.broker.group_now(READERS)
+        if group is not None and not self.faults.loses_unsynced:
+            member_rules.check_member(group, name, self.work.consumers[name], self.topic_ids)
+
     def _check_groups(self) -> None:
-        """Those of the consumer protocol, where there is a coordinator."""
+        """Where there is a coordinator."""
         for group in self._groups():
             state = self.broker.group_now(group)
             if isinstance(state, ConsumerGroup):
                 check_consumer_group(state)
+        state, alive = self.broker.group_now(READERS), self.world.processes
+        if state is not None and not self.faults.loses_unsynced:
+            running = [name for name in self.work.consumers if alive[name].is_alive]
+            member_rules.check_owners(state, self.work.consumers, running)
+            for name in running:
+                self._member_polled(name)
 
     def _come_to_rest(self) -> None:
         """Raises AssertionError that says what is missing."""
@@ -146,7 +200,7 @@ class ProgramStory:
 
     def _missing(self) -> str | None:
         """What is not at rest yet."""
-        writers = [n for n in self.programs if n.startswith(("plain", "idempotent", "tx"))]
+        writers = [n for n in self.programs if not n.startswith(("reader", "copier"))]
         at_work = [name for name in writers if self.world.processes[name].is_alive]
         if at_work:
             return f"{', '.join(at_work)} have not ended"
@@ -159,12 +213,21 @@ class ProgramStory:
             state = self.broker.group_now(group)
             if state is None:
                 return f"group {group} has no coordinator"
+            if any(state.pending_offsets.values()):
+                return f"offsets of transactions are pending in group {group}"
             if state.phase.value != "Stable" or len(state.members) != members:
                 return f"group {group} is not Stable with {members} members. {self.broker.explain(group)}"
             offsets = self.broker.committed_now(group)
             behind = {tp: offsets.get(tp, 0) for tp, end in ends.items() if offsets.get(tp, 0) < end}
             if behind:
                 return f"group {group} has committed {behind} of {ends}"
+        still_open = [tp for tp, log in self._raw_logs().items() if log.last_stable_offset < log.end_offset]
+        if still_open and not self.faults.loses_unsynced:
+            return f"a transaction is open in {still_open[0]}"
+        for group in (LEDGER, ORPHANS):
+            state = self.broker.group_now(group)
+            if state is not None and any(state.pending_offsets.values()):
+                return f"offsets of transactions are pending in group {group}"
         return None
 
     def _input(self, *, committed: bool) -> dict[TopicPartition, list[tuple[int, bytes]]]:
@@ -184,8 +247,35 @@ class ProgramStory:
         offsets = self.broker.committed_now(READERS)
         checkers.check_deliveries(history, READERS, visible, offsets, loses=loses)
         checkers.check_repeats(history, loses=loses)
+        checkers.check_strays(history)
+        if not loses:
+            checkers.check_ids(history)
+            checkers.check_ledger(history, self.broker.committed_now(LEDGER))
         if self.plan.copiers and not loses:
             checkers.check_copies(committed)
+        self._check_raw_logs(committed)
+
+    def _check_raw_logs(self, committed: checkers.Logs) -> None:
+        logs = self._raw_logs()
+        for (topic, partition), log in logs.items():
+            name = f"{topic}-{partition}"
+            log_rules.check_batches(name, log)
+            if not self.faults.loses_unsynced:
+                log_rules.check_committed(name, log, list(committed[topic, partition]))
+        if logs and not self.faults.loses_unsynced:
+            starts = {tp: log.log_start_offset for tp, log in logs.items()}
+            checkers.check_deleted(self.history, starts)
+            for group in self._groups():
+                state = self.broker.group_now(group)
+                for tp, kept in {} if state is None else state.offsets.items():
+                    log_rules.check_epoch(f"{group}: {tp}", logs[tp], kept.offset, kept.leader_epoch)
+
+    def _raw_logs(self) -> dict[TopicPartition, PartitionLog]:
+        """Of a broker alone; none of a cluster."""
+        if self.plan.brokers > 1:
+            return {}
+        every = [(topic, partition) for topic, count in PARTITIONS.items() for partition in range(count)]
+        return {tp: self.broker.broker.topics.partition(*tp).log for tp in every}
 
 
 def run_story_seed(seed: int, minutes: float = 1.0, *, brokers: int | None = None) -> StoryReport:

@@ -7,7 +7,7 @@ right, an offset only where no other fits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from coterie.log.epochs.leader_epochs import LeaderEpochs
 from coterie.log.files.filesystem import File
@@ -29,7 +29,7 @@ _MAGIC_AT = 16
 @dataclass(frozen=True, slots=True)
 class Damage:
     """Bytes that are no batch; ``torn``: the beginning of a batch that goes on behind the file's end, or nothing but zeros;
-    ``doubts_rest``: undamaged batches behind them are included."""
+    ``doubts_rest``: it is the end of a log after a power cut, and any undamaged batches behind them are included."""
 
     position: int
     size: int
@@ -224,8 +224,11 @@ def before_damage(result: Survey, size: int) -> Survey:
     wrong = [p for p, header in result.restamped.items() if header.base_offset != right[p].base_offset]
     start = min([*wrong, *(damage.position for damage in result.damages)], default=size)
     rest = [damage for damage in result.damages if damage.position >= start]
-    if start == size or (len(rest) == 1 and rest[0].position == start and start + rest[0].size == size):
+    if start == size:
         return result
+    if len(rest) == 1 and rest[0].position == start and start + rest[0].size == size:
+        whole = not rest[0].torn and not rest[0].zeros
+        return Survey(result.batches, result.restamped, [*result.damages[:-1], replace(rest[0], doubts_rest=whole)])
     zeros = rest[-1:] if rest and rest[-1].zeros else []
     end = zeros[0].position if zeros else size
     problem = (

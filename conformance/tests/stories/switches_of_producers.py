@@ -1,0 +1,175 @@
+"""Rules of producers and of the coordinator of their transactions, each switched off by a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from coterie.coordinator.transactions import epoch_bump, machine, steps
+from coterie.coordinator.transactions.machine import TransactionMachine
+from coterie.coordinator.transactions.producer_ids import ProducerIds
+from coterie.coordinator.transactions.state import Transaction
+from coterie.coordinator.transactions.steps import Claim
+from coterie.producing.accumulator import Accumulator
+from coterie.producing.batch import ProducerBatch
+from coterie.producing.machine import ProducerMachine
+from coterie.producing.partition_queue import PartitionQueue
+from coterie.producing.sequences import CurrentProducer, PartitionSequence
+from coterie.producing.transactions.transactions import Transactions
+from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+Patch = pytest.MonkeyPatch
+
+
+# -- batches ----------------------------------------------------------------------------------------------------------------
+
+
+def several_batches_before_the_broker_knows_the_producer(patch: Patch) -> None:
+    begin = PartitionSequence.begin
+
+    def known_at_once(sequence: PartitionSequence, producer: tuple[int, int]) -> None:
+        begin(sequence, producer)
+        sequence.is_acknowledged = True
+
+    patch.setattr(PartitionSequence, "begin", known_at_once)
+
+
+def the_first_refusal_decides(patch: Patch) -> None:
+    """Numbers are given anew without a look at the batches behind the refused one."""
+
+    def refused(queue: PartitionQueue) -> list[ProducerBatch]:
+        numbered = [] if queue.in_flight else [b for b in queue.batches if b.sequence >= 0]
+        return numbered if numbered and numbered[0].is_refused else []
+
+    patch.setattr(PartitionQueue, "refused", refused)
+
+
+def what_is_tried_again_has_another_number(patch: Patch) -> None:
+    def refused(queue: PartitionQueue) -> list[ProducerBatch]:
+        return [] if queue.in_flight else [b for b in queue.batches if b.sequence >= 0]
+
+    patch.setattr(PartitionQueue, "refused", refused)
+
+
+def a_gap_is_left_under_the_same_epoch(patch: Patch) -> None:
+    patch.setattr(CurrentProducer, "bump", lambda current, before: None)
+
+
+def the_second_half_of_a_batch_goes_first(patch: Patch) -> None:
+    split = ProducerBatch.split
+
+    def swapped(batch: ProducerBatch) -> tuple[ProducerBatch, ProducerBatch]:
+        first, second = split(batch)
+        return second, first
+
+    patch.setattr(ProducerBatch, "split", swapped)
+
+
+def a_batch_is_given_up_a_second_late(patch: Patch) -> None:
+    deadline = Accumulator._deadline_ms
+    patch.setattr(Accumulator, "_deadline_ms", lambda accumulator, batch: deadline(accumulator, batch) + 1_000)
+
+
+def a_buffer_keeps_batches_that_have_ended(patch: Patch) -> None:
+    remove = Accumulator.remove
+
+    def kept(accumulator: Accumulator, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        remove(accumulator, queue, batch)
+        accumulator.buffered_bytes += batch.size
+
+    patch.setattr(Accumulator, "remove", kept)
+
+
+def a_request_without_a_response_counts_as_acknowledged(patch: Patch) -> None:
+    def lost(machine: ProducerMachine, token: int, failure: Any, now_ms: float, jitter: float) -> None:
+        machine.sent(token, now_ms)
+
+    patch.setattr(ProducerMachine, "request_failed", lost)
+
+
+def no_batch_waits_for_one_before_it(patch: Patch) -> None:
+    def at_once(queue: PartitionQueue, now_ms: float, most_in_flight: int) -> ProducerBatch | None:
+        return next(queue.not_in_flight(), None)
+
+    patch.setattr(PartitionQueue, "next_to_send", at_once)
+
+
+# -- transactions -----------------------------------------------------------------------------------------------------------
+
+
+def a_claimed_producer_id_is_given(patch: Patch) -> None:
+    init: Callable[..., Any] = TransactionMachine.init_producer_id
+
+    def claimed(self: TransactionMachine, request: InitProducerIdRequest, *rest: Any) -> Any:
+        if request.transactional_id is None and request.producer_id >= 0:
+            return InitProducerIdResponse(producer_id=request.producer_id, producer_epoch=request.producer_epoch + 1)
+        return init(self, request, *rest)
+
+    patch.setattr(TransactionMachine, "init_producer_id", claimed)
+
+
+def no_block_of_producer_ids_is_reserved(patch: Patch) -> None:
+    def unreserved(ids: ProducerIds, fs: Any) -> None:
+        ids._fs, ids._next, ids._end = fs, 0, 10**9
+
+    patch.setattr(ProducerIds, "__init__", unreserved)
+
+
+def offsets_are_taken_outside_a_transaction(patch: Patch) -> None:
+    patch.setattr(TransactionMachine, "verify", lambda *args, **kwargs: None)
+
+
+def what_an_older_coordinator_left_stays_pending(patch: Patch) -> None:
+    patch.setattr(TransactionMachine, "orphans", lambda *args: [])
+
+
+def what_was_decided_before_a_crash_gets_no_markers(patch: Patch) -> None:
+    patch.setattr(TransactionMachine, "complete_prepared", lambda *args: None)
+
+
+def a_transaction_goes_on_whose_offsets_were_refused(patch: Patch) -> None:
+    patch.setattr(Transactions, "_spoil", lambda *args: None)
+
+
+def a_coordinator_commits_what_was_aborted(patch: Patch) -> None:
+    end: Callable[..., Any] = TransactionMachine.end
+
+    def committed(self: TransactionMachine, name: str, claim: Claim, committed: bool, *rest: Any) -> Any:
+        return end(self, name, claim, True, *rest)
+
+    patch.setattr(TransactionMachine, "end", committed)
+
+
+def a_coordinator_commits_what_was_aborted_in_version_2(patch: Patch) -> None:
+    end: Callable[..., Any] = TransactionMachine.end_with_bump
+
+    def committed(self: TransactionMachine, name: str, claim: Claim, committed: bool, *rest: Any) -> Any:
+        return end(self, name, claim, True, *rest)
+
+    patch.setattr(TransactionMachine, "end_with_bump", committed)
+
+
+def what_is_late_of_an_earlier_epoch_is_taken(patch: Patch) -> None:
+    check = steps.check_producer
+
+    def of_any_epoch(transaction: Transaction | None, claim: Claim) -> Transaction:
+        return check(transaction, claim if transaction is None else replace(claim, epoch=transaction.epoch))
+
+    patch.setattr(machine, "check_producer", of_any_epoch)
+
+
+def a_producer_is_not_fenced(patch: Patch) -> None:
+    patch.setattr(machine, "check_producer", lambda transaction, claim: transaction)
+
+
+def the_epoch_stays_in_version_2(patch: Patch) -> None:
+    prepare: Callable[..., Any] = epoch_bump.prepare_end_with_bump
+
+    def unbumped(transaction: Transaction, *rest: Any) -> Transaction:
+        ended: Transaction = prepare(transaction, *rest)
+        return replace(ended, epoch=transaction.epoch)
+
+    patch.setattr(machine, "prepare_end_with_bump", unbumped)
