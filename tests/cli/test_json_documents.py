@@ -195,7 +195,7 @@ def test_history_and_export(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     (tmp_path / "__consumer_offsets-0" / "00000000000000000000.log").touch()
     printed = outcome(None, f"pipeline history --from-log {tmp_path} --out {tmp_path}")
     assert documented("pipeline history", printed) == {"commits": 3}
-    monkeypatch.setattr("coterie.pipeline.tables.export.export", lambda *_: {"commits": 3})
+    monkeypatch.setattr("coterie.pipeline.export.export", lambda *_: {"commits": 3})
     (tmp_path / "progress.json").write_text("{}")
     printed = outcome(None, f"pipeline export --history {tmp_path} --format delta --out {tmp_path}")
     assert documented("pipeline export", printed) == {"commits": 3}

@@ -220,8 +220,8 @@ def export(history: Path, form: str, out: Path, as_json: bool) -> None:
     """Write a history's tables as Delta or Iceberg.
 
     Needs the extra `delta` or `iceberg`; existing tables are replaced, each in one commit."""
-    from coterie.pipeline.tables.export import ExportError
-    from coterie.pipeline.tables.export import export as write_all
+    from coterie.pipeline.export import ExportError
+    from coterie.pipeline.export import export as write_all
 
     try:
         counts = write_all(history, form, out)

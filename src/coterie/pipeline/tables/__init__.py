@@ -1,1 +1,1 @@
-"""Tables in files: their schemas, read and exported without Spark."""
+"""Tables in files: their schemas, and their rows read without Spark."""
