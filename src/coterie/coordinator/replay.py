@@ -1,7 +1,21 @@
 """The only code that changes a group of either kind, and the offsets that both kinds have: by an event of a decision, a record
-of the log, a session that begins anew. Nothing else assigns to a group or its members (`tests/coordinator/test_replay.py`).
+of the log, a new session. Nothing else assigns to a group or its members (`tests/coordinator/test_replay.py`).
 
-Offsets belong to the group id: a group of the other kind in its place takes them over.
+Theory: a group is the fold of its events, and the log keeps the hard ones. If a decision changed the group by other
+code than a restart does, the two would differ after some crash, and no test of either would see it. So a decision never
+changes the group: it returns events, and the same functions apply them when the decision is committed and when its
+record is read again.
+
+Rule: to apply an event needs nothing but the group, the event and its time; it cannot fail and cannot refuse. Events of
+a decision (`replay_event`) are applied in full. A record (`replay_record`) is less than its events: soft state such as
+waiting requests is not in it and does not survive a load, as in Kafka.
+
+Offsets belong to the group id, not to the group: a group of the other kind in its place takes them over, and they may
+outlive the group as those of simple consumers.
+
+What is ugly: the two kinds of group replace each other under one id, so both functions return the group in force and
+every caller has to keep it. A heartbeat is no event, since it would be the most frequent one and changes nothing that
+is stored: `restart_session` writes the deadline into the member directly, the one change beside the events.
 """
 
 from __future__ import annotations

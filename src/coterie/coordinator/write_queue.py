@@ -1,8 +1,21 @@
-"""The loop of every driver: decide -> append -> commit -> answer once durable; then settle until the group is at rest.
+"""The loop of every driver: decide -> append -> commit -> reply once durable; then settle until the group is at rest.
 
-Decisions with records wait until the driver calls `write`: those of one turn of its loop go into the log as one batch, as
-Kafka's CoordinatorRuntime collects them. If an append fails, exactly the decisions of that batch are dropped, and
-`Shard.append_failed` returns what to do instead: nothing needs undoing.
+Theory: this is a write-ahead log. A decision is computed from the state and leaves it as it is; its records are
+appended; only then are its events applied and its replies sent. A client never sees what a crash could take back, and a
+failed append needs no undoing: exactly the decisions of that batch are dropped, and `Shard.append_failed` returns what
+to do instead.
+
+Decisions with records wait until the driver calls `write`: those of one turn of its loop go into the log as one batch,
+as Kafka's CoordinatorRuntime collects them. Kafka applies a record at once and keeps snapshots of the state to return
+to. Here nothing is applied before it is written, so no snapshot is needed.
+
+Rule: a command is decided on a state that has all of its group's earlier decisions. If some of them still wait, they
+are written first. Groups are independent, and a busy broker still makes large batches, of many groups.
+
+What is ugly: the rule would make a batch for each commit of a busy group. Two exceptions keep them together: commits
+and heartbeats beside waiting commits (a commit does not read offsets), and lone steps of different consumers of a
+KIP-848 group (a step reads only its member). `_decided_beside` and `_with` hold them; both are right only as long as
+those decisions read no more than that (`tests/coordinator/consumer/test_shared_batches.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,20 @@
 """A partition's log: append, read, recover after a crash. `time_lookup` and `retention` are functions over it.
 
-Batches are kept opaque: an append checks them (`validation`), gives offsets, and writes the bytes; `log_state` has what is
-known of them. A replica's log is also cut (`truncation`) and takes the leader's batches (`follower_append`).
+Theory: a log is a sequence of batches whose offsets only rise, in segments that are named by their first offset; only
+the last one is written to. Batches are kept opaque: an append checks them (`validation`), gives offsets, and writes the
+bytes. All else that is known of them, such as producers, open transactions, epochs and indexes, is derived
+(`log_state`), and can be derived again from the bytes: snapshots and indexes only save time at a start.
+
+Rule: what is acknowledged is in the file before the response; it is on the disk only after a sync (`flushing`), as in
+Kafka. A start therefore trusts what was synced at a clean end or when a segment was full, reads the rest, and cuts a
+torn tail. Where the machine itself went down, everything after the first damage goes: the disk may have written later
+pages and not earlier ones.
+
+A replica's log is also cut (`truncation`) and takes the leader's batches as they are (`follower_append`).
+
+What is ugly: a read can change the log. A segment that is trusted at the start is verified when it is first read, and
+damage in it is set aside there and then (`recover_segment`), since a start would else take time in proportion to the
+log. An append that failed may leave an empty file that must be gone before the next one (`_unwanted`).
 """
 
 from __future__ import annotations
@@ -92,6 +105,7 @@ class PartitionLog(LogState):
             log.replicas_high_watermark = max(min(high_watermark, log.end_offset), log.log_start_offset)
         log.leader_epoch, log.cleaned_until = leader_epoch, min(cleaned_until, log.end_offset)
         log.load_state(loader.trusted, closed)
+        assert log.log_start_offset <= log.end_offset
         if existed and not clean and config.flush_messages < NO_LIMIT:
             log.sync()  # what the process before wrote may not be on the disk, and a repeated batch is acknowledged at once
         return log
@@ -165,6 +179,7 @@ class PartitionLog(LogState):
 
     def _write_next(self, batch: bytes | bytearray, header: BatchHeader, now_ms: int) -> None:
         """As `write`, of a batch of this leader. Raises OSError."""
+        assert header.base_offset == self.end_offset, "a leader's batches leave no gap"
         if self.epoch_due:
             self._note_epoch(header.base_offset)
         self.write(batch, header, now_ms)
@@ -181,6 +196,7 @@ class PartitionLog(LogState):
         if segment.first_append_ms < 0:
             segment.first_append_ms = now_ms
         base_offset = segment.next_offset
+        assert base_offset <= header.base_offset <= header.last_offset, "offsets only rise"
         segment.append(batch, header, config.index_interval_bytes, now_ms)
         self.flushing.appended(base_offset, segment.next_offset, config.flush_messages, now_ms)
         self.appended_bytes += len(batch)

@@ -118,7 +118,9 @@ class Leader:
         appended then."""
         if acks_all and len(self._in_sync(now_ms)) < self.config.min_insync_replicas:
             raise ReplicaRefusal(ReplicaError.NOT_ENOUGH_REPLICAS)
+        before = self.log.end_offset
         self.log.append_as_leader(batch, self.state.leader_epoch)
+        assert self.log.end_offset >= before, "an append never shortens the log"
         effects: list[Effect] = []
         if acks_all and self.log.end_offset > self.high_watermark:
             self._waiting.append(_Waiting(self.log.end_offset, token))
@@ -159,6 +161,7 @@ class Leader:
         return self.log.epochs.end_of(request.epoch, self.log.end_offset)
 
     def _result(self, batches: Any) -> ReplicaFetched:
+        assert self.high_watermark <= self.log.end_offset, "what is committed is in the leader's log"
         return ReplicaFetched(batches, self.high_watermark, self.log.start_offset, self.log.end_offset)
 
     def low_watermark(self, live: Container[int]) -> int:
@@ -210,6 +213,7 @@ class Leader:
         return not at_end and now_ms - remote.caught_up_ms > self.config.replica_lag_time_max_ms
 
     def _write_isr(self, isr: tuple[int, ...]) -> list[Effect]:
+        assert {self.broker_id} <= {*isr} <= {*self.state.replicas}, "the ISR is of replicas, and has the leader"
         self._pending = replace(self.state, isr=isr)
         return [WriteIsr(self.partition, self._pending)]
 

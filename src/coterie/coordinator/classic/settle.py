@@ -1,7 +1,24 @@
 """Transitions that the group's state alone triggers, applied after every step until there is none (as h11's).
 
-A rebalance that is wanted begins; a join phase in which everyone is there, or whose time is up, ends; members that owe
-a SyncGroup past its time go. Scenarios: tests/spec/initial_delay.txt, tests/spec/rejoin.txt, tests/spec/timers.txt.
+Theory: a rebalance has no owner. Any request, timer or loaded record can be the last thing that it waited for. Kafka
+repeats the check in its handlers and in the callbacks of its timers. Here a command only records what it saw: a
+rebalance is wanted, a member waits in the join phase. This module alone looks at the group and the time and decides
+what follows from them.
+
+Rule: `settle` is a function of group, time and configuration. It returns one outcome at a time, and the driver applies
+it and calls again until there is none. Each outcome must therefore take away its own reason; one that does not is an
+endless loop. What a command already answers for must not be here, and what holds after any command must not be in a
+command.
+
+A rebalance that is wanted begins; a join phase in which everyone has joined, or whose time is over, ends; members that
+owe a SyncGroup past its time leave.
+
+What is ugly: the end of a join phase takes two calls where members were silent, since the outcome that removes them
+ends the phase only if the rest of the group says so. The initial delay is a phase of its own in all but name:
+PreparingRebalance with `initial_delay_left_ms`. A group of static members alone waits in it for ever, by an extension
+that must not be zero (KIP-345).
+
+Scenarios: tests/spec/initial_delay.txt, tests/spec/rejoin.txt, tests/spec/timers.txt.
 """
 
 from __future__ import annotations
