@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coterie.client import Admin, KafkaError, Producer
+from coterie.client import Admin, ClientBugError, KafkaError, Producer
 from coterie.client.connection.cluster import Cluster
 from coterie.client.connection.connection import Connection
 from coterie.client.errors import ConfigError
@@ -45,7 +45,7 @@ def test_an_error_that_nobody_foresaw_fails_its_batch_once_and_the_next_goes_thr
                 monkeypatch.setattr(Cluster, "open_connection", lambda *args: None)
                 monkeypatch.setattr(Cluster, "connection", broken_later)
             delivery = await one.send("t", b"lost", partition=0)
-            with pytest.raises(KafkaError, match="an unexpected error in the client: ZeroDivisionError") as raised:
+            with pytest.raises(ClientBugError, match="an unexpected error in the client: ZeroDivisionError") as raised:
                 await delivery
             assert isinstance(raised.value.__cause__, ZeroDivisionError)
             assert len(tries) == 1

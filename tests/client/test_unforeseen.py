@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coterie.client import KafkaError
+from coterie.client import ClientBugError, KafkaError
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.consumer.heartbeat_thread import HeartbeatThread, Pulse
 from coterie.consuming.fetching.fetching import Fetching
@@ -50,6 +50,7 @@ def test_the_fetcher_goes_on_after_it(broker: LocalBroker, monkeypatch: pytest.M
                 errors = await failed_polls(one)
             assert len(errors) <= 5, "once a poll at most"
             assert "an unexpected error in the client: ZeroDivisionError('a bug')" in str(errors[0])
+            assert type(errors[0]) is ClientBugError
             assert isinstance(errors[0].__cause__, ZeroDivisionError)
             monkeypatch.undo()
             polled: dict[Any, Any] = {}

@@ -239,6 +239,17 @@ class UnsupportedVersionError(FatalError):
     remedy = "Use a newer broker, or do without the feature that the message names."
 
 
+class ClientBugError(KafkaError):
+    """An exception that nothing in the client provides for: a defect of the client, which its ``__cause__`` shows. Kafka has no
+    code for it; ``code`` is UNKNOWN_SERVER_ERROR."""
+
+    remedy = "Report it with its cause; neither the call nor the broker is at fault."
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, f"an unexpected error in the client: {error!r}")
+        self.__cause__ = error
+
+
 _E = ErrorCode
 CLASSES: dict[ErrorCode, type[KafkaError]] = {
     _E.UNKNOWN_TOPIC_OR_PARTITION: UnknownTopicOrPartitionError,
@@ -294,10 +305,3 @@ def check(code: int, message: str | None = None, *, subject: str = "") -> None:
 def error_about(code: ErrorCode, subject: str) -> KafkaError:
     """The error with the code's text after the ``subject`` that it is about."""
     return KafkaError(code, f"{subject}: {code.text}")
-
-
-def unexpected(error: Exception) -> KafkaError:
-    """An exception that nothing in the client provides for, as the error of what it ended."""
-    wrapped = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"an unexpected error in the client: {error!r}")
-    wrapped.__cause__ = error
-    return wrapped

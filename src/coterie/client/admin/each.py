@@ -14,7 +14,7 @@ from coterie.client.admin.repeated_calls import repeated, until_done
 from coterie.client.admin.results import config_entries
 from coterie.client.admin_types import ConfigEntry, ConsumerGroupDescription
 from coterie.client.connection.cluster import Cluster
-from coterie.client.errors import KafkaError, check, error_about, unexpected
+from coterie.client.errors import ClientBugError, KafkaError, check, error_about
 from coterie.client.pauses.retrying import NO_SUCH_TOPIC
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.declaration import Message
@@ -377,7 +377,7 @@ class Each:
                     future.cancel()
                 raise
             except Exception as error:  # a future without an end would hide it
-                results = dict.fromkeys(keys, unexpected(error))
+                results = dict.fromkeys(keys, ClientBugError(error))
             for key, future in futures.items():
                 missing = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's response does not name {key}")
                 value = results.get(key, missing)

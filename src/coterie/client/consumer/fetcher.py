@@ -11,12 +11,12 @@ from typing import Any
 from coterie.client.connection.cluster import COORDINATOR, DATA, Cluster
 from coterie.client.connection.connection import Connection
 from coterie.client.errors import (
+    ClientBugError,
     CorruptBatchError,
     KafkaError,
     LogTruncationError,
     RecordDeserializationError,
     error_about,
-    unexpected,
 )
 from coterie.client.pauses.clock import jitter, now_ms
 from coterie.client.pauses.retrying import backoff_of
@@ -160,13 +160,13 @@ class Fetcher:
             return
         except Exception as error:
             machine.refused(sent)
-            self._fail(unexpected(error))
+            self._fail(ClientBugError(error))
             return
         try:
             arrived = machine.answered(sent, response, now_ms(), jitter())
         except Exception as error:  # a bug: the next poll raises it, and the partitions are read on
             machine.refused(sent)
-            self._fail(unexpected(error))
+            self._fail(ClientBugError(error))
             return
         if arrived:
             self.arrived.set()
@@ -191,7 +191,7 @@ class Fetcher:
             code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
             machine.validation_failed(sent, code, now_ms(), jitter())
             if not isinstance(error, KafkaError) or not error.retriable:
-                self._fail(error if isinstance(error, KafkaError) else unexpected(error))
+                self._fail(error if isinstance(error, KafkaError) else ClientBugError(error))
         self.wake()
 
     def _truncated(self, cut: LogTruncated) -> None:
@@ -212,7 +212,7 @@ class Fetcher:
             if not error.retriable:  # else the machine continues with the leaders that are known
                 self._fail(error)
         except Exception as error:
-            self._fail(unexpected(error))
+            self._fail(ClientBugError(error))
         self.machine.metadata_refreshed(refresh, now_ms(), jitter())
         self.wake()
 

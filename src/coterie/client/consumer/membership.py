@@ -17,7 +17,7 @@ from typing import Any
 from coterie.client.connection.cluster import Cluster
 from coterie.client.connection.handshake import answer_type
 from coterie.client.consumer.heartbeat_thread import HeartbeatThread, Pulse
-from coterie.client.errors import KafkaError, unexpected
+from coterie.client.errors import ClientBugError, KafkaError
 from coterie.client.pauses import clock
 from coterie.client.pauses.loop_clock import pause, until_woken
 from coterie.client.types import SubscriptionPattern
@@ -228,7 +228,7 @@ class Membership(ABC):
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, Exception):
-            self._fail(unexpected(error))
+            self._fail(ClientBugError(error))
 
     async def _find(self) -> None:
         try:

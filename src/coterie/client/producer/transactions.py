@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from coterie.client.connection.cluster import Cluster
 from coterie.client.connection.coordinator import Coordinator
 from coterie.client.connection.handshake import answer_type
-from coterie.client.errors import FatalError, KafkaError, TransactionAbortableError, unexpected
+from coterie.client.errors import ClientBugError, FatalError, KafkaError, TransactionAbortableError
 from coterie.client.pauses import clock
 from coterie.client.pauses.loop_clock import until_due
 from coterie.client.pauses.retrying import backoff_of
@@ -261,7 +261,7 @@ class TransactionManager:
                     now_ms = due_ms
         except Exception as error:
             for token in list(self._results):
-                self._settle(token, unexpected(error))
+                self._settle(token, ClientBugError(error))
 
     async def _carry_out(self, effect: TransactionEffect) -> float:
         """Returns the time of the machine's input."""
