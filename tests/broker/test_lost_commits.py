@@ -17,7 +17,8 @@ from coterie.broker.broker import Broker
 from coterie.broker.groups.lost_commits import SETTING
 from coterie.broker.settings import BrokerSettings
 from coterie.cli import main
-from coterie.client import Consumer
+from coterie.client import Consumer, GroupState
+from coterie.client.admin.group_explanation import group_explanation
 from coterie.coordinator.partitioning import partition_for
 from coterie.laboratory.disk import FaultyFileSystem
 from coterie.records.batch import HEADER_BYTES, batches
@@ -25,6 +26,7 @@ from coterie.testing import simulate
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
 from coterie.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -148,6 +150,26 @@ def test_one_bad_batch(tmp_path: Path, damage: Damage, mark: str, caplog: pytest
         async with started(tmp_path) as client:  # the loss stays accepted
             assert await commit(client, LOST, 77) == NONE
             assert [await committed(client, group) for group in HERE] == [10, 77, 12, 13]
+
+    run(story)
+
+
+def test_why_a_group_is_not_served(tmp_path: Path) -> None:
+    async def story() -> None:
+        await write(tmp_path)
+        assert change(segment(tmp_path), LOST, junk_records) == 1
+        async with started(tmp_path) as client:
+            response = await client.ask(ExplainGroupRequest(HERE[0]), ExplainGroupResponse, 0)
+            assert response.error_code == NONE
+            explanation = group_explanation(response.document)
+            assert explanation.state == GroupState.UNKNOWN
+            assert explanation.verdict.startswith(
+                "__consumer_offsets-0 may have lost commits (the batch with offsets 1 to 1"
+            )
+            assert f"until the loss is accepted: set {SETTING}=0@1 for this broker" in explanation.verdict
+            await accept(client, "0@1")
+            response = await client.ask(ExplainGroupRequest(HERE[0]), ExplainGroupResponse, 0)
+            assert group_explanation(response.document).state == GroupState.EMPTY
 
     run(story)
 

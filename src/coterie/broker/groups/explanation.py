@@ -89,6 +89,13 @@ def explained(sources: GroupSources, group: AnyGroup) -> dict[str, Any]:
     return document
 
 
+def unserved(group_id: str, verdict: str) -> dict[str, Any]:
+    """The explanation of a group of which nothing is known, and why."""
+    nothing = dict.fromkeys(("in_state_ms", "protocol_type", "protocol", "leader", "next_timeout", "lag", "lag_ms"))
+    empty: dict[str, Any] = {name: [] for name in ("waiting_for", "members", "reserved_ids", "partitions", "stalled")}
+    return {"group": group_id, "state": "Unknown", "generation": -1, "verdict": verdict} | nothing | empty
+
+
 def _pushed(pushing: Mapping[tuple[str, str], Instance], who: tuple[str, str], now_ms: int) -> dict[str, Any]:
     """What a member's client pushed last (KIP-714)."""
     client_id, host = who

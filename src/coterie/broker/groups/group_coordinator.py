@@ -16,7 +16,7 @@ from coterie.broker.groups.coordinator_moves import CoordinatorElection, moved_l
 from coterie.broker.groups.deadline_timer import DeadlineTimer
 from coterie.broker.groups.hosted_shard import GroupReplication, HostedShard, answer
 from coterie.broker.groups.journal_writer import JournalWriter
-from coterie.broker.groups.lost_commits import log_losses
+from coterie.broker.groups.lost_commits import log_losses, verdict
 from coterie.broker.groups.open_transactions import OpenTransactions
 from coterie.broker.groups.shard_loading import ShardLoading
 from coterie.broker.groups.topics_view import TopicsView, resolving
@@ -199,7 +199,8 @@ class GroupCoordinator:
             if len(self._hosted_by_group) < GROUPS_CACHED:
                 self._hosted_by_group[group_id] = hosted
         if hosted.resigned or hosted.losses:
-            raise Refusal(ErrorCode.NOT_COORDINATOR)
+            accepted = self._settings.current.coterie_offsets_losses_accepted
+            raise Refusal(ErrorCode.NOT_COORDINATOR, verdict(hosted.partition, hosted.losses, accepted))
         if not hosted.loaded:
             raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return hosted

@@ -41,14 +41,27 @@ def losses_of(partition: Partition, skipped: Iterable[SkippedBatch], accepted: C
     return [loss for loss in losses if loss.mark not in accepted]
 
 
-def log_losses(partition: Partition, losses: Iterable[Loss], accepted: Iterable[str]) -> None:
+def log_losses(partition: Partition, losses: Collection[Loss], accepted: Iterable[str]) -> None:
     """What may be missing, and what an administrator can do."""
     name = f"{partition.topic}-{partition.index}"
     for loss in losses:
         logger.error("%s: %s; commits and members of groups that it held are missing", name, loss.text)
+    logger.error("%s: %s", name, remedy(losses, accepted))
+
+
+def remedy(losses: Iterable[Loss], accepted: Iterable[str]) -> str:
+    """What an administrator can do."""
     marks = ",".join([*accepted, *(loss.mark for loss in losses)])
-    text = "%s: its groups get NOT_COORDINATOR until the loss is accepted: set %s=%s for this broker, now or at a start"
-    logger.error(text, name, SETTING, marks)
+    wanted = f"set {SETTING}={marks} for this broker, now or at a start"
+    return f"its groups get NOT_COORDINATOR until the loss is accepted: {wanted}"
+
+
+def verdict(partition: Partition, losses: Collection[Loss], accepted: Iterable[str]) -> str:
+    """Why a group of the partition is not served, in one sentence; "" where nothing is lost."""
+    if not losses:
+        return ""
+    texts = "; ".join(loss.text for loss in losses)
+    return f"{partition.topic}-{partition.index} may have lost commits ({texts}); {remedy(losses, accepted)}"
 
 
 def log_skipped(partition: Partition, batch: SkippedBatch) -> None:

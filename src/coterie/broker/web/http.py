@@ -106,7 +106,7 @@ class HttpServer:
         try:
             group = self._broker.groups.group(name)
         except Refusal as refusal:
-            return _error(503, refusal.code.name)
+            return _error(503, refusal.message or refusal.code.name)
         if group is None:
             return _error(404, f"there is no group {name}")
         return web.json_response(explained(self._broker, group))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Generator
 
-from coterie.broker.groups.explanation import explained
+from coterie.broker.groups.explanation import explained, unserved
 from coterie.broker.groups.group_coordinator import GroupCoordinator
 from coterie.broker.handlers.authorized_operations import GROUP_OPERATIONS
 from coterie.broker.handlers.services import GroupServices, Handler
@@ -85,10 +85,14 @@ def _describe_groups(
 
 
 def handle_explain_group(broker: GroupServices, request: ExplainGroupRequest, call: Call) -> ExplainGroupResponse:
-    """An API of coterie's own (`wire/messages/explain_group.py`). GROUP_ID_NOT_FOUND; COORDINATOR_LOAD_IN_PROGRESS."""
+    """An API of coterie's own (`wire/messages/explain_group.py`). GROUP_ID_NOT_FOUND; COORDINATOR_LOAD_IN_PROGRESS. A
+    group whose commits may be lost has a verdict alone."""
     try:
         group = broker.groups.group(request.group_id)
     except Refusal as refusal:
+        if refusal.code == ErrorCode.NOT_COORDINATOR and refusal.message:
+            document = unserved(request.group_id, refusal.message)
+            return ExplainGroupResponse(ErrorCode.NONE, json.dumps(document).encode())
         return ExplainGroupResponse(refusal.code)
     if group is None:
         return ExplainGroupResponse(ErrorCode.GROUP_ID_NOT_FOUND)
