@@ -8,9 +8,9 @@ import pytest
 
 from coterie.assignors import ASSIGNORS
 from coterie.coordinator.classic import join, sync
-from coterie.laboratory.interleavings.search import search
-from coterie.laboratory.interleavings.state import Event, Faults, Kind, SmallGroup
 from coterie.member import settle
+from coterie_conformance.interleavings.search import search
+from coterie_conformance.interleavings.state import Event, Faults, Kind, SmallGroup
 
 
 @pytest.mark.parametrize(

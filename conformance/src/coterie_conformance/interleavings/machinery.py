@@ -13,7 +13,13 @@ from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Phase
 from coterie.coordinator.write_queue import BATCH_BYTES, WriteQueue
 from coterie.laboratory.checkers import check_group
-from coterie.laboratory.interleavings.state import (
+from coterie.laboratory.member_checker import MemberChecker
+from coterie.member.effects import Assigned, AssignGroup, Failed, FindCoordinator, LookForUnassigned, Revoke, Send
+from coterie.member.machine import MemberMachine
+from coterie.member.stages import Stage
+from coterie.member.state import MemberState
+from coterie.wire.declaration import Message
+from coterie_conformance.interleavings.state import (
     BACK,
     BROKEN,
     GROUP,
@@ -30,12 +36,6 @@ from coterie.laboratory.interleavings.state import (
     copied,
     deadlines_of,
 )
-from coterie.laboratory.member_checker import MemberChecker
-from coterie.member.effects import Assigned, AssignGroup, Failed, FindCoordinator, LookForUnassigned, Revoke, Send
-from coterie.member.machine import MemberMachine
-from coterie.member.stages import Stage
-from coterie.member.state import MemberState
-from coterie.wire.declaration import Message
 
 MOST_TURNS = 50
 OF_THE_BROKER = {Kind.REQUEST_ARRIVES, Kind.TIME_PASSES, Kind.TIME_PASSES_MEANWHILE, Kind.BROKER_RESTARTS}
@@ -287,10 +287,10 @@ class Machinery:
                 else:
                     process = state.processes[n]
                     self._put(state, n, replace(process, revocations=process.revocations + 1))
-            case Assigned(partitions, generation, _):
+            case Assigned(_, generation, added):
                 for other, process in enumerate(state.processes):
                     if other != n and process.state is not None and process.state.membership.generation == generation:
-                        both = set(partitions) & set(process.state.ownership.kept())
+                        both = set(added) & set(process.state.ownership.kept())
                         assert not both, f"member {n} was given {sorted(both)} while {other} still has it"
             case AssignGroup(protocol, subscribers, _):
                 machine.group_assigned(ASSIGNORS[protocol].assign(self.topics, subscribers), self.topics)

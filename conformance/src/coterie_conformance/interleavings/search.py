@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 
-from coterie.laboratory.interleavings.machinery import Machinery
-from coterie.laboratory.interleavings.state import Event, Kind, SmallGroup, State, key_of
+from coterie_conformance.interleavings.machinery import Machinery
+from coterie_conformance.interleavings.state import Event, Kind, SmallGroup, State, key_of
 
 PROGRESS_EVERY = 10_000
 UNKNOWN, ON_THE_PATH = -1, -2
