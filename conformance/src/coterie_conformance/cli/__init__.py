@@ -13,7 +13,7 @@ VERBS = {
     "bench": ("coterie_conformance.cli.bench", "Measure coterie on this machine."),
     "fuzz": ("coterie_conformance.cli.fuzz", "Feed generated and mutated bytes to every decoder."),
     "stories": ("coterie_conformance.cli.stories", "Run the production programs in virtual time, under faults."),
-    "interleavings": ("coterie_conformance.cli.interleavings", "Search every state of a small group."),
+    "interleavings": ("coterie_conformance.cli.interleavings", "Run a small group through every state."),
     "soak": ("coterie_conformance.cli.soak", "Kill members of a group for minutes, and count."),
     "study": ("coterie_conformance.cli.study", "Measure the study's points with real processes."),
 }

@@ -12,15 +12,15 @@ Examples:
   coterie-conformance interleavings --members 3 --assignor cooperative-sticky --crashes 1 --losses 1
 """
 )
-@click.option("--members", type=click.IntRange(1), default=2, show_default=True)
-@click.option("--partitions", type=click.IntRange(1), default=2, show_default=True)
-@click.option("--assignor", default="range", show_default=True)
+@click.option("--members", type=click.IntRange(1), default=2, show_default=True, help="Members of the group.")
+@click.option("--partitions", type=click.IntRange(1), default=2, show_default=True, help="Partitions.")
+@click.option("--assignor", default="range", show_default=True, help="That of every member.")
 @click.option("--static", is_flag=True, help="Static members.")
 @click.option("--crashes", type=click.IntRange(0), default=0, help="Members that die.")
 @click.option("--broker-crashes", type=click.IntRange(0), default=0, help="Restarts of the broker.")
 @click.option("--losses", type=click.IntRange(0), default=0, help="Lost requests, responses and connections.")
 @click.option("--slow", type=click.IntRange(0), default=0, help="Deadlines that pass while something is on its way.")
-@click.option("--most-states", type=click.IntRange(1), default=10_000_000, show_default=True)
+@click.option("--most-states", type=click.IntRange(1), default=10_000_000, show_default=True, help="Give up beyond.")
 def interleavings(
     members: int,
     partitions: int,
@@ -32,7 +32,7 @@ def interleavings(
     slow: int,
     most_states: int,
 ) -> None:
-    """Search every state of a small group.
+    """Run a small group through every state.
 
     The machines of coordinator and members are the production ones. Three members with a crash and a loss have millions of
     states: a few minutes for each million. Exits 1 where a rule is broken, with a shortest course that breaks it.
