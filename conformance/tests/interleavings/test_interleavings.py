@@ -10,17 +10,17 @@ from coterie.assignors import ASSIGNORS
 from coterie.coordinator.classic import join, sync
 from coterie.member.decisions import settle
 from coterie_conformance.interleavings.search import search
-from coterie_conformance.interleavings.state import Event, Faults, Kind, SmallGroup
+from coterie_conformance.interleavings.state import FaultBudget, SmallGroup, Transition, TransitionKind
 
 
 @pytest.mark.parametrize(
     ("small", "least"),
     [
-        (SmallGroup(2, 2, "range", Faults(crashes=1)), 500),
-        (SmallGroup(2, 2, "cooperative-sticky", Faults(crashes=1)), 1_000),
-        (SmallGroup(2, 2, "range", Faults(broker_crashes=1)), 4_000),
-        (SmallGroup(2, 2, "range", Faults(slow=1)), 6_000),
-        (SmallGroup(2, 2, "range", Faults(crashes=1), static=True), 400),
+        (SmallGroup(2, 2, "range", FaultBudget(crashes=1)), 500),
+        (SmallGroup(2, 2, "cooperative-sticky", FaultBudget(crashes=1)), 1_000),
+        (SmallGroup(2, 2, "range", FaultBudget(broker_crashes=1)), 4_000),
+        (SmallGroup(2, 2, "range", FaultBudget(slow=1)), 6_000),
+        (SmallGroup(2, 2, "range", FaultBudget(crashes=1), static=True), 400),
         (SmallGroup(3, 2, "range"), 3_000),
     ],
     ids=str,
@@ -33,21 +33,21 @@ def test_every_interleaving_keeps_the_rules_and_comes_to_rest(small: SmallGroup,
 
 
 def test_a_lost_response_is_among_the_interleavings() -> None:
-    losses = search(SmallGroup(2, 2, "range", Faults(losses=1)))
+    losses = search(SmallGroup(2, 2, "range", FaultBudget(losses=1)))
     assert not losses.failure
     assert losses.states > 10 * search(SmallGroup(2, 2, "range")).states
 
 
 def test_a_sync_of_an_older_generation_that_is_accepted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sync, "same_generation", lambda group, generation: None)
-    result = search(SmallGroup(2, 2, "range", Faults(losses=1)))
+    result = search(SmallGroup(2, 2, "range", FaultBudget(losses=1)))
     assert result.failure == "the group never comes to rest from here"
-    assert any(event.kind == Kind.CONNECTION_IS_GIVEN_UP for event in result.course)
+    assert any(event.kind == TransitionKind.CONNECTION_IS_GIVEN_UP for event in result.course)
 
 
 def test_a_superseded_join_without_a_response_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(join, "_answer_superseded", lambda *arguments: [])
-    assert "no response will come" in search(SmallGroup(2, 2, "range", Faults(losses=1))).failure
+    assert "no response will come" in search(SmallGroup(2, 2, "range", FaultBudget(losses=1))).failure
 
 
 def test_a_cooperative_assignor_that_gives_at_once_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +60,7 @@ def test_an_eager_member_that_revokes_nothing_is_found_by_the_shortest_course(mo
     monkeypatch.setattr(settle, "_to_revoke", lambda state, config: ())
     result = search(SmallGroup(2, 2, "range"))
     assert "eager, and owns" in result.failure
-    assert Event(Kind.TIME_PASSES) in result.course
+    assert Transition(TransitionKind.TIME_PASSES) in result.course
 
 
 def test_a_search_that_is_too_large_is_refused() -> None:

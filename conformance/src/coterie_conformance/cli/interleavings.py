@@ -38,9 +38,9 @@ def interleavings(
     states: a few minutes for each million. Exits 1 where a rule is broken, with a shortest course that breaks it.
     """
     from coterie_conformance.interleavings.search import search
-    from coterie_conformance.interleavings.state import Faults, SmallGroup
+    from coterie_conformance.interleavings.state import FaultBudget, SmallGroup
 
-    faults = Faults(crashes, broker_crashes, losses, slow)
+    faults = FaultBudget(crashes, broker_crashes, losses, slow)
     result = search(
         SmallGroup(members, partitions, assignor, faults, static),
         most_states,

@@ -27,18 +27,23 @@ from coterie_conformance.interleavings.state import (
     PARKED,
     START_MS,
     TOPIC,
-    Event,
     Flight,
-    Kind,
-    Process,
+    MemberProcess,
     SmallGroup,
     State,
+    Transition,
+    TransitionKind,
     copied,
     deadlines_of,
 )
 
 MOST_TURNS = 50
-OF_THE_BROKER = {Kind.REQUEST_ARRIVES, Kind.TIME_PASSES, Kind.TIME_PASSES_MEANWHILE, Kind.BROKER_RESTARTS}
+OF_THE_BROKER = {
+    TransitionKind.REQUEST_ARRIVES,
+    TransitionKind.TIME_PASSES,
+    TransitionKind.TIME_PASSES_MEANWHILE,
+    TransitionKind.BROKER_RESTARTS,
+}
 
 
 class Machinery:
@@ -54,7 +59,7 @@ class Machinery:
     def first(self) -> State:
         """All members have started and are about to join."""
         state = State(
-            START_MS, None, [], {}, tuple(Process(MemberState()) for _ in self.member_configs), self.small.faults
+            START_MS, None, [], {}, tuple(MemberProcess(MemberState()) for _ in self.member_configs), self.small.faults
         )
         for n in range(self.small.members):
             self._input(state, n, lambda machine: machine.subscribe(frozenset({TOPIC}), state.now_ms))
@@ -62,41 +67,41 @@ class Machinery:
 
     # -- what may happen -------------------------------------------------------------------------------------------------
 
-    def events(self, state: State) -> Iterator[Event]:
+    def events(self, state: State) -> Iterator[Transition]:
         """All that may happen next, first that which happens where nothing goes wrong."""
         normal = list(self._deliveries(state))
         yield from normal
         if not normal:
-            yield Event(Kind.TIME_PASSES)
+            yield Transition(TransitionKind.TIME_PASSES)
         faults = state.faults
         if normal and faults.slow:
-            yield Event(Kind.TIME_PASSES_MEANWHILE)
+            yield Transition(TransitionKind.TIME_PASSES_MEANWHILE)
         for n, process in enumerate(state.processes):
             if process.state is not None and faults.crashes:
-                yield Event(Kind.MEMBER_CRASHES, n)
+                yield Transition(TransitionKind.MEMBER_CRASHES, n)
             if faults.losses:
                 for flight in process.flights:
                     if flight.where == OUT or (flight.where == BACK and process.state is not None):
-                        yield Event(Kind.IS_LOST, n, flight.serial)
+                        yield Transition(TransitionKind.IS_LOST, n, flight.serial)
                     if flight.where in (OUT, PARKED) and not flight.given_up and process.state is not None:
-                        yield Event(Kind.CONNECTION_IS_GIVEN_UP, n, flight.serial)
+                        yield Transition(TransitionKind.CONNECTION_IS_GIVEN_UP, n, flight.serial)
         if faults.broker_crashes:
-            yield Event(Kind.BROKER_RESTARTS)
+            yield Transition(TransitionKind.BROKER_RESTARTS)
 
     @staticmethod
-    def _deliveries(state: State) -> Iterator[Event]:
+    def _deliveries(state: State) -> Iterator[Transition]:
         for n, process in enumerate(state.processes):
             for flight in process.flights:
                 if flight.where == OUT:
-                    yield Event(Kind.REQUEST_ARRIVES, n, flight.serial)
+                    yield Transition(TransitionKind.REQUEST_ARRIVES, n, flight.serial)
                 elif flight.where == BACK:
-                    yield Event(Kind.RESPONSE_ARRIVES, n, flight.serial)
+                    yield Transition(TransitionKind.RESPONSE_ARRIVES, n, flight.serial)
                 elif flight.where == BROKEN:
-                    yield Event(Kind.LOSS_IS_NOTICED, n, flight.serial)
+                    yield Transition(TransitionKind.LOSS_IS_NOTICED, n, flight.serial)
             if process.revocations:
-                yield Event(Kind.LISTENER_RETURNS, n)
+                yield Transition(TransitionKind.LISTENER_RETURNS, n)
 
-    def after(self, state: State, event: Event) -> State:
+    def after(self, state: State, event: Transition) -> State:
         """The state after that event. AssertionError where a rule is broken."""
         if event.kind in OF_THE_BROKER:
             after = replace(state, group=copied(state.group), heap=list(state.heap), stored=dict(state.stored))
@@ -246,7 +251,7 @@ class Machinery:
 
     # -- the members -----------------------------------------------------------------------------------------------------
 
-    def _machine(self, n: int, process: Process) -> MemberMachine:
+    def _machine(self, n: int, process: MemberProcess) -> MemberMachine:
         machine = MemberMachine(self.member_configs[n])
         assert process.state is not None
         machine.state = process.state
@@ -304,7 +309,7 @@ class Machinery:
     # -- states ----------------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def _put(state: State, n: int, process: Process) -> None:
+    def _put(state: State, n: int, process: MemberProcess) -> None:
         state.processes = (*state.processes[:n], process, *state.processes[n + 1 :])
 
     def _with(self, state: State, n: int, flight: Flight) -> None:
@@ -342,14 +347,14 @@ def _flight(state: State, n: int, serial: int) -> Flight:
 
 
 HAPPENS = {
-    Kind.REQUEST_ARRIVES: Machinery._request_arrives,
-    Kind.RESPONSE_ARRIVES: Machinery._response_arrives,
-    Kind.LOSS_IS_NOTICED: Machinery._loss_is_noticed,
-    Kind.LISTENER_RETURNS: Machinery._listener_returns,
-    Kind.TIME_PASSES: Machinery._time_passes,
-    Kind.TIME_PASSES_MEANWHILE: Machinery._time_passes_meanwhile,
-    Kind.MEMBER_CRASHES: Machinery._crashes,
-    Kind.IS_LOST: Machinery._is_lost,
-    Kind.CONNECTION_IS_GIVEN_UP: Machinery._connection_is_given_up,
-    Kind.BROKER_RESTARTS: Machinery._broker_restarts,
+    TransitionKind.REQUEST_ARRIVES: Machinery._request_arrives,
+    TransitionKind.RESPONSE_ARRIVES: Machinery._response_arrives,
+    TransitionKind.LOSS_IS_NOTICED: Machinery._loss_is_noticed,
+    TransitionKind.LISTENER_RETURNS: Machinery._listener_returns,
+    TransitionKind.TIME_PASSES: Machinery._time_passes,
+    TransitionKind.TIME_PASSES_MEANWHILE: Machinery._time_passes_meanwhile,
+    TransitionKind.MEMBER_CRASHES: Machinery._crashes,
+    TransitionKind.IS_LOST: Machinery._is_lost,
+    TransitionKind.CONNECTION_IS_GIVEN_UP: Machinery._connection_is_given_up,
+    TransitionKind.BROKER_RESTARTS: Machinery._broker_restarts,
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from coterie_conformance.interleavings.machinery import Machinery
-from coterie_conformance.interleavings.state import Event, Kind, SmallGroup, State, key_of
+from coterie_conformance.interleavings.state import SmallGroup, State, Transition, TransitionKind, key_of
 
 PROGRESS_EVERY = 10_000
 UNKNOWN, ON_THE_PATH = -1, -2
@@ -24,7 +24,7 @@ class Search:
     at_rest: int = 0
     longest_to_rest: int = 0
     failure: str = ""
-    course: list[Event] = field(default_factory=list)
+    course: list[Transition] = field(default_factory=list)
 
 
 class _Reached:
@@ -34,11 +34,11 @@ class _Reached:
     def __init__(self, first: State) -> None:
         self.numbers = {key_of(first): 0}
         self.before, self.fair = array("q", [-1]), array("q", [-1])
-        self.events: list[Event] = [Event(Kind.TIME_PASSES)]  # of the first state: none
+        self.events: list[Transition] = [Transition(TransitionKind.TIME_PASSES)]  # of the first state: none
         self.resting = bytearray(1)
-        self._same: dict[Event, Event] = {}
+        self._same: dict[Transition, Transition] = {}
 
-    def number_of(self, state: State, before: int, event: Event) -> tuple[int, bool]:
+    def number_of(self, state: State, before: int, event: Transition) -> tuple[int, bool]:
         """Its number, and whether it is new."""
         key = key_of(state)
         known = self.numbers.get(key)
@@ -51,9 +51,9 @@ class _Reached:
         self.resting.append(0)
         return number, True
 
-    def course(self, number: int) -> list[Event]:
+    def course(self, number: int) -> list[Transition]:
         """A shortest one from the first state."""
-        events: list[Event] = []
+        events: list[Transition] = []
         while number > 0:
             events.append(self.events[number])
             number = self.before[number]
@@ -64,7 +64,7 @@ def search(
     small: SmallGroup, most_states: int = 10_000_000, progress: Callable[[int, int], None] | None = None
 ) -> Search:
     """Goes through every state that can be reached, breadth first, so that a broken rule is shown by a shortest course.
-    ``progress`` is called now and then with the states gone through and those that wait. Raises ValueError where there are more
+    ``progress`` is called now and then with the states gone through and how many wait. Raises ValueError where there are more
     than ``most_states``."""
     machinery, result = Machinery(small), Search()
     first = machinery.first()

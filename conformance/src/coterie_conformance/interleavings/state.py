@@ -20,7 +20,7 @@ TICK_MS = 3_000  # all time-outs are multiples of it, so that deadlines meet
 OUT, PARKED, BACK, BROKEN = "out", "parked", "back", "broken"
 
 
-class Faults(NamedTuple):
+class FaultBudget(NamedTuple):
     """What may still go wrong: processes that die (the broker's comes back at once, with what was written), requests or
     responses that are lost, and times at which a deadline passes while something is on its way."""
 
@@ -30,7 +30,7 @@ class Faults(NamedTuple):
     slow: int = 0
 
 
-NO_FAULTS = Faults()
+NO_FAULTS = FaultBudget()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Flight:
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class MemberProcess:
     """A member's process; ``state`` None: it has died. ``ids``: member ids that it was given so far."""
 
     state: MemberState | None
@@ -64,8 +64,8 @@ class State:
     group: Group | None
     heap: list[tuple[int, str, str]]
     stored: dict[bytes, bytes | None]
-    processes: tuple[Process, ...]
-    faults: Faults
+    processes: tuple[MemberProcess, ...]
+    faults: FaultBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +75,12 @@ class SmallGroup:
     members: int = 3
     partitions: int = 2
     assignor: str = "range"
-    faults: Faults = NO_FAULTS
+    faults: FaultBudget = NO_FAULTS
     static: bool = False
     initial_delay_ms: int = 0
 
     def member_config(self, number: int) -> MemberConfig:
+        """Of the member of that number: time-outs of a few ticks, no pause before a retry."""
         return MemberConfig(
             GROUP,
             f"i{number}" if self.static else None,
@@ -92,14 +93,15 @@ class SmallGroup:
         )
 
     def coordinator_config(self) -> CoordinatorConfig:
+        """Time-outs of the same ticks."""
         return CoordinatorConfig(
             group_initial_rebalance_delay_ms=self.initial_delay_ms,
             new_member_join_timeout_ms=3 * TICK_MS,
         )
 
 
-class Kind(StrEnum):
-    """What may happen; from TIME_PASSES_MEANWHILE on only as often as `Faults` allows."""
+class TransitionKind(StrEnum):
+    """What may happen; from TIME_PASSES_MEANWHILE on only as often as `FaultBudget` allows."""
 
     REQUEST_ARRIVES = "request arrives"
     RESPONSE_ARRIVES = "response arrives"
@@ -113,15 +115,16 @@ class Kind(StrEnum):
     BROKER_RESTARTS = "broker restarts"
 
 
-class Event(NamedTuple):
+class Transition(NamedTuple):
     """One event: of a process, of one of its requests."""
 
-    kind: Kind
+    kind: TransitionKind
     process: int = -1
     serial: int = -1
 
 
 def copied(group: Group | None) -> Group | None:
+    """A twin that can change by itself; what is never changed in place is shared."""
     if group is None:
         return None
     twin = copy.copy(group)
@@ -134,6 +137,7 @@ def copied(group: Group | None) -> Group | None:
 
 
 def deadlines_of(group: Group | None) -> Iterator[int]:
+    """Of its members, of the ids that are reserved, and its own, in ms."""
     if group is not None:
         yield from (member.deadline_ms for member in group.members.values())
         yield from (reserved.deadline_ms for reserved in group.reservations.values())
