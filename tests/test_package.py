@@ -79,6 +79,19 @@ def test_the_sdist_has_what_the_tests_need(built: Path) -> None:
     assert {"LICENSE", "docs/study.md", "tests/spec/transactions.txt"} <= packed
 
 
+def test_the_second_distribution_has_its_own_files_alone(builder: FreshEnvironment, tmp_path: Path) -> None:
+    source = ROOT / "conformance"
+    (wheel,) = build(builder, source, tmp_path, "--wheel", variables={}).iterdir()
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {n for n in archive.namelist() if ".dist-info/" not in n}
+    assert packed == {
+        str(p.relative_to(source / "src"))
+        for p in (source / "src/coterie_conformance").rglob("*")
+        if p.is_file() and p.parent.name != "__pycache__"
+    }
+    assert "coterie[zookeeper]" in metadata(wheel).get_all("Requires-Dist", [])
+
+
 def test_the_metadata_is_complete(wheel: Path) -> None:
     fields = metadata(wheel)
     assert fields["Version"] == coterie.__version__
