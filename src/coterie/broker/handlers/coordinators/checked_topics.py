@@ -5,21 +5,14 @@ The request stays as it is: the core gets one of the allowed topics, with names 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from coterie.broker.storage.topics import Topics
 from coterie.wire.errors import ErrorCode
 
 _NO_ID = bytes(16)
-
-
-class Allowed(NamedTuple):
-    """A topic with those partitions of the request that exist."""
-
-    name: str
-    topic_id: bytes
-    partitions: list[Any]
+R = TypeVar("R", bound=Any)
 
 
 class Refused(NamedTuple):
@@ -31,23 +24,29 @@ class Refused(NamedTuple):
     indexes: list[int]
 
 
-def checked_topics(topics: Topics, requested: Iterable[Any], by_id: bool) -> tuple[list[Allowed], list[Refused]]:
-    """UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION for what does not exist. ``requested``: topics of a request in any version,
-    ``by_id`` in one that has ids in place of names."""
-    allowed, refused = list[Allowed](), list[Refused]()
+def checked_topics(
+    topics: Topics, requested: Iterable[R], make: Callable[[str, bytes, list[Any]], R], *, by_id: bool
+) -> tuple[list[R], list[Refused]]:
+    """The topics with the partitions that exist, and what does not: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION.
+    ``requested``: topics of a request, ``by_id`` in a version that has ids in place of names; ``make`` makes one of its name,
+    id and partitions."""
+    allowed, refused = list[R](), list[Refused]()
     for topic in requested:
         topic_id = topic.topic_id if by_id else _NO_ID
         name = topics.name_of(topic.name, topic_id, by_id)
         existing = topics.by_name.get(name or "")
         count = len(existing.partitions) if existing is not None else 0
         missing = [p.partition_index for p in topic.partitions if not 0 <= p.partition_index < count]
-        partitions = topic.partitions
         if missing or existing is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             refused.append(Refused(name or "", topic_id, code, missing))
+        if len(missing) == len(topic.partitions):
+            continue
+        if missing:
             partitions = [p for p in topic.partitions if 0 <= p.partition_index < count]
-        if partitions:
-            allowed.append(Allowed(name or "", topic_id, partitions))
+            allowed.append(make(name or "", topic_id, partitions))
+        else:
+            allowed.append(make(name or "", topic_id, topic.partitions) if by_id else topic)
     return allowed, refused
 
 

@@ -25,6 +25,7 @@ from coterie.wire.messages.offset_commit import (
 )
 from coterie.wire.messages.offset_delete import (
     OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
@@ -45,7 +46,7 @@ from coterie.wire.messages.offset_fetch import (
 def handle_offset_commit(broker: GroupServices, request: OffsetCommitRequest, call: Call) -> Message | Pending:
     """UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION for what does not exist; the core decides about the rest."""
     by_id = call.api_version > topic_names.OFFSET_COMMIT
-    allowed, refused = checked_topics(broker.topics, request.topics, by_id)
+    allowed, refused = checked_topics(broker.topics, request.topics, OffsetCommitRequestTopic, by_id=by_id)
     if not refused and not by_id:
         return hand_over(broker.groups, request, call)
     rows = [
@@ -60,7 +61,7 @@ def handle_offset_commit(broker: GroupServices, request: OffsetCommitRequest, ca
         request.member_id,
         request.group_instance_id,
         request.retention_time_ms,
-        [OffsetCommitRequestTopic(*topic) for topic in allowed],
+        allowed,
     )
 
     def merge(answer: Message) -> Message:
@@ -129,9 +130,8 @@ def _fetch_group(
 
 def handle_offset_delete(broker: GroupServices, request: OffsetDeleteRequest, call: Call) -> Message | Pending:
     """KIP-496. UNKNOWN_TOPIC_OR_PARTITION for what does not exist; the core decides about the rest."""
-    allowed, refused = checked_topics(broker.topics, request.topics, by_id=False)
-    topics = [OffsetDeleteRequestTopic(topic.name, topic.partitions) for topic in allowed]
-    pending = hand_over(broker.groups, OffsetDeleteRequest(request.group_id, topics), call)
+    allowed, refused = checked_topics(broker.topics, request.topics, _topic_to_delete, by_id=False)
+    pending = hand_over(broker.groups, OffsetDeleteRequest(request.group_id, allowed), call)
     if not refused:
         return pending
     rows = [
@@ -146,6 +146,12 @@ def handle_offset_delete(broker: GroupServices, request: OffsetDeleteRequest, ca
         return OffsetDeleteResponse(topics=after_refused(rows, response.topics))
 
     return pending.then(merge)
+
+
+def _topic_to_delete(
+    name: str, topic_id: bytes, partitions: list[OffsetDeleteRequestPartition]
+) -> OffsetDeleteRequestTopic:
+    return OffsetDeleteRequestTopic(name, partitions)
 
 
 HANDLERS: dict[int, Handler] = {8: handle_offset_commit, 9: handle_offset_fetch, 47: handle_offset_delete}

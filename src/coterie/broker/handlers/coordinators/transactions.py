@@ -63,7 +63,7 @@ def handle_txn_offset_commit(
 ) -> Message | Pending:
     """UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION for what does not exist; the core stores the other offsets."""
     by_id = call.api_version > topic_names.TXN_OFFSET_COMMIT
-    allowed, refused = checked_topics(broker.topics, request.topics, by_id)
+    allowed, refused = checked_topics(broker.topics, request.topics, TxnOffsetCommitRequestTopic, by_id=by_id)
     rows = [
         TxnOffsetCommitResponseTopic(name, topic_id, [TxnOffsetCommitResponsePartition(i, code) for i in indexes])
         for name, topic_id, code, indexes in refused
@@ -78,7 +78,7 @@ def handle_txn_offset_commit(
         request.generation_id_or_member_epoch,
         request.member_id,
         request.group_instance_id,
-        [TxnOffsetCommitRequestTopic(*topic) for topic in allowed],
+        allowed,
     )
 
     def merge(answer: Message) -> Message:
