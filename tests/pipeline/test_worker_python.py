@@ -83,7 +83,7 @@ def test_what_is_imported_is_kept_out_of_the_collections() -> None:
     """After each task, once more modules are there."""
     code = """
 import gc, sys
-from coterie.pipeline import worker_daemon
+from coterie.pipeline.workers import worker_daemon
 worker_daemon._worker = lambda sock, authenticated: 0
 assert gc.get_freeze_count() == 0
 assert worker_daemon.worker(None, True) == 0
