@@ -113,7 +113,8 @@ class FaultyFileSystem(MemoryFileSystem):
     def copy(self) -> FaultyFileSystem:
         """Another disk with the same files, and no faults."""
         other = FaultyFileSystem()
-        other.directories = set(self.directories)
+        for path in self.directories:
+            other.directories[path] = None
         for path, file in self.files.items():
             other.files[path] = MemoryFile()
             other.files[path].append(file.data)

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 from os import strerror
 
-from coterie.log.files.filesystem import File, MemoryFile, MemoryFileSystem
+from coterie.log.files.filesystem import File, MemoryFile, MemoryFileSystem, Paths
 
 PAGE_BYTES = 512
 
@@ -58,8 +58,8 @@ class Disk:
 
     def __init__(self, rng: random.Random, now_ms: Callable[[], int]) -> None:
         self.rng, self.now_ms = rng, now_ms
-        self.files: dict[str, MemoryFile] = {}
-        self.directories: set[str] = set()
+        self.files = Paths[MemoryFile]()
+        self.directories = Paths[None]()
         self.full = self.fails_overlapping = False
         self.failing_writes = self.failing_syncs = self.dies_in = 0
         self.failures = 0

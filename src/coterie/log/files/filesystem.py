@@ -5,8 +5,11 @@ Paths are "/"-separated and relative to the file system's root. Faults of a disk
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class File(Protocol):
@@ -98,13 +101,58 @@ class MemoryFile:
         pass
 
 
+class Paths(dict[str, T]):
+    """Values by path, with the names in each folder: a walk over all paths for each folder is quadratic for many topics."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._names: dict[str, Counter[str]] = {}
+
+    def names(self, folder: str) -> Iterable[str]:
+        """What is in the folder, "" for the outermost, by files or folders within it."""
+        return self._names.get(folder, ())
+
+    def __setitem__(self, path: str, value: T) -> None:
+        if path not in self:
+            for folder, name in _ways(path):
+                self._names.setdefault(folder, Counter())[name] += 1
+        super().__setitem__(path, value)
+
+    def __delitem__(self, path: str) -> None:
+        super().__delitem__(path)
+        for folder, name in _ways(path):
+            names = self._names[folder]
+            names[name] -= 1
+            if not names[name]:
+                del names[name]
+                if not names:
+                    del self._names[folder]
+
+    def setdefault(self, path: str, value: T) -> T:
+        """As a dictionary's, which would not call `__setitem__`."""
+        if path not in self:
+            self[path] = value
+        return self[path]
+
+    def within(self, folder: str) -> list[str]:
+        """Every path in the folder, at whatever depth."""
+        inner = [f"{folder}/{name}" for name in self.names(folder)]
+        return [path for path in inner if path in self] + [path for each in inner for path in self.within(each)]
+
+
+def _ways(path: str) -> Iterable[tuple[str, str]]:
+    """Each folder that the path leads through, with the next name."""
+    parts = path.split("/")
+    return [("/".join(parts[:depth]), name) for depth, name in enumerate(parts)]
+
+
 class MemoryFileSystem:
     """Files in a dictionary. ``now_ms``: their clock; without one all were made in 1970."""
 
     def __init__(self, now_ms: Callable[[], int] | None = None) -> None:
         self._now_ms = now_ms
-        self.files: dict[str, MemoryFile] = {}
-        self.directories: set[str] = set()
+        self.files = Paths[MemoryFile]()
+        self.directories = Paths[None]()
 
     def open(self, path: str) -> MemoryFile:
         """Makes the file where there is none."""
@@ -117,29 +165,32 @@ class MemoryFileSystem:
         return path in self.files or path in self.directories
 
     def names(self, directory: str) -> list[str]:
-        prefix = directory + "/" if directory else ""
-        every = [*self.files, *self.directories]
-        return sorted({p[len(prefix) :].split("/")[0] for p in every if p.startswith(prefix) and p != prefix})
+        return sorted({*self.files.names(directory), *self.directories.names(directory)})
 
     def make_directory(self, path: str) -> None:
-        self.directories.add(path)
+        self.directories[path] = None
 
     def remove(self, path: str) -> None:
-        if self.files.pop(path, None) is None:
+        if path not in self.files:
             raise FileNotFoundError(path)
+        del self.files[path]
 
     def remove_directory(self, path: str) -> None:
-        self.directories.discard(path)
-        for name in [p for p in self.files if p.startswith(path + "/")]:
+        """With every file in it, at whatever depth."""
+        if path in self.directories:
+            del self.directories[path]
+        for name in self.files.within(path):
             del self.files[name]
 
     def rename(self, old: str, new: str) -> None:
         """A file or a folder; what has the new name is replaced."""
         if old in self.directories:
-            self.directories.remove(old)
-            self.directories.add(new)
-        for path in [p for p in self.files if p == old or p.startswith(old + "/")]:
-            self.files[new + path[len(old) :]] = self.files.pop(path)
+            del self.directories[old]
+            self.directories[new] = None
+        for path in [old] * (old in self.files) + self.files.within(old):
+            file = self.files[path]
+            del self.files[path]
+            self.files[new + path[len(old) :]] = file
 
     def read_file(self, path: str) -> bytes:
         if path not in self.files:
