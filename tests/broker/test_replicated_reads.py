@@ -59,6 +59,7 @@ class Story:
         now_ms, failures = broker.clock.now_ms, list[Exception]()
         hosted = HostedTopics(
             broker.topics,
+            broker.flusher,
             broker.settings,
             "c",
             now_ms,

@@ -163,7 +163,7 @@ class Broker(BrokerNode):
 
         try:
             lost_power = self.topics.lost_power
-            await join_ensemble(self, self._advertised or address, lost_power=lost_power, failed=self._left_alone)
+            await join_ensemble(self, self._advertised or address, lost_power=lost_power, failed=self.left_alone)
             if self.failure is None:  # else its logs are not to be trusted
                 self.topics.boot_file.write()
         except BaseException:
@@ -173,7 +173,7 @@ class Broker(BrokerNode):
             await self.stop()
             raise
 
-    def _left_alone(self, error: Exception) -> None:
+    def left_alone(self, error: Exception) -> None:
         logger.critical("the broker's part in its cluster has failed; stopping: %r", error)
         self._fail(error)
 

@@ -51,11 +51,9 @@ async def join(
     def topics_deleted(names: Iterable[str]) -> None:
         applied.topics_deleted(names)
 
+    own = node.topics, node.flusher, node.settings, cluster_id, now_ms
     hosted = HostedTopics(
-        node.topics,
-        node.settings,
-        cluster_id,
-        now_ms,
+        *own,
         role_changed=node.role_changed,
         topics_deleted=topics_deleted,
         known_of=known_of,

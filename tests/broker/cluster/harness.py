@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -124,6 +124,9 @@ class MemoryStorage:
 
     def high_watermark_moved(self, partition: TopicPartition, high_watermark: int) -> None:
         self.visible[partition] = high_watermark
+
+    def after_sync(self, partition: TopicPartition, then: Callable[[], None]) -> bool:
+        return False
 
     def remove_log(self, partition: TopicPartition) -> None:
         self.logs.pop(partition, None)

@@ -84,6 +84,9 @@ class Logs:
 
     def high_watermark_moved(self, partition: TopicPartition, high_watermark: int) -> None: ...
 
+    def after_sync(self, partition: TopicPartition, then: Callable[[], None]) -> bool:
+        return False
+
     def remove_log(self, partition: TopicPartition) -> None: ...
 
     def save_high_watermarks(self) -> None: ...

@@ -8,12 +8,14 @@ import os
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from coterie.broker.cluster.hosted_topics import HostedTopics
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.disk import DiskFileSystem
+from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.machine_reset import BootFile
 from coterie.broker.storage.topics import Topics
 from coterie.log.config import LogConfig
@@ -137,8 +139,10 @@ def hosted_on(fs: FileSystem, failures: list[Exception]) -> tuple[HostedTopics, 
     settings = BrokerSettings()
     topics = Topics(fs, settings, in_cluster=True)
     topics.load()
+    unused = cast(Flusher, None)  # nothing is appended
     hosted = HostedTopics(
         topics,
+        unused,
         settings,
         "c",
         lambda: 0,

@@ -27,6 +27,7 @@ class Starting:
         )
         self.hosted = HostedTopics(
             broker.topics,
+            broker.flusher,
             broker.settings,
             "c",
             broker.clock.now_ms,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
+from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Partition
 from coterie.broker.storage.topics import Topics
 from coterie.controller.config_changes import SettingsChanged
@@ -28,6 +29,7 @@ class HostedTopics:
     def __init__(
         self,
         topics: Topics,
+        flusher: Flusher,
         settings: BrokerSettings,
         cluster_id: str,
         now_ms: Callable[[], int],
@@ -37,7 +39,7 @@ class HostedTopics:
         failed: Callable[[Exception], None] = lambda error: None,
     ) -> None:
         self._topics, self._cluster_id, self._now_ms, self._settings = topics, cluster_id, now_ms, settings
-        self._known_of, self._failed = known_of, failed
+        self._flusher, self._known_of, self._failed = flusher, known_of, failed
         self._role_changed, self._topics_deleted = role_changed, topics_deleted
         # A group's or a producer's partition is found by the number of all, also before all are announced.
         self._counts = {
@@ -115,6 +117,16 @@ class HostedTopics:
 
     def high_watermark_moved(self, partition: TopicPartition, high_watermark: int) -> None:
         """The log calls the fetches that wait."""
+
+    def after_sync(self, partition: TopicPartition, then: Callable[[], None]) -> bool:
+        """Whether flush.messages wants what was appended on the disk; ``then`` is called once it is there, and not at all where
+        the broker stops before."""
+        hosted = self._known(partition)
+        is_due = hosted is not None and hosted.sync_due()
+        if is_due:
+            assert hosted is not None
+            self._flusher.after_sync(hosted.log, then)
+        return is_due
 
     def remove_log(self, partition: TopicPartition) -> None:
         """The topic is deleted, or the replica is on another broker now: nothing is left of its records. Raises ReplicaRefusal

@@ -64,7 +64,7 @@ class GroupCoordinator:
         self._topics, self._clock, self._scheduler, self._flusher = topics, clock, scheduler, flusher
         self._new_member_id = new_member_id
         self._effects = effects
-        self._replication = GroupReplication(effects, scheduler, settings.current.offsets_commit_timeout_ms)
+        self._replication = GroupReplication(effects, flusher, scheduler, settings.current.offsets_commit_timeout_ms)
         self._settings = settings
         self.config = settings.coordinator()
         self._own_configs: dict[str, CoordinatorConfig] = {}  # of groups with settings of their own

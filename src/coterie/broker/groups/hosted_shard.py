@@ -13,6 +13,7 @@ from coterie.broker.groups.unreplicated_assignments import UnreplicatedAssignmen
 from coterie.broker.groups.unreplicated_offsets import UnreplicatedOffsets
 from coterie.broker.process.scheduling import Scheduler, Timer
 from coterie.broker.requests.pending import Pending
+from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.replica_effects import AppendToken, ReplicaEffects
 from coterie.broker.storage.topic import OFFSETS_TOPIC, Partition
 from coterie.coordinator.offsets_log import OffsetsLog
@@ -20,6 +21,7 @@ from coterie.coordinator.outcome import Reply
 from coterie.coordinator.replay import OFFSET_EVENTS
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.write_queue import WriteQueue
+from coterie.log.partition_log import PartitionLog
 from coterie.replication.states import ReplicaError
 from coterie.wire.errors import ErrorCode, Refusal
 
@@ -46,6 +48,7 @@ class GroupReplication:
     """What appends to a partition with replicas need. ``timeout_ms``: offsets.commit.timeout.ms."""
 
     effects: ReplicaEffects
+    flusher: Flusher
     scheduler: Scheduler
     timeout_ms: int
 
@@ -60,7 +63,18 @@ class UnreplicatedDecisions:
         self._decisions: list[Decision] = []
         self._result: ErrorCode | None = None
         self._timer: Timer | None = None
+        self._is_synced, self._is_replicated = True, False
         self.token = AppendToken(self._decided)
+
+    def after_sync(self, log: PartitionLog) -> None:
+        """flush.messages asks for a sync: no response before it, with which this broker too has the append."""
+        self._is_synced = False
+        self._replication.flusher.after_sync(log, self._synced)
+
+    def _synced(self) -> None:
+        self._is_synced = True
+        if self._is_replicated:
+            self._decided(None)
 
     def add(self, decision: Decision) -> None:
         """A decision whose records are in the append."""
@@ -75,6 +89,9 @@ class UnreplicatedDecisions:
         self._end(ErrorCode.REQUEST_TIMED_OUT)
 
     def _decided(self, error: ReplicaError | None) -> None:
+        if error is None and not self._is_synced:
+            self._is_replicated = True
+            return
         self._offsets.ended(self)
         if self._result is None:
             self._end(ErrorCode.NONE if error is None else ErrorCode[error.name])
@@ -160,6 +177,8 @@ class HostedShard:
         except Refusal as refusal:
             raise Refusal(_STORE_ERRORS.get(refusal.code, refusal.code), refusal.message) from refusal
         self.unreplicated = waiting
+        if self.partition.sync_due():
+            waiting.after_sync(self.partition.log)
         if any(not isinstance(event, OFFSET_EVENTS) for d in decisions for event in d.outcome.events):
             self.assignments.written()
         self.unreplicated_offsets.began(waiting, decisions)

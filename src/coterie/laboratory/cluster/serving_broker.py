@@ -80,6 +80,7 @@ class ServedRecords:
         self.transaction_requests = self._new_transaction_requests()
         self.hosted = HostedTopics(
             self.topics,
+            self.flusher,
             self.settings,
             self.cluster_id,
             lambda: broker.now_ms,

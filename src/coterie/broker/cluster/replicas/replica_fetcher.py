@@ -186,6 +186,23 @@ class _LeaderFetcher:
             rows |= {(topic.topic, row.partition_index): row for row in topic.partitions}
         for one in sent:
             await self._fetched(one, rows.get(one.replica.partition))
+        await self._synced([one.replica.partition for one in sent])
+
+    async def _synced(self, partitions: list[TopicPartition]) -> None:
+        """The next fetch tells the leader that this broker has what it appended: where flush.messages asks for it, it is on the
+        disk by then."""
+        synced, left = asyncio.Event(), set[TopicPartition]()
+        for partition in partitions:
+
+            def done(partition: TopicPartition = partition) -> None:
+                left.discard(partition)
+                if not left:
+                    synced.set()
+
+            if self._manager.storage.after_sync(partition, done):
+                left.add(partition)
+        if left:
+            await synced.wait()
 
     async def _fetched(self, one: _Sent, row: PartitionData | None) -> None:
         if not one.is_current:

@@ -47,6 +47,10 @@ class ReplicaStorage(Protocol):
     def high_watermark_moved(self, partition: TopicPartition, high_watermark: int) -> None:
         """Consumers may read up to there; after a truncation it may be lower than before."""
 
+    def after_sync(self, partition: TopicPartition, then: Callable[[], None]) -> bool:
+        """Whether flush.messages wants what was appended on the disk before the leader may count on it; ``then`` is called
+        once it is there."""
+
     def remove_log(self, partition: TopicPartition) -> None:
         """The topic is deleted, or the replica is on another broker now; there need not be such a log. Raises ReplicaRefusal
         KAFKA_STORAGE_ERROR."""
