@@ -33,6 +33,8 @@ class Simulation:
         self.loop.network = self.network
         self.processes: dict[str, SimulatedProcess] = {}
         self.disks: dict[str, Disk] = {}
+        self.clock_rates: dict[str, float] = {}  # of hosts, for the processes that are made from now on
+        self._clock_offsets_s: dict[str, float] = {}
         self._escapes = Escapes(self.loop, random.Random(self.rng.getrandbits(64)))
         self._context_process = SimulatedProcess(self.loop, "test", "localhost")
         self.network.add_host("localhost")
@@ -138,15 +140,24 @@ class Simulation:
         process.start(_begun(main, arguments))
         return process
 
-    def process(self, name: str, host: str | None = None, *, rate: float = 1.0) -> SimulatedProcess:
+    def process(self, name: str, host: str | None = None, *, rate: float | None = None) -> SimulatedProcess:
         """A process without a main coroutine, for `run_in`. A name can be used again once its process has ended."""
         former = self.processes.get(name)
         if former is not None and former.is_alive:
             raise SimulationError(f"there is a process {name} already")
         host = host or name
         self.network.add_host(host)
+        rate = self.clock_rates.get(host, 1.0) if rate is None else rate
         process = self.processes[name] = SimulatedProcess(self.loop, name, host, rate=rate)
+        process.clock_offset_s = self._clock_offsets_s.get(host, 0.0)
         return process
+
+    def jump_clock(self, host: str, seconds: float) -> None:
+        """Sets the machine's wall clock forward, or back, for all its processes to come."""
+        self._clock_offsets_s[host] = self._clock_offsets_s.get(host, 0.0) + seconds
+        for process in self.processes.values():
+            if process.host == host:
+                process.jump_clock(seconds)
 
     def run_in(self, process: SimulatedProcess, work: Awaitable[T], timeout_s: float = LIMIT_S) -> T:
         """As `run`, for a coroutine of that process."""

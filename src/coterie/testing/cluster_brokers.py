@@ -19,14 +19,16 @@ from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.topic import OFFSETS_TOPIC
+from coterie.controller import nodes
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.partitioning import partition_for
 from coterie.log.files.filesystem import MemoryFileSystem
-from coterie.replication.states import PartitionState
+from coterie.replication.states import PartitionState, TopicPartition
 from coterie.testing.faults import Faults
 from coterie.testing.in_process_zookeeper import InProcessSession, InProcessZooKeeper
 from coterie.wire.declaration import Message
-from coterie.zookeeper.operations import Create, Read
+from coterie.zookeeper import paths
+from coterie.zookeeper.operations import Create, List, Read, Znode
 
 SESSION_TIMEOUT_MS = 400
 REPLICA_LAG_TIME_MAX_MS = 1_000
@@ -97,6 +99,7 @@ class ClusteredBroker:
             cluster.cluster_id,
             self._open_session,
             lambda host, port: cluster.interconnect.dial(broker_id, host, port),
+            self.broker.left_alone,
         )
         if self._boot_id is not None:
             self.broker.topics.boot_file.write()
@@ -129,14 +132,22 @@ class ClusteredBroker:
         for other in self._cluster.brokers:
             if other != self.broker_id:
                 self._cluster.interconnect.separate(self.broker_id, other)
+        self.lose_zookeeper()
+
+    def lose_zookeeper(self) -> None:
+        """Its session expires unless `reach_zookeeper` comes first."""
         if self._session is not None:
             self._session.cut_off()
+
+    def reach_zookeeper(self) -> None:
+        """Ends what `lose_zookeeper` began: with the old session, or with a new one."""
+        if self._session is not None:
+            self._session.heal()
 
     def heal(self) -> None:
         """Ends what `cut_off` began."""
         self._cluster.interconnect.join(self.broker_id)
-        if self._session is not None:
-            self._session.heal()
+        self.reach_zookeeper()
 
     def pause(self) -> None:
         """As SIGSTOP, as far as others see it: requests wait, nothing is sent, and ZooKeeper hears no more of it."""
@@ -229,6 +240,21 @@ class ClusterBrokers:
         """As the brokers that are there know it: the newest epoch counts."""
         states = [b.broker.cluster.states.get((topic, partition)) for b in self.live()]
         return max((s for s in states if s is not None), key=lambda s: (s.leader_epoch, s.version), default=None)
+
+    def isrs(self) -> dict[TopicPartition, tuple[int, ...]]:
+        """As ZooKeeper has them."""
+        isrs: dict[TopicPartition, tuple[int, ...]] = {}
+        for topic in self._children(paths.TOPICS):
+            for partition in self._children(f"{paths.topic(topic)}/partitions"):
+                node = self.zookeeper.apply(Read(paths.partition_state(topic, int(partition))))
+                if isinstance(node, Znode):
+                    isrs[topic, int(partition)] = nodes.state_of(node, ()).isr
+        return isrs
+
+    def _children(self, path: str) -> list[str]:
+        children = self.zookeeper.apply(List(path))
+        assert isinstance(children, list)
+        return children
 
     def leader(self, topic: str, partition: int) -> ClusteredBroker | None:
         """The broker that leads the partition in the newest epoch, where it runs and knows it."""

@@ -16,7 +16,8 @@ TICK_MS = 50  # sessions expire at whole ticks; a real server's are 2 s
 
 
 class InProcessZooKeeper:
-    """Make it in the event loop that runs it. A session lives for as long as its broker is not cut off, or killed."""
+    """Make it in the event loop that runs it. A session lives for as long as its broker is not cut off, or killed.
+    ``latency_s`` is drawn for each connection of one: what its operations, results and events take, in their order."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -26,6 +27,7 @@ class InProcessZooKeeper:
         self.server = ZooKeeperServer(self.world, TICK_MS)
         self._timer: asyncio.TimerHandle | None = None
         self._context = contextvars.copy_context()  # its own: the timers are not of the broker that asked last
+        self.latency_s: Callable[[], float] = lambda: 0.0
 
     def _now_ms(self) -> int:
         return self._ahead_ms + int(self._loop.time() * 1000)
@@ -73,23 +75,35 @@ class InProcessSession:
                 self._tell(self._events.changed, path)
 
         self._zookeeper.advance()
+        self._latency_s = self._zookeeper.latency_s()
         session = self._zookeeper.server.connect(self._timeout_ms, event)
         return session
 
     def _tell(self, event: Callable[..., None], *arguments: object) -> None:
         """Calls the broker in its own context, in a turn of its own."""
-        self._loop.call_soon(event, *arguments, context=self._context)
+        if self._latency_s:
+            self._loop.call_later(self._latency_s, event, *arguments, context=self._context)
+        else:
+            self._loop.call_soon(event, *arguments, context=self._context)
 
     async def apply(self, operation: Operation) -> object:
-        """The result. Raises ZooKeeperError."""
-        await asyncio.sleep(0)
-        if self._is_cut_off or self._is_dead:
-            raise ConnectionLost
+        """The result. Raises ZooKeeperError; after ConnectionLost it may have been carried out."""
+        session = self._session
+        await asyncio.sleep(self._latency_s)
+        self._require_connected(session)
         self._zookeeper.advance()
         try:
-            return self._zookeeper.server.apply(self._session, operation)
+            result = self._zookeeper.server.apply(session, operation)
         finally:
             self._zookeeper.arm()
+        if self._latency_s:
+            await asyncio.sleep(self._latency_s)
+            self._require_connected(session)
+        return result
+
+    def _require_connected(self, session: Session) -> None:
+        if self._is_cut_off or self._is_dead or session is not self._session:
+            raise ConnectionLost
 
     def cut_off(self) -> None:
         """No way to ZooKeeper; after its timeout the session is over."""

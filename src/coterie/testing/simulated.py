@@ -34,7 +34,11 @@ from coterie.wire.errors import Refusal
 
 T = TypeVar("T")
 PORT = 9092
-DEFAULTS: dict[str, object] = {"offsets.topic.num.partitions": "1", "num.partitions": "3"}
+DEFAULTS: dict[str, object] = {
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "num.partitions": "3",
+}
 
 
 def simulate(seed: int = 0) -> SimulatedWorld:
@@ -100,7 +104,7 @@ class WorldBroker(LocalBroker):
         return self
 
     async def _made_cluster(self) -> ClusterBrokers:
-        return ClusterBrokers(
+        cluster = ClusterBrokers(
             self._settings,
             self._number,
             self._racks,
@@ -108,6 +112,8 @@ class WorldBroker(LocalBroker):
             [self.journal.append],
             lambda cluster, number, rack: _BrokerProcess(self.world, cluster, number, rack),
         )
+        cluster.zookeeper.latency_s = self.world.network.latency_s
+        return cluster
 
     def _start_alone(self) -> None:
         world = self.world
@@ -181,6 +187,11 @@ class WorldBroker(LocalBroker):
     def broker_ids(self) -> list[int]:
         """The ids of the brokers: 1, 2, ..."""
         return list(range(1, self._number + 1))
+
+    @property
+    def cluster(self) -> ClusterBrokers:
+        """The brokers themselves. Raises ValueError for a broker alone."""
+        return self._clustered()
 
     # -- what the brokers have, at this instant ---------------------------------------------------------------------------
 
@@ -278,8 +289,7 @@ class _BrokerProcess(ClusteredBroker):
 
     def pause(self) -> None:
         """As SIGSTOP; ZooKeeper hears no more of it."""
-        if self._session is not None:
-            self._session.cut_off()
+        self.lose_zookeeper()
         if self._process is not None:
             self._process.pause()
 
@@ -287,8 +297,7 @@ class _BrokerProcess(ClusteredBroker):
         """As SIGCONT."""
         if self._process is not None:
             self._process.resume()
-        if self._session is not None:
-            self._session.heal()
+        self.reach_zookeeper()
 
 
 def mounted_process(world: Simulation, host: str) -> tuple[SimulatedProcess, MountedDisk]:

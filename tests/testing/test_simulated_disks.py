@@ -1,0 +1,64 @@
+"""Disks of a simulated cluster: what is on them when a response comes, and a broker that cannot make a log."""
+
+from __future__ import annotations
+
+from coterie.client import Admin, Producer
+from coterie.simulation.disk import StoredFile
+from coterie.testing import simulate
+from coterie.testing.simulated import SimulatedWorld
+
+EACH_APPEND = {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}
+BROKERS = ("broker-1", "broker-2", "broker-3")
+
+
+def unsynced(world: SimulatedWorld, folder: str) -> list[str]:
+    """The segments of that partition of which a loss of power would take something, with their brokers."""
+    segments = [(host, path, file) for host in BROKERS for path, file in world.disk(host).files.items()]
+    return [
+        f"{host}: {path}"
+        for host, path, file in segments
+        if path.startswith(folder)
+        and path.endswith(".log")
+        and isinstance(file, StoredFile)
+        and file.synced < len(file.data.rstrip(b"\0"))
+    ]
+
+
+async def produce(servers: str) -> None:
+    async with Producer({"bootstrap.servers": servers, "acks": "all", "enable.idempotence": False}) as producer:
+        await (await producer.send("orders", b"one", partition=0))
+
+
+async def commit(servers: str) -> None:
+    async with Admin({"bootstrap.servers": servers}) as admin:
+        await admin.alter_consumer_group_offsets("billing", {("orders", 0): 1})
+
+
+def test_what_is_acknowledged_is_on_the_disks_of_all_replicas_in_sync_where_each_append_is_synced() -> None:
+    """Followers told their leader of records that they had not synced: with the power of all machines they were lost."""
+    with simulate(seed=1) as world:
+        broker = world.broker(EACH_APPEND, brokers=3)
+        broker.create_topic("orders", 1)
+        world.run(produce(broker.bootstrap_servers))
+        assert not unsynced(world, "orders-0/")
+
+
+def test_committed_offsets_are_on_the_disks_of_all_replicas_in_sync_where_each_append_is_synced() -> None:
+    """The coordinator did not sync its own log before it answered: as the next leader its log won."""
+    with simulate(seed=1) as world:
+        broker = world.broker(EACH_APPEND, brokers=3)
+        broker.create_topic("orders", 1)
+        world.run(commit(broker.bootstrap_servers))
+        assert not unsynced(world, "__consumer_offsets-0/")
+
+
+def test_a_broker_of_a_cluster_that_cannot_make_a_log_ends_so_that_others_lead() -> None:
+    """It went on, and the partitions that it alone had in sync had no leader any more."""
+    with simulate(seed=1) as world:
+        broker = world.broker(brokers=3)
+        world.disk("broker-2").full = True
+        broker.create_topic("orders", 3)
+        world.until(lambda: not broker.is_alive(2), "the end of broker 2")
+        world.disk("broker-2").mend()
+        broker.restart(2)
+        world.until(lambda: broker.cluster.in_sync("orders", 0) == {1, 2, 3}, "all in sync")
