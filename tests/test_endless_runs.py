@@ -26,7 +26,7 @@ def test_one(number):
 
 def options() -> list[str]:
     """Of pytest, as `./run test` gives them."""
-    given = re.search(r"all=\(-n auto (.*) \$", (ROOT / "run").read_text())
+    given = re.search(r"all=\(-n auto (.*)\)", (ROOT / "run").read_text())
     assert given
     return ["-n", WORKERS, *given[1].split()]
 
