@@ -14,6 +14,7 @@ from coterie.broker.groups.group_coordinator import GroupCoordinator
 from coterie.broker.handlers import cluster as cluster_handlers
 from coterie.broker.handlers.coordinators import transactions as transaction_handlers
 from coterie.broker.handlers.logs import fetch as fetch_handlers
+from coterie.broker.handlers.logs import list_offsets as list_offsets_handlers
 from coterie.broker.handlers.logs import records as record_handlers
 from coterie.broker.process.log_lines import LogLines
 from coterie.broker.requests.calls import Call
@@ -122,7 +123,11 @@ class ServingBroker(HandlingBroker):
 
     record_topics = PRODUCED
     handlers = (
-        cluster_handlers.HANDLERS | fetch_handlers.HANDLERS | record_handlers.HANDLERS | transaction_handlers.HANDLERS
+        cluster_handlers.HANDLERS
+        | fetch_handlers.HANDLERS
+        | list_offsets_handlers.HANDLERS
+        | record_handlers.HANDLERS
+        | transaction_handlers.HANDLERS
     )
     services: ServedRecords
 
