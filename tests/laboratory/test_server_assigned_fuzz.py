@@ -167,9 +167,9 @@ def a_reset_begins_at_the_end(patch: Patch) -> None:
 
 RULES = KnownSeeds(
     {
-        a_former_epoch_may_commit: 0,
-        a_revoked_partition_is_read_on: 1,
-        lost_partitions_are_read_on: 1,
+        a_former_epoch_may_commit: 14,
+        a_revoked_partition_is_read_on: 4,
+        lost_partitions_are_read_on: 5,
         a_revocation_is_acknowledged_before_its_commit: 0,
         positions_outlast_a_revocation: 0,
         reading_begins_behind_the_committed_offset: 0,
@@ -180,7 +180,7 @@ RULES = KnownSeeds(
         a_validation_has_no_result: 0,
         a_reset_begins_at_the_end: 0,
         commits_name_no_leader_epoch: 0,
-        the_epoch_of_a_committed_offset_is_forgotten: 1,
+        the_epoch_of_a_committed_offset_is_forgotten: 4,
     },
     partial(run_server_assigned_seed, minutes=1),
     range(4),

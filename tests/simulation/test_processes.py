@@ -135,6 +135,30 @@ def test_the_end_of_the_world_runs_no_finally_that_has_an_effect() -> None:
     assert ended == ["finally"]
 
 
+def test_a_finally_at_the_end_of_the_world_begins_no_task_on_a_real_loop() -> None:
+    """It was "Task was destroyed but it is pending!", in another test, once it was collected."""
+    refused: list[str] = []
+
+    async def last_words() -> None: ...
+
+    async def waits() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            words = last_words()
+            try:
+                task = asyncio.ensure_future(words)
+                task.cancel()
+            except RuntimeError as error:
+                refused.append(str(error))
+                words.close()
+
+    with Simulation() as world:
+        world.spawn("one", waits)
+        world.advance(1)
+    assert refused == ["There is no current event loop in thread 'MainThread'."]
+
+
 async def _reads_to_the_end() -> bytes:
     reader, writer = await asyncio.open_connection("server", PORT)
     rest = await reader.read()
