@@ -123,11 +123,11 @@ def aborted_transactions_are_not_listed(patch: Patch) -> None:
 
 RULES = KnownSeeds(
     {
-        a_former_generation_may_commit: 10,
-        a_lost_membership_commits_without_one: 51,
-        offsets_are_committed_outside_the_transaction: 0,
+        a_former_generation_may_commit: 29,
+        a_lost_membership_commits_without_one: 140,
+        offsets_are_committed_outside_the_transaction: 1,
         members_read_what_is_not_committed: 3,
-        positions_are_those_before_an_open_transaction: 124,
+        positions_are_those_before_an_open_transaction: 70,
         a_producer_is_not_fenced: 3,
         nothing_is_read_again_after_an_abort: 0,
         aborted_transactions_are_not_listed: 0,
