@@ -77,7 +77,7 @@ def nothing_is_read_again_after_an_abort(patch: Patch) -> None:
 
 RULES = KnownSeeds(
     {
-        a_former_epoch_may_commit: 11,
+        a_former_epoch_may_commit: 260,
         a_lost_membership_commits_without_one: 0,
         a_transaction_commits_without_leader_epochs: 0,
         a_revocation_does_not_wait_for_the_transaction: 6,
