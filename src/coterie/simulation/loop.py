@@ -181,7 +181,9 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
     def end(self) -> None:
         """Closes the coroutines of killed processes. Their `finally` runs now, and has no effect."""
         self.is_over = True
-        asyncio.set_event_loop(None)  # ensure_future in a `finally` would take a real loop, and its task would never run
+        asyncio.set_event_loop(
+            None
+        )  # ensure_future in a `finally` would take a real loop, and its task would never run
         with warnings.catch_warnings():
             # Of coroutines that never began, and of what a `finally` would begin.
             warnings.simplefilter("ignore", RuntimeWarning)
