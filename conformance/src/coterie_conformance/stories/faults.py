@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from coterie.simulation.loop import MAX_EXECUTOR_S
+from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
 from coterie.testing.simulated import SimulatedWorld, WorldBroker
 
 LENGTHS_S = (0.5, 3.0, 9.0, 18.0)
@@ -28,12 +29,13 @@ class StoryFaults:
         rng: random.Random,
         programs: list[str],
         start: Callable[[str], None],
+        table: Sequence[FaultRow],
         *,
         synced: bool,
-        table: Sequence[FaultRow],
+        pace: float = 1.0,
     ) -> None:
         self.world, self.broker, self.rng = world, broker, rng
-        self.programs, self.start, self.synced = programs, start, synced
+        self.programs, self.start, self.synced, self._pace = programs, start, synced, pace
         self.count: Counter[str] = Counter()
         self.broker_crashes = 0  # kills, and losses of power
         self.loses_unsynced = False  # a lone broker's machine lost power, and what it had not synced is gone
@@ -41,6 +43,7 @@ class StoryFaults:
         self._ends: list[tuple[float, Callable[[], None]]] = []
         self._down: set[int] = set()  # brokers that have not been started again
         self._paused: set[int] = set()
+        self._cut_off: set[int] = set()  # brokers that ZooKeeper does not hear
         self._uncertain: set[int] = set()  # whose machine lost power, until their replicas are in sync again
         self._table = [row for row in table if row.of_cluster is None or row.of_cluster == (len(self.numbers) > 1)]
 
@@ -60,20 +63,22 @@ class StoryFaults:
 
     def mend(self) -> None:
         """Ends all faults; every broker and every program runs again."""
-        for _, mend in self._ends:
-            mend()
-        self._ends.clear()
+        self._cut_off.clear()
+        while self._ends:  # the end of one may begin another
+            ends, self._ends = self._ends, []
+            for _, mend in ends:
+                mend()
         self.broker.faults.rules.clear()
         self.world.loop.executor_s = MAX_EXECUTOR_S
         self.world.network.heal()
         for number in self.numbers:
-            self._start_broker(number)
+            self.start_broker(number)
         for name in self.programs:
             self._start_program(name)
 
     def later(self, lengths_s: tuple[float, ...], mend: Callable[[], None]) -> None:
         """Has ``mend`` called after one of the lengths."""
-        self._ends.append((self.world.now_s + self.rng.choice(lengths_s), mend))
+        self._ends.append((self.world.now_s + self.rng.choice(lengths_s) * self._pace, mend))
 
     # -- brokers ----------------------------------------------------------------------------------------------------------
 
@@ -94,16 +99,20 @@ class StoryFaults:
         self._down.add(number)
         self.broker_crashes += stop != self.stop
         stop(number)
-        self.later(LENGTHS_S, lambda: self._start_broker(number))
+        self.later(LENGTHS_S, lambda: self.start_broker(number))
         return True
 
     def stop(self, number: int) -> None:
-        """In order; the process may die of it."""
+        """In order; one whose shutdown does not end is killed."""
         try:
             self.broker.stop(number)
         except TimeoutError:
             if self.broker.is_alive(number):
-                raise
+                self.broker.kill(number)
+
+    def cut_off(self, number: int, *, is_cut_off: bool) -> None:
+        """Notes whether ZooKeeper hears the broker."""
+        (self._cut_off.add if is_cut_off else self._cut_off.discard)(number)
 
     def pause_broker(self, number: int) -> None:
         """For a while."""
@@ -115,8 +124,8 @@ class StoryFaults:
         self._paused.discard(number)
         self.broker.resume(number)
 
-    def _start_broker(self, number: int) -> None:
-        """Where a sync has failed, the machine goes down before: what it has lost would else seem to be there until later."""
+    def start_broker(self, number: int) -> None:
+        """Unless it runs. Where a sync has failed, the machine goes down before: what is lost would else seem to be there."""
         self._down.discard(number)
         if not self.broker.is_alive(number):
             disk = self.world.disk(f"broker-{number}")
@@ -132,11 +141,33 @@ class StoryFaults:
         if self.numbers == [1]:
             self.loses_unsynced = True
             return True
-        self._uncertain = {n for n in self._uncertain if n in self._down or not self.broker.is_in_sync(n)}
-        if self._uncertain - {number} or not all(self.broker.is_in_sync(n) for n in self.numbers if n != number):
+        if self._uncertain_brokers() - {number} or not self._leaves_whole_replicas(number):
             return False
         self._uncertain.add(number)
         return True
+
+    def may_stop(self, number: int) -> bool:
+        """Not beside a machine without power whose session lives: no controller can know what it has lost."""
+        return self.synced or not self._uncertain_brokers() - {number}
+
+    def _uncertain_brokers(self) -> set[int]:
+        """A replica whose machine lost power is whole again once it has come back and joined."""
+        self._uncertain = {n for n in self._uncertain if n in self._down or not self.broker.is_in_sync(n)}
+        return self._uncertain
+
+    def _leaves_whole_replicas(self, number: int) -> bool:
+        """Whether of each partition another broker that runs and reaches the others has all that the ISR must have."""
+        whole = set(self.running_brokers()) - {number} - self._cut_off
+        return all(number not in isr or set(isr) & whole for isr in self.cluster.isrs().values())
+
+    @property
+    def cluster(self) -> ClusterBrokers:
+        """The brokers, of a story that has several."""
+        return self.broker.cluster
+
+    def clustered(self, number: int) -> ClusteredBroker:
+        """One of them."""
+        return self.cluster.brokers[number]
 
     # -- programs ---------------------------------------------------------------------------------------------------------
 
@@ -171,7 +202,7 @@ def _kill_broker(faults: StoryFaults) -> bool:
 
 def _stop_broker(faults: StoryFaults) -> bool:
     number = faults.running_broker()
-    return number is not None and faults.down(number, faults.stop)
+    return number is not None and faults.may_stop(number) and faults.down(number, faults.stop)
 
 
 def _cut_power(faults: StoryFaults) -> bool:
@@ -199,7 +230,13 @@ def _cut_off_broker(faults: StoryFaults) -> bool:
     if number is None:
         return False
     faults.broker.partition(number)
-    faults.later(LENGTHS_S, faults.broker.heal)
+    faults.cut_off(number, is_cut_off=True)
+
+    def heal() -> None:
+        faults.clustered(number).heal()
+        faults.cut_off(number, is_cut_off=False)
+
+    faults.later(LENGTHS_S, heal)
     return True
 
 

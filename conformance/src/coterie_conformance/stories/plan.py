@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 INPUT, OUTPUT = "t", "out"
 PARTITIONS = {INPUT: 3, OUTPUT: 2}
@@ -18,6 +19,7 @@ SMALL_SEGMENTS = {
     "log.retention.check.interval.ms": "30000",
 }
 SMALL_BATCHES = {"max.message.bytes": "300"}  # of the input topic: larger batches are split
+CLUSTER_PACE = 0.3  # its sessions are shorter
 EAGER, COOPERATIVE, CONSUMER, MIXED = "eager", "cooperative", "consumer", "mixed"
 
 
@@ -27,7 +29,11 @@ class StoryPlan:
     how many members read, process and write in transactions; ``rivals``: the transactional producers share an id, and fence
     each other; ``ledger``: their transactions commit offsets; ``transaction_version``: of the feature (KIP-890); ``orphan``:
     the groups' log has an offset that no transaction will ever end; ``deletes``: older records are deleted now and then;
-    ``claims``: a process asks for producer ids, also for one that it claims to have."""
+    ``claims``: a process asks for producer ids, also for one that it claims to have. Of a cluster: ``administers``, whether
+    topics are made, changed and deleted; ``rebalances_leaders``, whether first replicas lead again soon; ``reserves_ids``,
+    whether many producers begin; ``drift``, by how much a broker's clock may run too fast or too slow. ``pace``: the times
+    between faults and their lengths, in those of a story of one broker; ``only``: the names of the faults that occur, all where
+    it is empty."""
 
     seed: int
     brokers: int
@@ -52,6 +58,12 @@ class StoryPlan:
     deletes: bool
     claims: bool
     assignment_interval_ms: int
+    administers: bool = False
+    rebalances_leaders: bool = False
+    reserves_ids: bool = False
+    drift: float = 0.0
+    pace: float = 1.0
+    only: tuple[str, ...] = ()
 
     def topic_settings(self, topic: str) -> Mapping[str, str]:
         """By Kafka's names."""
@@ -73,15 +85,18 @@ class StoryPlan:
             settings |= SMALL_SEGMENTS
         if self.brokers > 1:
             settings["min.insync.replicas"] = "2"
+            settings["auto.leader.rebalance.enable"] = str(self.rebalances_leaders).lower()
+            settings["leader.imbalance.check.interval.seconds"] = "2"
+            settings["leader.imbalance.per.broker.percentage"] = "0"
         return settings | (SYNC_EACH_APPEND if self.synced else {})
 
 
-def draw_plan(seed: int, brokers: int | None = None) -> StoryPlan:
-    """The plan of a seed; ``brokers`` overrides how many it has."""
+def draw_plan(seed: int, brokers: int | None = None, **overrides: Any) -> StoryPlan:
+    """The plan of a seed; ``brokers`` overrides how many it has, ``overrides`` what else a plan has."""
     rng = random.Random(f"plan {seed}")
     drawn, copiers = rng.choice((1, 3, 3, 4)), rng.choice((0, 0, 1, 2))
     brokers = brokers or drawn
-    return StoryPlan(
+    plan = StoryPlan(
         seed,
         brokers,
         synced=rng.random() < 0.5,
@@ -106,3 +121,13 @@ def draw_plan(seed: int, brokers: int | None = None) -> StoryPlan:
         claims=rng.random() < 0.3,
         assignment_interval_ms=rng.choice((0, 1_000, 3_000)),
     )
+    if plan.brokers > 1:
+        plan = replace(
+            plan,
+            administers=rng.random() < 0.5,
+            rebalances_leaders=rng.random() < 0.5,
+            reserves_ids=rng.random() < 0.1,
+            drift=rng.choice((0.0, 0.0, 0.1)),
+            pace=CLUSTER_PACE,
+        )
+    return replace(plan, **overrides)

@@ -16,8 +16,11 @@ from coterie.laboratory.fuzz import naming_seed, without_log_lines
 from coterie.log.partition_log import PartitionLog
 from coterie.testing.simulated import SimulatedWorld, WorldBroker, simulate
 from coterie_conformance.stories import checkers, log_rules, member_rules, request_faults
+from coterie_conformance.stories.administration import Administration
 from coterie_conformance.stories.administrators import claim_ids, delete_records
 from coterie_conformance.stories.beginnings import create_offsets_topic, plant_orphan, set_transaction_version
+from coterie_conformance.stories.cluster_checker import ClusterChecker
+from coterie_conformance.stories.cluster_faults import cluster_rows
 from coterie_conformance.stories.faults import TABLE, StoryFaults
 from coterie_conformance.stories.history import History, TopicPartition
 from coterie_conformance.stories.members import copy, read, read_all
@@ -35,11 +38,13 @@ from coterie_conformance.stories.plan import (
     StoryPlan,
     draw_plan,
 )
+from coterie_conformance.stories.producer_ids import GivenProducerIds
 from coterie_conformance.stories.programs import StoryWork, produce, transact
 
 FAULT_EVERY_S = 4.0
 REST_S = 240.0  # after the last fault: sessions, transactions and leases expire
 STEP_S = 1.0
+LOOK_S = 0.1
 LOGGERS = ("coterie", "asyncio")
 
 
@@ -68,19 +73,31 @@ class ProgramStory:
         self.history = History()
         self.rng = random.Random(f"faults {plan.seed}")
         world.network.faults.max_latency_s = plan.max_latency_s
+        clocks = random.Random(f"clocks {plan.seed}")
+        for number in range(1, plan.brokers + 1):
+            world.clock_rates[f"broker-{number}"] = 1 + clocks.uniform(-plan.drift, plan.drift)
         self.broker: WorldBroker = world.broker(plan.settings(), brokers=plan.brokers)
         self.work = StoryWork(self.broker.bootstrap_servers, self.history, seed=plan.seed)
         self.work.polled = self._member_polled
         self.topic_ids: dict[str, bytes] = {}
+        self.producer_ids = GivenProducerIds(self.work)
+        self.administration = Administration(self.work, plan.brokers)
+        self.replicas = (
+            ClusterChecker(self.broker.cluster, self.administration, rebalances_leaders=plan.rebalances_leaders)
+            if plan.brokers > 1
+            else None
+        )
         self.programs = self._programs()
+        rows = (*TABLE, *request_faults.ROWS, *cluster_rows(self.administration))
         self.faults = StoryFaults(
             world,
             self.broker,
             self.rng,
             list(self.programs),
             self._start,
+            [row for row in rows if not plan.only or row.name in plan.only],
             synced=plan.synced,
-            table=(*TABLE, *request_faults.ROWS),
+            pace=plan.pace,
         )
 
     def _programs(self) -> dict[str, partial[Coroutine[Any, Any, None]]]:
@@ -105,6 +122,12 @@ class ProgramStory:
         for number in range(plan.copiers):
             name = f"copier-{number}"
             programs[name] = partial(copy, work, name, COPIERS, self._membership(number))
+        if plan.administers:
+            programs["administrator"] = partial(self.administration.administrate, "administrator")
+            programs["administered"] = partial(self.administration.write, "administered")
+        for server in self.work.servers.split(",") if plan.reserves_ids else ():
+            name = f"beginners-{server.partition(':')[0]}"
+            programs[name] = partial(self.producer_ids.begin, name, server)
         return programs
 
     def _membership(self, number: int) -> dict[str, object]:
@@ -131,7 +154,7 @@ class ProgramStory:
         world.network.faults.loss, world.network.faults.split = plan.loss, plan.split
         end_s = world.now_s + length_s
         while world.now_s < end_s:
-            world.advance(self.rng.expovariate(1 / FAULT_EVERY_S))
+            self._advance(self.rng.expovariate(1 / (FAULT_EVERY_S * plan.pace)))
             self.faults.strike()
             self._check_groups()
         world.network.faults.loss = world.network.faults.split = 0.0
@@ -152,8 +175,16 @@ class ProgramStory:
             world.trace,
         )
 
+    def _advance(self, seconds: float) -> None:
+        """Looks at the replicas again and again."""
+        end_s = self.world.now_s + seconds
+        while self.replicas is not None and end_s - self.world.now_s > LOOK_S:
+            self.world.advance(LOOK_S)
+            self.replicas.look()
+        self.world.advance(max(end_s - self.world.now_s, 0.0))
+
     def _groups(self) -> list[str]:
-        return [READERS] + [COPIERS] * (self.plan.copiers > 0)
+        return [READERS] * (self.plan.readers > 0) + [COPIERS] * (self.plan.copiers > 0)
 
     def _begin(self) -> None:
         broker, plan = self.broker, self.plan
@@ -196,7 +227,7 @@ class ProgramStory:
         deadline_s = self.world.now_s + REST_S
         while (missing := self._missing()) is not None:
             assert self.world.now_s < deadline_s, f"{REST_S:g} s after the last fault {missing}"
-            self.world.advance(STEP_S)
+            self._advance(STEP_S)
 
     def _missing(self) -> str | None:
         """What is not at rest yet."""
@@ -204,6 +235,8 @@ class ProgramStory:
         at_work = [name for name in writers if self.world.processes[name].is_alive]
         if at_work:
             return f"{', '.join(at_work)} have not ended"
+        if self.replicas is not None and (missing := self.replicas.missing()):
+            return missing
         try:
             ends = {tp: log[-1][0] + 1 for tp, log in self._input(committed=True).items() if log}
         except KafkaError as error:
@@ -239,13 +272,18 @@ class ProgramStory:
     def _check(self) -> None:
         history, loses = self.history, self.faults.loses_unsynced
         self._check_groups()
+        if self.replicas is not None:
+            self.replicas.look()
+            self.replicas.check()
+        assert not self.producer_ids.twice, "; ".join(self.producer_ids.twice[:3])
         logs = self.world.run(read_all(self.work.servers, committed=False))
         committed = self.world.run(read_all(self.work.servers, committed=True))
         checkers.check_log(history, logs, loses=loses)
         checkers.check_transactions(history, committed, loses=loses)
         visible = committed if self.plan.read_committed else logs
-        offsets = self.broker.committed_now(READERS)
-        checkers.check_deliveries(history, READERS, visible, offsets, loses=loses)
+        if self.plan.readers:
+            offsets = self.broker.committed_now(READERS)
+            checkers.check_deliveries(history, READERS, visible, offsets, loses=loses)
         checkers.check_repeats(history, loses=loses)
         checkers.check_strays(history)
         if not loses:
@@ -278,7 +316,8 @@ class ProgramStory:
         return {tp: self.broker.broker.topics.partition(*tp).log for tp in every}
 
 
-def run_story_seed(seed: int, minutes: float = 1.0, *, brokers: int | None = None) -> StoryReport:
-    """Runs one seed for so many virtual minutes of faults. Raises FuzzFailure naming the seed."""
+def run_story_seed(seed: int, minutes: float = 1.0, *, brokers: int | None = None, **overrides: Any) -> StoryReport:
+    """Runs one seed for so many virtual minutes of faults, with another plan where ``overrides`` says so. Raises FuzzFailure
+    naming the seed."""
     with naming_seed(seed), without_log_lines(*LOGGERS), simulate(seed) as world:
-        return ProgramStory(world, draw_plan(seed, brokers)).run(minutes * 60)
+        return ProgramStory(world, draw_plan(seed, brokers, **overrides)).run(minutes * 60)

@@ -1,0 +1,131 @@
+"""Rules that keep a cluster right, each switched off, and a seed of three or four brokers that sees it. A change of the code
+changes the stories of seeds. Prints, for each rule whose seed no longer sees that the rule is off, the first seed that does:
+
+    python -m conformance.tests.stories.test_cluster_switches [NAME...]
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from conformance.tests.stories import cluster_switches as off
+from conformance.tests.stories.cluster_switches import Switch
+from coterie.laboratory.fuzz import FuzzFailure
+from coterie_conformance.stories.story import run_story_seed
+
+MINUTES = 0.25
+MOST_SEEDS = 100
+KILLS = ("broker_killed", "all_brokers_killed", "broker_stopped", "broker_paused")
+CUTS = ("zookeeper_lost", "zookeeper_lost_twice", "broker_cut_off", "brokers_separated")
+BROKER_FAULTS = (*KILLS, *CUTS, "power_cut", "disk_full")
+RECORDS: dict[str, Any] = {"readers": 0, "copiers": 0, "transactional_producers": 0, "administers": False, "pace": 0.15}
+TOPICS = RECORDS | {"administers": True}
+SYNCED = RECORDS | {"readers": 2, "synced": True, "pace": 0.2}
+IDS = RECORDS | {"plain_producers": 0, "reserves_ids": True, "only": BROKER_FAULTS}
+TRANSACTIONS = {"transactional_producers": 2, "administers": False, "copiers": 1, "read_committed": True}
+GROUPS = {"readers": 3, "copiers": 0, "transactional_producers": 0, "administers": False, "pace": 0.2}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """By that seed of stories with such a plan."""
+
+    seed: int
+    plan: dict[str, Any]
+
+    def run(self, seed: int) -> None:
+        """Raises FuzzFailure where the story fails."""
+        run_story_seed(seed, MINUTES, **{"brokers": 3, **self.plan})
+
+
+SEEN: dict[Switch, Seen] = {
+    off.the_isr_is_written_whatever_the_version: Seen(6, TOPICS),
+    off.the_controller_writes_whatever_the_version: Seen(2, TOPICS),
+    off.a_replaced_controller_goes_on: Seen(2, TOPICS),
+    off.logs_are_not_truncated: Seen(0, TOPICS),
+    off.logs_are_truncated_to_the_high_watermark: Seen(0, TOPICS),
+    off.the_high_watermark_waits_for_nobody: Seen(0, TOPICS),
+    off.any_replica_is_elected: Seen(8, TOPICS),
+    off.the_high_watermark_leaves_out_who_is_about_to_go: Seen(0, TOPICS),
+    off.a_broker_that_lost_power_stays_in_its_isrs: Seen(34, TOPICS | {"only": BROKER_FAULTS}),
+    off.a_follower_behind_deleted_records_begins_at_the_leaders_end: Seen(
+        5, TOPICS | {"only": ("broker_killed", "broker_paused")}
+    ),
+    off.a_broker_keeps_its_roles_in_a_new_session: Seen(2, RECORDS | {"only": CUTS}),
+    off.appends_are_not_synced: Seen(2, SYNCED),
+    off.group_coordinators_do_not_sync: Seen(2, SYNCED | {"only": ("all_machines_lose_power", "power_cut")}),
+    off.leaders_do_not_learn_of_departures: Seen(
+        0, RECORDS | {"only": ("power_cut",), "rebalances_leaders": True, "synced": False}
+    ),
+    off.a_broker_goes_on_without_its_directory: Seen(0, TOPICS | {"only": ("disk_full", "disk_writes_fail")}),
+    off.blocks_are_written_whatever_the_version: Seen(0, IDS),
+    off.a_block_that_another_broker_wrote_is_taken: Seen(0, IDS),
+    off.a_write_without_a_response_counts_as_done: Seen(2, IDS | {"only": CUTS, "pace": 0.05, "max_latency_s": 0.1}),
+    off.a_coordinator_that_resigns_goes_on: Seen(1, GROUPS | {"only": BROKER_FAULTS}),
+    off.a_coordinator_begins_without_a_load: Seen(2, GROUPS | {"only": BROKER_FAULTS}),
+    off.partitions_are_assigned_before_their_owners_release_them: Seen(0, GROUPS | {"kind": "consumer"}),
+    off.a_target_assignment_of_the_future_is_waited_for: Seen(
+        4, GROUPS | {"kind": "consumer", "only": ("clock_jumped", "broker_killed", "program_killed")}
+    ),
+    off.a_repeated_batch_is_appended_again: Seen(0, RECORDS),
+    off.followers_know_no_producers: Seen(5, RECORDS),
+    off.a_log_that_is_cut_keeps_its_producers: Seen(11, RECORDS | {"only": BROKER_FAULTS}),
+    off.readers_get_what_is_not_replicated: Seen(1, GROUPS | {"only": BROKER_FAULTS}),
+    off.what_is_sent_again_has_another_number: Seen(0, RECORDS),
+    off.a_transaction_is_complete_before_all_its_markers: Seen(9, TRANSACTIONS),
+    off.a_transaction_is_complete_after_its_first_marker: Seen(8, TRANSACTIONS),
+    off.an_abort_keeps_the_pending_offsets: Seen(0, TRANSACTIONS),
+    off.the_producer_is_answered_before_the_decision_is_replicated: Seen(9, TRANSACTIONS),
+    off.a_decided_transaction_is_not_completed_after_a_load: Seen(1, TRANSACTIONS),
+    off.readers_get_open_transactions: Seen(0, TRANSACTIONS),
+    off.a_consumer_delivers_aborted_records: Seen(0, TRANSACTIONS),
+    off.a_producer_commits_what_has_failed: Seen(9, TRANSACTIONS),
+    off.partitions_are_not_added_to_the_transaction: Seen(0, TRANSACTIONS),
+}
+
+
+@pytest.mark.parametrize("switch", SEEN, ids=lambda switch: switch.__name__)
+def test_a_seed_sees_that_a_rule_is_off(switch: Switch, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = SEEN[switch]
+    switch(monkeypatch)
+    with pytest.raises(FuzzFailure):
+        seen.run(seen.seed)
+
+
+KNOWN = {(seen.seed, repr(seen.plan)): seen for seen in SEEN.values()}
+
+
+@pytest.mark.parametrize("seen", KNOWN.values(), ids=lambda seen: str(seen.seed))
+def test_that_seed_sees_nothing_while_all_rules_are_on(seen: Seen) -> None:
+    seen.run(seen.seed)
+
+
+def seeing_seed(switch: Switch, seen: Seen) -> int | None:
+    """The known seed, or the first one from 0 on, that fails while the rule is off, and not while it is on."""
+    for seed in (seen.seed, *range(MOST_SEEDS)):
+        with pytest.MonkeyPatch.context() as patch:
+            switch(patch)
+            try:
+                seen.run(seed)
+                continue
+            except FuzzFailure as failure:
+                print(f"{switch.__name__}: {failure}"[:240], flush=True)
+        seen.run(seed)
+        return seed
+    return None
+
+
+def main(names: list[str]) -> None:
+    for switch, seen in SEEN.items():
+        if not names or switch.__name__ in names:
+            seed = seeing_seed(switch, seen)
+            if seed != seen.seed:
+                print(f"{switch.__name__}: {seed}, not {seen.seed}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
