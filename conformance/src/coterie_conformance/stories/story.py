@@ -16,7 +16,7 @@ from coterie.laboratory.fuzz import naming_seed, without_log_lines
 from coterie.log.partition_log import PartitionLog
 from coterie.testing.simulated import SimulatedWorld, WorldBroker, simulate
 from coterie_conformance.stories import checkers, log_rules, member_rules, request_faults
-from coterie_conformance.stories.administration import Administration
+from coterie_conformance.stories.administration import Administration, GivenProducerIds
 from coterie_conformance.stories.administrators import claim_ids, delete_records
 from coterie_conformance.stories.beginnings import create_offsets_topic, plant_orphan, set_transaction_version
 from coterie_conformance.stories.cluster_checker import ClusterChecker
@@ -38,7 +38,6 @@ from coterie_conformance.stories.plan import (
     StoryPlan,
     draw_plan,
 )
-from coterie_conformance.stories.producer_ids import GivenProducerIds
 from coterie_conformance.stories.programs import StoryWork, produce, transact
 
 FAULT_EVERY_S = 4.0
