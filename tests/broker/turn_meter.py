@@ -153,6 +153,8 @@ def metered_broker(data: Path, partitions: int = 0, topics: int = 0) -> Iterator
         yield broker
     finally:
         gc.unfreeze()
+        gc.collect()
+        gc.freeze()  # what the suite has frozen (conftest.py) stays so
         gc.set_threshold(*threshold)
         for log in broker.topics.every_log():
             log.close_files()
