@@ -50,7 +50,7 @@ def columns_of(given_rows: list[Row], absent: set[str]) -> RecordColumns:
 def unconnected(**given_settings: str) -> Producer[bytes, bytes]:
     """A producer that knows of the topic, and whose loop has no turn in which it would connect."""
     producer = Producer[bytes, bytes](
-        {"bootstrap.servers": "nowhere.invalid:9", "batch.size": BATCH_SIZE} | given_settings
+        {"bootstrap.servers": "127.0.0.1:1", "batch.size": BATCH_SIZE} | given_settings  # no look-up of a name
     )
     producer._counts["t"], producer._sticky["t"] = 3, 1
     return producer
