@@ -7,20 +7,22 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.handlers.logs import fetch
-from coterie.consuming.fetching.fetching import Fetching
+from conformance.tests.stories.cluster_switches import (
+    a_log_that_is_cut_keeps_its_producers,
+    a_repeated_batch_is_appended_again,
+    no_batch_waits_for_one_before_it,
+    positions_are_not_validated,
+    readers_get_what_is_not_replicated,
+    what_is_sent_again_has_another_number,
+)
 from coterie.laboratory.cluster.client_story import run_client_cluster_seed
 from coterie.laboratory.cluster.produced_log import ProducedReplicaLog
 from coterie.laboratory.cluster.report import ClusterReport
 from coterie.laboratory.cluster.seeds import WITH_WHOLE_CLIENTS_FROM, run_seed_of_clusters
 from coterie.laboratory.cluster.transaction_client_story import run_transaction_client_seed
-from coterie.log import truncation
-from coterie.log.partition_log import PartitionLog
-from coterie.log.producers.producers import Producers
 from coterie.producing.machine import ProducerMachine
-from coterie.producing.partition_queue import PartitionQueue
 from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
-from tests.laboratory.test_produce_fuzz import lost_is_good, numbered_anew, sent_at_once
+from tests.laboratory.test_produce_fuzz import lost_is_good
 
 pytestmark = pytest.mark.slow
 
@@ -55,15 +57,6 @@ def test_brokers_on_a_failing_disk_write_nothing_to_the_terminal(caplog: pytest.
     assert not caplog.messages
 
 
-def a_repeated_batch_is_appended_again(patch: Patch) -> None:
-    check = Producers.check
-
-    def never_seen(producers: Producers, header: Any, **how: Any) -> None:
-        check(producers, header, **how)
-
-    patch.setattr(Producers, "check", never_seen)
-
-
 def followers_know_no_producers(patch: Patch) -> None:
     """A new leader takes whatever comes."""
     append = ProducedReplicaLog.append_as_follower
@@ -75,40 +68,8 @@ def followers_know_no_producers(patch: Patch) -> None:
     patch.setattr(ProducedReplicaLog, "append_as_follower", forgetful)
 
 
-def a_log_that_is_cut_keeps_its_producers(patch: Patch) -> None:
-    """Who sends again what was cut is acknowledged."""
-    settle = truncation._settle
-
-    def keeping(log: PartitionLog) -> None:
-        producers = log.producers
-        settle(log)
-        log.producers = producers
-
-    patch.setattr(truncation, "_settle", keeping)
-
-
-def readers_get_what_is_not_replicated(patch: Patch) -> None:
-    def read(log: PartitionLog, offset: int, limit: int, *, at_least_one: bool) -> bytes:
-        return log.read(offset, limit, at_least_one=at_least_one)
-
-    patch.setattr(fetch, "read_visible", read)
-
-
 def a_lost_response_is_an_acknowledgement(patch: Patch) -> None:
     patch.setattr(ProducerMachine, "request_failed", lost_is_good)
-
-
-def what_is_sent_again_has_another_number(patch: Patch) -> None:
-    patch.setattr(PartitionQueue, "refused", numbered_anew)
-
-
-def no_batch_waits_for_one_before_it(patch: Patch) -> None:
-    patch.setattr(PartitionQueue, "next_to_send", sent_at_once)
-
-
-def positions_are_not_validated(patch: Patch) -> None:
-    """After an unclean election the consumer goes on where it is."""
-    patch.setattr(Fetching, "_await_validation", lambda fetching: None)
 
 
 # Each rule that is off, and a seed that sees it (the module known_seeds finds one).

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from coterie.consuming.commits import commits
-from coterie.consuming.commits import requests as commit_requests
-from coterie.consuming.fetching.position import Position
+from conformance.tests.stories.switches_of_consumers import (
+    a_record_comes_twice,
+    a_record_is_left_out,
+    commits_are_ahead,
+)
 from coterie.consuming.owned_offsets import OwnedOffsets
-from coterie.consuming.record import Record
 from coterie.laboratory.fuzz import FuzzFailure
 from coterie.laboratory.node.seeds import run_clients_seed
 from coterie.log.producers.producers import Producers
@@ -54,34 +55,6 @@ def test_a_process_that_ends_while_a_checker_looks() -> None:
 
 def test_the_same_seed_is_the_same_story() -> None:
     assert run_clients_seed(3, minutes=0.5) == run_clients_seed(3, minutes=0.5)
-
-
-def a_record_is_left_out(patch: Patch) -> None:
-    take = Position.take
-
-    def taken(position: Position, limit: int) -> list[Record[Any, Any]]:
-        return [record for record in take(position, limit) if record.offset % 50 != 7]
-
-    patch.setattr(Position, "take", taken)
-
-
-def a_record_comes_twice(patch: Patch) -> None:
-    take = Position.take
-
-    def taken(position: Position, limit: int) -> list[Record[Any, Any]]:
-        records = take(position, limit)
-        return records + records[-1:] if records and records[0].offset % 20 == 3 else records
-
-    patch.setattr(Position, "take", taken)
-
-
-def commits_are_ahead(patch: Patch) -> None:
-    request: Callable[..., Any] = commit_requests.commit_request
-
-    def ahead(group_id: str, offsets: Mapping[Partition, Committed], *identity: Any) -> Any:
-        return request(group_id, {tp: (offset + 3, *more) for tp, (offset, *more) in offsets.items()}, *identity)
-
-    patch.setattr(commits, "commit_request", ahead)
 
 
 def reading_begins_behind_the_committed_offset(patch: Patch) -> None:

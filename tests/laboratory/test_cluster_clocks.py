@@ -4,15 +4,14 @@ rule switched off."""
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import pytest
 
-from coterie.controller.config_changes import ConfigChanges
+from conformance.tests.stories.cluster_switches import (
+    notifications_are_deleted_by_the_clock_of_zookeeper,
+)
 from coterie.laboratory.cluster.machine_clocks import OWN_CLOCKS_FROM
 from coterie.laboratory.cluster.seeds import run_seed_of_clusters
-from coterie.machines.script import Steps
-from coterie.zookeeper.operations import Read, Znode
 from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 
 pytestmark = pytest.mark.slow
@@ -24,25 +23,6 @@ FIRST = OWN_CLOCKS_FROM
 def test_fresh_seeds_of_each_story() -> None:
     reports = [run_seed_of_clusters(seed, minutes=0.5) for seed in range(FIRST + 500, FIRST + 504)]
     assert min(r.clock_jumps for r in reports) >= 5, "clocks jump too seldom to say anything"
-
-
-def notifications_are_deleted_by_the_clock_of_zookeeper(patch: Patch) -> None:
-    """As in Kafka: a broker whose clock is ahead deletes what others have not read."""
-
-    ask, delete_old, created_ms = ConfigChanges.ask, ConfigChanges._delete_old, dict[str, int]()
-
-    def noting(self: ConfigChanges, operation: Any) -> Steps[Any]:
-        result = yield from ask(self, operation)
-        if isinstance(operation, Read) and isinstance(result, Znode):
-            created_ms[operation.path.rpartition("/")[2]] = result.created_ms
-        return result
-
-    def by_created(self: ConfigChanges) -> Steps[None]:
-        self._read_ms = {name: created_ms[name] for name in self._read_ms}
-        yield from delete_old(self)
-
-    patch.setattr(ConfigChanges, "ask", noting)
-    patch.setattr(ConfigChanges, "_delete_old", by_created)
 
 
 # Not seen by twelve stories with transactions, and so tested by itself: `steps.restart_timeouts`.

@@ -7,21 +7,20 @@ from typing import Any
 
 import pytest
 
-from coterie.controller.commands import Command, TopicConfigured
-from coterie.controller.machine import ControllerMachine
+from conformance.tests.stories.cluster_switches import (
+    a_broker_that_lost_power_stays_in_its_isrs,
+    a_reassignment_ends_before_its_target_has_caught_up,
+    altered_settings_are_not_applied_to_replicas,
+    leader_epochs_are_not_checked,
+    logs_are_not_truncated,
+    the_controller_reads_settings_once,
+    the_isr_is_written_whatever_the_version,
+)
 from coterie.laboratory.cluster.later_faults import HOLES_FROM, LaterFaults
 from coterie.laboratory.cluster.seeds import run_seed_of_clusters
 from coterie.laboratory.cluster.story import ClusterStory
 from coterie.laboratory.fuzz import FuzzFailure
 from coterie.log.partition_log import PartitionLog
-from coterie.replication.replicas import Replicas
-from tests.laboratory.test_cluster_fuzz import (
-    a_broker_that_lost_power_stays_in_its_isrs,
-    a_reassignment_ends_before_its_target_has_caught_up,
-    leader_epochs_are_not_checked,
-    logs_are_not_truncated,
-    the_isr_is_written_whatever_the_version,
-)
 
 pytestmark = pytest.mark.slow
 
@@ -29,20 +28,6 @@ Patch = pytest.MonkeyPatch
 FAULTS = ("cut_power_in_reassignment", "slow_disk", "alter_settings", "elect_uncleanly")
 SEEDS_FOR_A_DEFECT = 12
 FIRST = 70_000
-
-
-def altered_settings_are_not_applied_to_replicas(patch: Patch) -> None:
-    patch.setattr(Replicas, "topic_configured", lambda self, topic: None)
-
-
-def the_controller_reads_settings_once(patch: Patch) -> None:
-    submit = ControllerMachine.submit
-
-    def without(self: ControllerMachine, command: Command) -> None:
-        if not isinstance(command, TopicConfigured):
-            submit(self, command)
-
-    patch.setattr(ControllerMachine, "submit", without)
 
 
 # A fault, and a rule that is off, with a seed that sees it by that fault alone.

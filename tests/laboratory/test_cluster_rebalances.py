@@ -7,9 +7,11 @@ from functools import partial
 
 import pytest
 
+from conformance.tests.stories.cluster_switches import (
+    leaders_do_not_learn_of_departures,
+)
 from coterie.laboratory.cluster.seeds import run_seed_of_clusters
 from coterie.laboratory.cluster.story import REBALANCED_LEADERS_FROM
-from coterie.replication.leader import Leader
 from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 
 pytestmark = pytest.mark.slow
@@ -22,11 +24,6 @@ def test_fresh_seeds_of_each_story() -> None:
     reports = [run_seed_of_clusters(seed, minutes=0.5) for seed in range(FIRST + 500, FIRST + 504)]
     assert all(r.acknowledged > 100 for r in reports), "too little is acknowledged to say anything"
     assert sum(r.elections for r in reports) > 40, "leaders change too seldom to say anything"
-
-
-def leaders_do_not_learn_of_departures(patch: Patch) -> None:
-    """As in Apache Kafka 2.6, where no broker leaves an ISR by itself."""
-    patch.setattr(Leader, "update_metadata", lambda leader, state, now_ms: [])
 
 
 # Without the notification too little is seen here, because other changes of the ISR inform the leader: it is shown by

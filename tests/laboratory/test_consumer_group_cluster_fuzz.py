@@ -7,21 +7,19 @@ from functools import partial
 
 import pytest
 
-from coterie.coordinator.consumer import steps
-from coterie.coordinator.consumer.commits import any_partition
-from coterie.coordinator.consumer.reconcile import Reconciliation, reconcile
-from coterie.coordinator.consumer.state import ConsumerGroup, CurrentAssignment
-from coterie.coordinator.offsets import commit
+from conformance.tests.stories.cluster_switches import (
+    a_coordinator_begins_without_a_load,
+    a_coordinator_that_resigns_goes_on,
+    a_target_assignment_of_the_future_is_waited_for,
+    assignments_are_sent_before_they_are_replicated,
+    commits_of_any_epoch_are_accepted,
+    decisions_are_answered_before_they_are_replicated,
+    partitions_are_assigned_before_their_owners_release_them,
+)
 from coterie.laboratory.cluster.consumer_group_story import run_consumer_group_cluster_seed
 from coterie.laboratory.cluster.seeds import WITH_CONSUMER_GROUPS_FROM, run_seed_of_clusters
 from coterie.laboratory.fuzz import FuzzFailure
 from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
-from tests.laboratory.test_group_cluster_fuzz import (
-    a_coordinator_begins_without_a_load,
-    a_coordinator_that_resigns_goes_on,
-    assignments_are_sent_before_they_are_replicated,
-    decisions_are_answered_before_they_are_replicated,
-)
 
 pytestmark = pytest.mark.slow
 
@@ -38,29 +36,6 @@ def test_fresh_seeds() -> None:
 
 def test_the_same_seed_is_the_same_story() -> None:
     assert run_consumer_group_cluster_seed(FIRST, minutes=0.3) == run_consumer_group_cluster_seed(FIRST, minutes=0.3)
-
-
-def partitions_are_assigned_before_their_owners_release_them(patch: Patch) -> None:
-    def eager(current: CurrentAssignment, given: Reconciliation) -> CurrentAssignment:
-        nobody = Reconciliation(
-            given.target_epoch, given.target, given.subscribed, {}, given.owned, given.subscription_changed
-        )
-        return reconcile(current, nobody)
-
-    patch.setattr(steps, "reconcile", eager)
-
-
-def commits_of_any_epoch_are_accepted(patch: Patch) -> None:
-    patch.setattr(commit, "check_commit", lambda *arguments: any_partition)
-
-
-def a_target_assignment_of_the_future_is_waited_for(patch: Patch) -> None:
-    """As in Apache Kafka 4.3: until the clock of the new coordinator has reached it."""
-
-    def left_ms(group: ConsumerGroup, interval_ms: int, now_ms: int) -> int:
-        return max(group.assignment_timestamp_ms + interval_ms - now_ms, 0)
-
-    patch.setattr(steps, "time_to_target_ms", left_ms)
 
 
 # Each rule that is off, and a seed that sees it (the module known_seeds finds one).

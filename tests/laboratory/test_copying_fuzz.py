@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.handlers.logs import fetch
+from conformance.tests.stories.switches_of_consumers import (
+    a_lost_membership_commits_without_one,
+)
+from conformance.tests.stories.switches_of_logs import (
+    aborted_transactions_are_not_listed,
+)
 from coterie.consuming.commits.requests import commit_request, first_error
 from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.coordinator.offsets import transactional
@@ -20,10 +25,6 @@ from coterie.laboratory.node.copying_story import CopyingStory
 from coterie.laboratory.node.seeds import COPYING_FROM, run_clients_seed
 from coterie.laboratory.node.transactional_producer import TransactionalProducer
 from coterie.laboratory.transacting_producer import Ended
-from coterie.log.partition_log import PartitionLog
-from coterie.log.producers.transactions import Aborted
-from coterie.log.reading import read_committed
-from coterie.member.machine import MemberMachine
 from coterie.producing.transactions.requests import CommittingMember
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
@@ -76,11 +77,6 @@ def a_former_generation_may_commit(patch: Patch) -> None:
     patch.setattr(transactional, "validate_commit", lambda *args, **kwargs: None)
 
 
-def a_lost_membership_commits_without_one(patch: Patch) -> None:
-    """As group_metadata had it."""
-    patch.setattr(MemberMachine, "committing_as", property(lambda machine: (machine.member_id, machine.generation)))
-
-
 def offsets_are_committed_outside_the_transaction(patch: Patch) -> None:
     def send(
         producer: TransactionalProducer, offsets: Mapping[Any, int], member: CommittingMember, ended: Ended
@@ -112,13 +108,6 @@ def a_producer_is_not_fenced(patch: Patch) -> None:
 
 def nothing_is_read_again_after_an_abort(patch: Patch) -> None:
     patch.setattr(CopyingConsumer, "_rewind", lambda consumer: None)
-
-
-def aborted_transactions_are_not_listed(patch: Patch) -> None:
-    def read(log: PartitionLog, offset: int, size: int, *, at_least_one: bool) -> tuple[bytes, list[Aborted]]:
-        return read_committed(log, offset, size, at_least_one=at_least_one)[0], []
-
-    patch.setattr(fetch, "read_committed", read)
 
 
 RULES = KnownSeeds(

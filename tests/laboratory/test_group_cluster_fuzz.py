@@ -7,9 +7,12 @@ from functools import partial
 
 import pytest
 
-from coterie.broker.groups.group_coordinator import GroupCoordinator
-from coterie.broker.groups.hosted_shard import HostedShard, UnreplicatedDecisions, answer
-from coterie.broker.groups.unreplicated_assignments import UnreplicatedAssignments
+from conformance.tests.stories.cluster_switches import (
+    a_coordinator_begins_without_a_load,
+    a_coordinator_that_resigns_goes_on,
+    assignments_are_sent_before_they_are_replicated,
+    decisions_are_answered_before_they_are_replicated,
+)
 from coterie.laboratory.cluster.group_story import run_group_cluster_seed
 from coterie.laboratory.fuzz import FuzzFailure
 from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
@@ -36,22 +39,6 @@ def test_an_assignment_that_only_one_broker_had() -> None:
     """Its member repeated a SyncGroup whose record was not replicated, and received it; the next coordinator assigned the same
     partitions in the same generation to others."""
     run_group_cluster_seed(100_003, minutes=1)
-
-
-def assignments_are_sent_before_they_are_replicated(patch: Patch) -> None:
-    patch.setattr(UnreplicatedAssignments, "answerable", lambda self, replies: replies)
-
-
-def decisions_are_answered_before_they_are_replicated(patch: Patch) -> None:
-    patch.setattr(UnreplicatedDecisions, "add", lambda self, decision: answer(decision.outcome.replies))
-
-
-def a_coordinator_that_resigns_goes_on(patch: Patch) -> None:
-    patch.setattr(GroupCoordinator, "resign", lambda self, index, epoch: True)
-
-
-def a_coordinator_begins_without_a_load(patch: Patch) -> None:
-    patch.setattr(HostedShard, "load_by_chunks", lambda self: iter(()))
 
 
 # Not seen by twenty seeds: sessions that do not begin with a load (the next rebalance removes their members), and commits of

@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from conformance.tests.stories.cluster_switches import (
+    numbered_anew,
+    sent_at_once,
+)
 from coterie.laboratory.fuzz import FuzzFailure
 from coterie.laboratory.produce_fuzz import run_produce_seed
 from coterie.producing.accumulator import Accumulator
@@ -57,11 +61,6 @@ def first_refusal_decides(self: PartitionQueue) -> list[ProducerBatch]:
     return numbered if numbered and numbered[0].is_refused else []
 
 
-def numbered_anew(self: PartitionQueue) -> list[ProducerBatch]:
-    """Whatever is tried again has another number."""
-    return [] if self.in_flight else [b for b in self.batches if b.sequence >= 0]
-
-
 def same_epoch(self: CurrentProducer, before: tuple[int, int]) -> None:
     """A gap is left behind under the same epoch."""
 
@@ -86,11 +85,6 @@ def buffer_kept(self: Accumulator, queue: PartitionQueue, batch: ProducerBatch) 
 def lost_is_good(self: ProducerMachine, token: int, failure: Any, now_ms: float, jitter: float) -> None:
     """A request without a response counts as acknowledged."""
     self.sent(token, now_ms)
-
-
-def sent_at_once(self: PartitionQueue, now_ms: float, most_in_flight: int) -> ProducerBatch | None:
-    """No batch waits for one before it."""
-    return next(self.not_in_flight(), None)
 
 
 @pytest.mark.parametrize(

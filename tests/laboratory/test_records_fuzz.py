@@ -6,18 +6,19 @@ from collections.abc import Callable
 
 import pytest
 
-from coterie.broker.handlers.logs import fetch
-from coterie.broker.storage.flusher import Flusher
-from coterie.broker.storage.topic import Partition
-from coterie.broker.storage.topics import Topics
+from conformance.tests.stories.switches_of_logs import (
+    a_failed_sync_counts_as_done,
+    a_full_segment_that_cannot_be_synced_is_no_fault,
+    a_repeated_batch_is_appended,
+    aborted_transactions_are_not_listed,
+    an_offset_is_left_out,
+    deleted_records_come_back,
+    no_response_waits_for_a_sync,
+    readers_do_not_wait_for_a_sync,
+    transactions_are_not_synced,
+)
 from coterie.laboratory.fuzz import FuzzFailure
 from coterie.laboratory.node.story import run_records_seed
-from coterie.log.appended import Appended
-from coterie.log.flushing import Flushing
-from coterie.log.partition_log import PartitionLog
-from coterie.log.producers.producers import Producers
-from coterie.log.producers.transactions import Aborted
-from coterie.log.reading import read_committed
 
 Patch = pytest.MonkeyPatch
 SEEDS_FOR_A_DEFECT = 30
@@ -34,54 +35,6 @@ def test_fresh_seeds() -> None:
 
 def test_the_same_seed_is_the_same_story() -> None:
     assert run_records_seed(7, minutes=1) == run_records_seed(7, minutes=1)
-
-
-def no_response_waits_for_a_sync(patch: Patch) -> None:
-    patch.setattr(Partition, "sync_due", lambda partition: False)
-
-
-def a_failed_sync_counts_as_done(patch: Patch) -> None:
-    end = Flusher._end
-    patch.setattr(Flusher, "_end", lambda flusher, ends, waiting, error: end(flusher, ends, waiting, None))
-
-
-def readers_do_not_wait_for_a_sync(patch: Patch) -> None:
-    patch.setattr(Flushing, "high_watermark", lambda flushing, end_offset: end_offset)
-
-
-def a_full_segment_that_cannot_be_synced_is_no_fault(patch: Patch) -> None:
-    patch.setattr(Topics, "sync_failed", lambda topics, error: None)
-
-
-def transactions_are_not_synced(patch: Patch) -> None:
-    patch.setattr(Partition, "sync_if_due", lambda partition: None)
-
-
-def a_repeated_batch_is_appended(patch: Patch) -> None:
-    patch.setattr(Producers, "check", lambda producers, header, *, anew=False: None)
-
-
-def aborted_transactions_are_not_listed(patch: Patch) -> None:
-    def read(log: PartitionLog, offset: int, size: int, *, at_least_one: bool) -> tuple[bytes, list[Aborted]]:
-        return read_committed(log, offset, size, at_least_one=at_least_one)[0], []
-
-    patch.setattr(fetch, "read_committed", read)
-
-
-def deleted_records_come_back(patch: Patch) -> None:
-    patch.setattr(Topics, "save_start_offsets", lambda topics: None)
-
-
-def an_offset_is_left_out(patch: Patch) -> None:
-    append: Callable[..., Appended] = PartitionLog.append
-
-    def leave_out(log: PartitionLog, *args: object, **kwargs: object) -> Appended:
-        appended = append(log, *args, **kwargs)
-        if appended.base_offset % 97 == 5:
-            log.segments[-1].next_offset += 1
-        return appended
-
-    patch.setattr(PartitionLog, "append", leave_out)
 
 
 def run_seeds(count: int) -> None:

@@ -3,22 +3,22 @@ rules of a client or of the broker, each switched off, which seeds must see."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 
+from conformance.tests.stories.switches_of_consumers import (
+    a_transaction_commits_without_leader_epochs,
+)
 from coterie.consuming.committed_lookup import PendingOffsets
 from coterie.coordinator.consumer.commits import any_partition
 from coterie.coordinator.offsets import transactional
 from coterie.laboratory.node.copying_consumer import CopyingConsumer
 from coterie.laboratory.node.seeds import SERVER_ASSIGNED_COPYING_FROM, run_clients_seed
 from coterie.member.consumer.machine import ConsumerMemberMachine
-from coterie.producing.transactions import requests as transaction_requests
-from coterie.producing.transactions import transactions
 from tests.laboratory.known_seeds import Defect, KnownSeeds
-from tests.laboratory.test_clients_fuzz import Committed
 
 pytestmark = pytest.mark.slow
 
@@ -49,15 +49,6 @@ def a_former_epoch_may_commit(patch: Patch) -> None:
 
 def a_lost_membership_commits_without_one(patch: Patch) -> None:
     patch.setattr(ConsumerMemberMachine, "committing_as", property(lambda machine: ("", -1)))
-
-
-def a_transaction_commits_without_leader_epochs(patch: Patch) -> None:
-    request: Callable[..., Any] = transaction_requests.offsets_request
-
-    def without(name: str, producer_id: int, epoch: int, offsets: Mapping[Any, Committed], member: Any) -> Any:
-        return request(name, producer_id, epoch, {tp: at[0] for tp, at in offsets.items()}, member)
-
-    patch.setattr(transactions, "offsets_request", without)
 
 
 def a_revocation_does_not_wait_for_the_transaction(patch: Patch) -> None:

@@ -4,28 +4,26 @@ each switched off, which seeds must see."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
-from coterie.consuming.commits import commits
-from coterie.consuming.commits import requests as commit_requests
-from coterie.consuming.fetching.effects import SendValidation
-from coterie.consuming.fetching.fetching import Fetching
+from conformance.tests.stories.switches_of_consumers import (
+    a_former_epoch_may_commit,
+    a_partition_is_given_before_it_is_released,
+    a_validation_has_no_result,
+    an_epoch_ends_before_its_last_records,
+    an_upgrade_forgets_who_owns_what,
+    commits_name_no_leader_epoch,
+    no_report_acknowledges_a_revocation,
+)
 from coterie.consuming.owned_offsets import OwnedOffsets
-from coterie.coordinator.consumer import convert, reconcile, steps
-from coterie.coordinator.consumer.commits import any_partition
-from coterie.coordinator.consumer.reconcile import Reconciliation
-from coterie.coordinator.consumer.state import ConsumerMember, CurrentAssignment
-from coterie.coordinator.offsets import commit
 from coterie.laboratory.actor_commits import ActorCommits
 from coterie.laboratory.node import starting_offsets
 from coterie.laboratory.node.consumer import ConsumerActor
 from coterie.laboratory.node.group_consumers import ServerAssignedConsumer
 from coterie.laboratory.node.seeds import SERVER_ASSIGNED_FROM, run_clients_seed
-from coterie.log.epochs.epoch_cache import EndOfEpoch, LeaderEpochCache
 from tests.laboratory.known_seeds import Defect, KnownSeeds
 from tests.laboratory.test_clients_fuzz import Committed, reading_begins_behind_the_committed_offset
 
@@ -53,10 +51,6 @@ def test_fresh_seeds() -> None:
 
 def test_the_same_seed_is_the_same_story() -> None:
     assert run_server_assigned_seed(2, minutes=0.5) == run_server_assigned_seed(2, minutes=0.5)
-
-
-def a_former_epoch_may_commit(patch: Patch) -> None:
-    patch.setattr(commit, "check_commit", lambda *args: any_partition)
 
 
 def a_revoked_partition_is_read_on(patch: Patch) -> None:
@@ -98,57 +92,6 @@ def positions_outlast_a_revocation(patch: Patch) -> None:
         """Neither position nor committed offset goes."""
 
     patch.setattr(OwnedOffsets, "_drop", keep)
-
-
-def a_partition_is_given_before_it_is_released(patch: Patch) -> None:
-    def without_owners(current: CurrentAssignment, given: Reconciliation) -> CurrentAssignment:
-        return reconcile.reconcile(current, replace(given, owners={}))
-
-    patch.setattr(steps, "reconcile", without_owners)
-
-
-def no_report_acknowledges_a_revocation(patch: Patch) -> None:
-    def still_has(revoked: Mapping[Any, int], given: Reconciliation) -> bool:
-        return given.owned is not None and any(partition in revoked for partition in given.owned)
-
-    patch.setattr(reconcile, "_still_has", still_has)
-
-
-def an_upgrade_forgets_who_owns_what(patch: Patch) -> None:
-    upgraded = convert._upgraded
-
-    def without_assignment(*args: Any) -> ConsumerMember:
-        member = upgraded(*args)
-        return replace(member, current=replace(member.current, assigned={}))
-
-    patch.setattr(convert, "_upgraded", without_assignment)
-
-
-def an_epoch_ends_before_its_last_records(patch: Patch) -> None:
-    end_of = LeaderEpochCache.end_of
-
-    def early(epochs: LeaderEpochCache, epoch: int, log_end_offset: int) -> EndOfEpoch:
-        end = end_of(epochs, epoch, log_end_offset)
-        return replace(end, end_offset=max(end.end_offset - 3, 0))
-
-    patch.setattr(LeaderEpochCache, "end_of", early)
-
-
-def a_validation_has_no_result(patch: Patch) -> None:
-    def ended(fetching: Fetching, sent: SendValidation, *args: Any) -> bool:
-        fetching._validation_ended(sent)
-        return False
-
-    patch.setattr(Fetching, "validated", ended)
-
-
-def commits_name_no_leader_epoch(patch: Patch) -> None:
-    request: Callable[..., Any] = commit_requests.commit_request
-
-    def without(group_id: str, offsets: Mapping[Partition, Committed], *identity: Any) -> Any:
-        return request(group_id, {tp: (at[0], -1, at[2]) for tp, at in offsets.items()}, *identity)
-
-    patch.setattr(commits, "commit_request", without)
 
 
 def the_epoch_of_a_committed_offset_is_forgotten(patch: Patch) -> None:

@@ -5,18 +5,15 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.broker.handlers.logs import fetch
-from coterie.broker.transactions.transaction_verification import PartOfTransaction, TransactionVerification
-from coterie.consuming.fetching.position import Position
+from conformance.tests.stories.cluster_switches import (
+    a_consumer_delivers_aborted_records,
+    a_producer_commits_what_has_failed,
+    partitions_are_not_added_to_the_transaction,
+    readers_get_open_transactions,
+)
 from coterie.laboratory.cluster.report import ClusterReport
 from coterie.laboratory.cluster.seeds import WITH_WHOLE_CLIENTS_FROM, run_seed_of_clusters
 from coterie.laboratory.cluster.transaction_client_story import run_transaction_client_seed
-from coterie.log.partition_log import PartitionLog
-from coterie.log.producers.transactions import Aborted
-from coterie.log.reading import read_visible
-from coterie.producing.transactions.transactions import Transactions
-from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import PartitionData
 from tests.laboratory.known_seeds import SEEDS_FOR_A_DEFECT, Defect, KnownSeeds
 
 pytestmark = pytest.mark.slow
@@ -39,33 +36,6 @@ def test_fresh_seeds() -> None:
 def test_seeds_of_clusters_have_these_stories() -> None:
     seed = WITH_WHOLE_CLIENTS_FROM + 2
     assert run_seed_of_clusters(seed, minutes=0.1) == run_transaction_client_seed(seed, minutes=0.1)
-
-
-def readers_get_open_transactions(patch: Patch) -> None:
-    def read(log: PartitionLog, offset: int, limit: int, *, at_least_one: bool) -> tuple[bytes, list[Aborted]]:
-        return read_visible(log, offset, limit, at_least_one=at_least_one), []
-
-    patch.setattr(fetch, "read_committed", read)
-
-
-def a_consumer_delivers_aborted_records(patch: Patch) -> None:
-    store = Position.store
-
-    def all_of_it(position: Position, data: PartitionData, **how: bool) -> None:
-        store(position, data, **{**how, "committed_only": False})
-
-    patch.setattr(Position, "store", all_of_it)
-
-
-def a_producer_commits_what_has_failed(patch: Patch) -> None:
-    patch.setattr(Transactions, "failed", lambda transactions, code: None)
-
-
-def partitions_are_not_added_to_the_transaction(patch: Patch) -> None:
-    def taken_for_added(verification: TransactionVerification, part: PartOfTransaction) -> None:
-        part.answer(ErrorCode.NONE)
-
-    patch.setattr(TransactionVerification, "verify", taken_for_added)
 
 
 # Each rule that is off, and a seed that sees it (the module known_seeds finds one).

@@ -4,14 +4,17 @@ see."""
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import pytest
 
-from coterie.coordinator.shard import Shard
-from coterie.coordinator.transactions import marker_queue
-from coterie.coordinator.transactions.marker_queue import MarkerQueue
-from coterie.coordinator.transactions.replicated import ReplicatedTransactions
+from conformance.tests.stories.cluster_switches import (
+    a_decided_transaction_is_not_completed_after_a_load,
+    a_transaction_is_complete_after_its_first_marker,
+    a_transaction_is_complete_before_all_its_markers,
+    an_abort_keeps_the_pending_offsets,
+    markers_are_not_repeated_after_the_leader_has_moved,
+    the_producer_is_answered_before_the_decision_is_replicated,
+)
 from coterie.laboratory.cluster.ledger_broker import LedgerBroker
 from coterie.laboratory.cluster.transaction_story import run_transaction_cluster_seed
 from coterie.laboratory.fuzz import FuzzFailure
@@ -34,50 +37,9 @@ def test_the_same_seed_is_the_same_story() -> None:
     assert run_transaction_cluster_seed(3, minutes=0.3) == run_transaction_cluster_seed(3, minutes=0.3)
 
 
-def markers_are_not_repeated_after_the_leader_has_moved(patch: Patch) -> None:
-    patch.setattr(marker_queue, "_DONE", marker_queue._DONE | {ErrorCode.NOT_LEADER_OR_FOLLOWER, None})
-
-
-def a_transaction_is_complete_before_all_its_markers(patch: Patch) -> None:
-    write = ReplicatedTransactions._write_markers
-
-    def at_once(self: ReplicatedTransactions, prepared: Any, now_ms: int) -> Any:
-        return [*write(self, prepared, now_ms), *self.marked(prepared, now_ms)]
-
-    patch.setattr(ReplicatedTransactions, "_write_markers", at_once)
-
-
-def a_transaction_is_complete_after_its_first_marker(patch: Patch) -> None:
-    def first(self: MarkerQueue, one: Any, partition: Any) -> bool:
-        one.left.discard(partition)
-        self._forget(one)
-        return True
-
-    patch.setattr(MarkerQueue, "_has_marker", first)
-
-
-def an_abort_keeps_the_pending_offsets(patch: Patch) -> None:
-    end = Shard.end_transaction
-    patch.setattr(Shard, "end_transaction", lambda self, pid, committed, now_ms: end(self, pid, True, now_ms))
-
-
-def the_producer_is_answered_before_the_decision_is_replicated(patch: Patch) -> None:
-    keep = ReplicatedTransactions._keep
-
-    def answered(self: ReplicatedTransactions, state: Any, answer: Any) -> Any:
-        effects = keep(self, state, None)
-        return effects if answer is None else [answer, *effects]
-
-    patch.setattr(ReplicatedTransactions, "_keep", answered)
-
-
 def nothing_is_verified(patch: Patch) -> None:
     """As in Apache Kafka before 3.6: with version 2 nothing adds the partition either."""
     patch.setattr(LedgerBroker, "_verified", lambda self, name, claim, partition, adds, done: done(ErrorCode.NONE))
-
-
-def a_decided_transaction_is_not_completed_after_a_load(patch: Patch) -> None:
-    patch.setattr(ReplicatedTransactions, "loaded", lambda self, now_ms: [])
 
 
 # Not seen by eighty seeds, and so tested by themselves: the check of the coordinator's epoch, which the epochs of version 2

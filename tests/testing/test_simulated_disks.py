@@ -35,7 +35,7 @@ async def commit(servers: str) -> None:
 
 
 def test_what_is_acknowledged_is_on_the_disks_of_all_replicas_in_sync_where_each_append_is_synced() -> None:
-    """Followers told their leader of records that they had not synced: with the power of all machines they were lost."""
+    """Followers reported records to their leader that they had not synced: a power cut of all machines lost them."""
     with simulate(seed=1) as world:
         broker = world.broker(EACH_APPEND, brokers=3)
         broker.create_topic("orders", 1)

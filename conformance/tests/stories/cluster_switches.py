@@ -343,11 +343,6 @@ def followers_do_not_sync(patch: Patch) -> None:
     patch.setattr(HostedTopics, "after_sync", lambda hosted, partition, then: False)
 
 
-def group_coordinators_do_not_sync(patch: Patch) -> None:
-    """Before they answer, of the decisions that the followers have."""
-    patch.setattr(UnreplicatedDecisions, "after_sync", lambda decisions, log: None)
-
-
 # -- producer ids ----------------------------------------------------------------------------------------------------
 
 

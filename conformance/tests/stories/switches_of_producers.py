@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coterie.coordinator.transactions import epoch_bump, machine, steps
+from coterie.coordinator.transactions import epoch_bump, machine
 from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.producer_ids import ProducerIds
 from coterie.coordinator.transactions.state import Transaction
@@ -17,7 +17,7 @@ from coterie.producing.accumulator import Accumulator
 from coterie.producing.batch import ProducerBatch
 from coterie.producing.machine import ProducerMachine
 from coterie.producing.partition_queue import PartitionQueue
-from coterie.producing.sequences import CurrentProducer, PartitionSequence
+from coterie.producing.sequences import CurrentProducer
 from coterie.producing.transactions.transactions import Transactions
 from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -25,26 +25,6 @@ Patch = pytest.MonkeyPatch
 
 
 # -- batches ----------------------------------------------------------------------------------------------------------------
-
-
-def several_batches_before_the_broker_knows_the_producer(patch: Patch) -> None:
-    begin = PartitionSequence.begin
-
-    def known_at_once(sequence: PartitionSequence, producer: tuple[int, int]) -> None:
-        begin(sequence, producer)
-        sequence.is_acknowledged = True
-
-    patch.setattr(PartitionSequence, "begin", known_at_once)
-
-
-def the_first_refusal_decides(patch: Patch) -> None:
-    """Numbers are given anew without a look at the batches behind the refused one."""
-
-    def refused(queue: PartitionQueue) -> list[ProducerBatch]:
-        numbered = [] if queue.in_flight else [b for b in queue.batches if b.sequence >= 0]
-        return numbered if numbered and numbered[0].is_refused else []
-
-    patch.setattr(PartitionQueue, "refused", refused)
 
 
 def what_is_tried_again_has_another_number(patch: Patch) -> None:
@@ -56,21 +36,6 @@ def what_is_tried_again_has_another_number(patch: Patch) -> None:
 
 def a_gap_is_left_under_the_same_epoch(patch: Patch) -> None:
     patch.setattr(CurrentProducer, "bump", lambda current, before: None)
-
-
-def the_second_half_of_a_batch_goes_first(patch: Patch) -> None:
-    split = ProducerBatch.split
-
-    def swapped(batch: ProducerBatch) -> tuple[ProducerBatch, ProducerBatch]:
-        first, second = split(batch)
-        return second, first
-
-    patch.setattr(ProducerBatch, "split", swapped)
-
-
-def a_batch_is_given_up_a_second_late(patch: Patch) -> None:
-    deadline = Accumulator._deadline_ms
-    patch.setattr(Accumulator, "_deadline_ms", lambda accumulator, batch: deadline(accumulator, batch) + 1_000)
 
 
 def a_buffer_keeps_batches_that_have_ended(patch: Patch) -> None:
@@ -126,10 +91,6 @@ def what_an_older_coordinator_left_stays_pending(patch: Patch) -> None:
     patch.setattr(TransactionMachine, "orphans", lambda *args: [])
 
 
-def what_was_decided_before_a_crash_gets_no_markers(patch: Patch) -> None:
-    patch.setattr(TransactionMachine, "complete_prepared", lambda *args: None)
-
-
 def a_transaction_goes_on_whose_offsets_were_refused(patch: Patch) -> None:
     patch.setattr(Transactions, "_spoil", lambda *args: None)
 
@@ -150,15 +111,6 @@ def a_coordinator_commits_what_was_aborted_in_version_2(patch: Patch) -> None:
         return end(self, name, claim, True, *rest)
 
     patch.setattr(TransactionMachine, "end_with_bump", committed)
-
-
-def what_is_late_of_an_earlier_epoch_is_taken(patch: Patch) -> None:
-    check = steps.check_producer
-
-    def of_any_epoch(transaction: Transaction | None, claim: Claim) -> Transaction:
-        return check(transaction, claim if transaction is None else replace(claim, epoch=transaction.epoch))
-
-    patch.setattr(machine, "check_producer", of_any_epoch)
 
 
 def a_producer_is_not_fenced(patch: Patch) -> None:

@@ -1,8 +1,8 @@
 """Work on bytes alone that may take long: carried out by the driver, in a thread for instance, and not where it is met.
 
 A function that meets such work calls its `Aside` with it. The driver's (`resumable`) ends the function by `LongWork`, carries
-the work out, and calls the function again, whose call then returns what came of the work: so what the function checks before
-and after holds at the same moment, however long the work took.
+the work out, and calls the function again; this time the call returns the result. So what the function checks before and after
+holds at the same moment, however long the work took.
 """
 
 from __future__ import annotations

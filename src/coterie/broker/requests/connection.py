@@ -1,4 +1,4 @@
-"""A client's connection as a value: the listener it came by, where it comes from, and what the client has said and proved."""
+"""A client's connection as a value: its listener and addresses, the software that the client names, and its principal."""
 
 from __future__ import annotations
 

@@ -145,7 +145,6 @@ def migration(members: int, partitions: int, bounces: int, as_json: bool) -> Non
 
 
 def _one(story: str, seed: int, minutes: float) -> Result:
-
     from coterie.laboratory.cluster.seeds import run_seed_of_clusters
     from coterie.laboratory.consumer_group_fuzz import run_consumer_seed
     from coterie.laboratory.fuzz import FuzzFailure, run_seed

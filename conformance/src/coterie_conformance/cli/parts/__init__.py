@@ -1,1 +1,1 @@
-"""The parts of `coterie-conformance compare`: what each runs, in which order, and how it is told."""
+"""The parts of `coterie-conformance compare`: what each runs, in which order, and how it is reported."""
