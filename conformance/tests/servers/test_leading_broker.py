@@ -8,13 +8,15 @@ import pytest
 
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
-from coterie.certify.settling import wait_for_coordinator
+from coterie.certify.settling import until_the_coordinator_has_loaded
+from coterie.simulation.world import Simulation
 from coterie_conformance.everything.judge import Bench, JudgeResult
 from coterie_conformance.everything.run import Wanted, ask_everything
 from coterie_conformance.groups.differential import SETTINGS
 from coterie_conformance.servers.leading_broker import LedByTheFirst
 
 BROKERS = 3
+LIMIT_S = 3600.0  # of virtual time
 
 
 async def compared(wanted: Wanted) -> JudgeResult:
@@ -24,7 +26,7 @@ async def compared(wanted: Wanted) -> JudgeResult:
         first = cluster.brokers[1]
         theirs = await lone.start("127.0.0.1", 0)
         for address in ((first.host, first.port), theirs):
-            await asyncio.to_thread(wait_for_coordinator, address)
+            await until_the_coordinator_has_loaded(address)
         bench = Bench((first.host, first.port), theirs, (4, 3, 0), our_brokers=BROKERS)
         return await ask_everything(bench, wanted, "4.3.0", lambda _: None)
     finally:
@@ -34,7 +36,8 @@ async def compared(wanted: Wanted) -> JudgeResult:
 
 @pytest.mark.parametrize("api", ["CreateTopics", "CreatePartitions", "DeleteTopics"])
 def test_a_cluster_answers_as_a_lone_broker(api: str) -> None:
-    verdict = asyncio.run(compared(Wanted(30, seed=1, apis=(api,), first_only=True)))
+    with Simulation(seed=1) as world:
+        verdict = world.run(compared(Wanted(30, seed=1, apis=(api,), first_only=True)), LIMIT_S)
     assert verdict.asked >= 30
     assert {kind: examples[0].parts for kind, examples in verdict.kinds.items()} == {}
 

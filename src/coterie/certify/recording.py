@@ -23,7 +23,7 @@ from coterie.certify.generated.systematic import systematic
 from coterie.certify.question import READING, Question, Story
 from coterie.certify.rule import CertifyRule
 from coterie.certify.rules import RULES
-from coterie.certify.settling import wait_for_coordinator
+from coterie.certify.settling import until_the_coordinator_has_loaded
 from coterie.certify.side import LATE, StorySide
 from coterie.wire.fields import Versions
 
@@ -177,7 +177,7 @@ async def record(
 
     Stories with an answer that varied are asked anew with the next, longer wait: what varies at last, varies by nature.
     """
-    await asyncio.to_thread(wait_for_coordinator, address)
+    await until_the_coordinator_has_loaded(address)
     recording, numbers = Recording(version, list(stories)), itertools.count()
     wanted = recording.stories
     for settle_s in settles_s:

@@ -24,7 +24,7 @@ from coterie.certify.recording import (
     compared_parts,
     story_prefix,
 )
-from coterie.certify.settling import wait_for_coordinator
+from coterie.certify.settling import until_the_coordinator_has_loaded
 from coterie.certify.side import ANSWER_S, CLOSED, StorySide
 from coterie.client.connection.connection import Connection
 from coterie.client.errors import KafkaError
@@ -115,7 +115,7 @@ async def certify(
     certificate, began = Certificate(format_address(*address), recording.version), time.monotonic()
     certificate.served, node_id = await _look_at(address, security)
     with contextlib.suppress(KafkaError):  # the rules show what the broker answers otherwise
-        await asyncio.to_thread(wait_for_coordinator, address, security)
+        await until_the_coordinator_has_loaded(address, security)
     numbered, base_ms = enumerate(recording.stories), int(time.time()) * 1000
 
     async def worker() -> None:

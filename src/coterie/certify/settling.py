@@ -8,11 +8,9 @@ brokers already know it, and resolves a regular expression once it has answered 
 from __future__ import annotations
 
 import asyncio
-import time
 import uuid
 from collections.abc import Awaitable, Callable
 
-from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.connection.connection import Connection
 from coterie.client.security import PLAINTEXT, Security
 from coterie.wire.declaration import Message, Struct
@@ -24,9 +22,9 @@ from coterie.wire.messages.consumer_group_heartbeat import (
 )
 from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.messages.delete_topics import DeleteTopicsResponse
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest
+from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 SETTLED_WITHIN_S = 4.0
@@ -113,19 +111,26 @@ async def _are_gone(connection: Connection, names: list[str]) -> bool:
     return all(topic.error_code != ErrorCode.TOPIC_ALREADY_EXISTS for topic in created.topics)
 
 
-def wait_for_coordinator(address: tuple[str, int], security: Security = PLAINTEXT) -> None:
+async def until_the_coordinator_has_loaded(address: tuple[str, int], security: Security = PLAINTEXT) -> None:
     """The first look-up makes `__consumer_offsets`; then its partition has to be loaded. Raises KafkaError where it cannot
     be asked."""
-    connection = BrokerSocket(*address, security=security)
-    end = time.monotonic() + COORDINATOR_LOADS_S
+    connection = await Connection.connect(*address, "settling", SETTLED_WITHIN_S, security)
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + COORDINATOR_LOADS_S
     try:
-        while time.monotonic() < end:
-            connection.request(FindCoordinatorRequest(key="g"), highest=3)
-            # Makes Kafka's __transaction_state.
-            connection.request(FindCoordinatorRequest(key="t", key_type=1), highest=3)
-            groups = connection.request(DescribeGroupsRequest(["g"]), highest=5).groups
-            if not any(group.error_code in _LOADING for group in groups):
+        while loop.time() < until_s:
+            # The second makes Kafka's __transaction_state.
+            for look_up in (FindCoordinatorRequest(key="g"), FindCoordinatorRequest(key="t", key_type=1)):
+                await connection.request(look_up, FindCoordinatorResponse, COORDINATOR_LOADS_S, highest=3)
+            describe = DescribeGroupsRequest(["g"])
+            described = await connection.request(describe, DescribeGroupsResponse, COORDINATOR_LOADS_S, highest=5)
+            if not any(group.error_code in _LOADING for group in described.groups):
                 break
-            time.sleep(0.1)
+            await asyncio.sleep(0.1)
     finally:
         connection.close()
+
+
+def wait_for_coordinator(address: tuple[str, int], security: Security = PLAINTEXT) -> None:
+    """`until_the_coordinator_has_loaded`, for callers without a loop."""
+    asyncio.run(until_the_coordinator_has_loaded(address, security))

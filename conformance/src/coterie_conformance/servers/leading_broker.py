@@ -21,8 +21,13 @@ from coterie.testing.faults import Faults
 from coterie.text.addresses import format_address
 from coterie.wire.errors import ErrorCode, Refusal
 
-# A lone broker's: its topics have one replica, as far as anybody asks.
-SETTINGS = {"offsets.topic.replication.factor": "1", "transaction.state.log.replication.factor": "1"}
+# A lone broker's: its topics have one replica, as far as anybody asks. A follower that met a partition before its leader
+# did fetches again soon.
+SETTINGS = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "replica.fetch.backoff.ms": "20",
+}
 
 
 class LedByTheFirst(ClusterBrokers):
