@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from coterie.machines.cluster_metadata import GROUP, TRANSACTION, Address, ClusterMetadata
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
-from coterie.wire.messages.metadata import (
+from coterie.wire.messages.groups.find_coordinator import Coordinator, FindCoordinatorResponse
+from coterie.wire.messages.topics.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,

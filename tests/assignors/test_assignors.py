@@ -18,7 +18,7 @@ from coterie.assignors import (
 )
 from coterie.assignors.blobs import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from coterie.assignors.subscription import Subscriber, in_order, racks_matter
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from coterie.wire.messages.stored.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from coterie.wire.primitives import WireError
 from tests.assignors.groups import shown
 

@@ -18,7 +18,7 @@ from coterie.assignors.sticky import (
     encode_cooperative_user_data,
     encode_sticky_user_data,
 )
-from coterie.wire.messages.sticky_assignor import StickyAssignorUserData
+from coterie.wire.messages.stored.sticky_assignor import StickyAssignorUserData
 from tests.assignors.groups import Assign, again, check_full, check_valid, lost, member, settle, shown, sizes
 
 BOTH = pytest.mark.parametrize("assign", [assign_sticky, assign_cooperative_sticky])

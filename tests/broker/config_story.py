@@ -16,15 +16,15 @@ from typing import Any
 
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError
-from coterie.wire.messages.alter_configs import AlterConfigsRequest, ReplacedResource, ReplacingConfig
-from coterie.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from coterie.wire.messages.incremental_alter_configs import (
+from coterie.wire.messages.settings.alter_configs import AlterConfigsRequest, ReplacedResource, ReplacingConfig
+from coterie.wire.messages.settings.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from coterie.wire.messages.settings.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from coterie.wire.messages.list_config_resources import ListConfigResourcesRequest
+from coterie.wire.messages.settings.list_config_resources import ListConfigResourcesRequest
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 DATA = Path(__file__).parent / "data"
 STATIC = {"log.retention.hours": "24", "log.segment.bytes": "2000000", "message.max.bytes": "900000"}

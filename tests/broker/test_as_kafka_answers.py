@@ -15,44 +15,44 @@ from coterie.records.encoding import encode_batch
 from coterie.testing.local_broker import LocalBroker
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from coterie.wire.messages.api_versions import ApiVersionsRequest
-from coterie.wire.messages.create_partitions import (
-    CreatePartitionsAssignment,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from coterie.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest
-from coterie.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.clients.api_versions import ApiVersionsRequest
+from coterie.wire.messages.groups.delete_groups import DeleteGroupsRequest
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from coterie.wire.messages.offset_delete import (
+from coterie.wire.messages.groups.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from coterie.wire.messages.txn_offset_commit import (
+from coterie.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from coterie.wire.messages.logs.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchTopic
+from coterie.wire.messages.logs.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from coterie.wire.messages.settings.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from coterie.wire.messages.settings.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from coterie.wire.messages.topics.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from coterie.wire.messages.topics.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
+from coterie.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from coterie.wire.messages.brokers.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.broker.test_server import broker, make_topic, run
 
 CLUSTER, TOPIC, GROUP, NOT_ASKED = 8096, 3576, 3400, -(2**31)  # Apache Kafka 4.3.0; 3.9.1 gives groups 328

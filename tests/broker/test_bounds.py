@@ -27,11 +27,11 @@ from coterie.records.encoding import encode_batch
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import decode_response, encode_request
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from coterie.wire.messages.clients.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.awaiting import LoopClock, quiet, until
 from tests.broker.test_server import Client
 

@@ -17,34 +17,34 @@ from coterie.replication.partition import Replica
 from coterie.replication.states import PartitionState, ReplicationConfig
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.delete_records import (
+from coterie.wire.messages.brokers.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.wire.messages.logs.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
-from coterie.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from coterie.wire.messages.describe_topic_partitions import (
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-    TopicRequest,
-)
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from coterie.wire.messages.list_offsets import (
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from coterie.wire.messages.logs.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from coterie.wire.messages.offset_for_leader_epoch import (
+from coterie.wire.messages.logs.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from coterie.wire.messages.topics.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    TopicRequest,
+)
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.broker.test_old_versions import batch
 from tests.broker.test_server import FAST, Client, make_topic, run
 

@@ -13,22 +13,22 @@ from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.coordinator.journal.line import JournalLine
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from coterie.wire.messages.txn_offset_commit import (
+from coterie.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -19,13 +19,13 @@ from coterie.broker.storage.disk import DiskFileSystem
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from coterie.wire.messages.incremental_alter_configs import (
+from coterie.wire.messages.settings.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from coterie.wire.messages.settings.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie.wire.primitives import NULL_UUID
 from tests.broker import config_story
 from tests.broker.config_story import BROKER, DATA, DELETE, GROUP, METRICS, SET, TOPIC, Answer, ConfigClient

@@ -17,8 +17,8 @@ from coterie.broker.settings.listeners import Listener
 from coterie.laboratory.world import World
 from coterie.wire.declaration import Message
 from coterie.wire.framing import encode_request
-from coterie.wire.messages.api_versions import ApiVersionsRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.clients.api_versions import ApiVersionsRequest
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
 from tests.fake_transport import FakeTransport
 from tests.frames_broker import FramesBroker
 

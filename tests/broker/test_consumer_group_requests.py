@@ -13,21 +13,21 @@ from coterie.assignors.blobs import decode_assignment
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.consumer_group_describe import (
+from coterie.wire.messages.groups.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
-from coterie.wire.messages.consumer_group_heartbeat import (
+from coterie.wire.messages.groups.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.sync_group import SyncGroupRequest
-from coterie.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest
+from coterie.wire.messages.settings.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from coterie.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.broker.test_consumer_groups import QUICK, classic_join, classic_member, heartbeat, join, listed, owned
 
 SAFE_DOWNGRADE = 2

@@ -21,32 +21,32 @@ from coterie.client.blocking import BlockingAdmin
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment
-from coterie.wire.messages.consumer_protocol import TopicPartitions as AssignedPartitions
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest
-from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from coterie.wire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.list_groups import ListGroupsRequest
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from coterie.wire.messages.groups.delete_groups import DeleteGroupsRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.groups.list_groups import ListGroupsRequest
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from coterie.wire.messages.offset_fetch import (
+from coterie.wire.messages.groups.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from coterie.wire.messages.settings.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from coterie.wire.messages.settings.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from coterie.wire.messages.stored.consumer_protocol import ConsumerProtocolAssignment
+from coterie.wire.messages.stored.consumer_protocol import TopicPartitions as AssignedPartitions
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 
 GROUP_RESOURCE = 32
 AT_ONCE = {"group.consumer.assignment.interval.ms": "0"}

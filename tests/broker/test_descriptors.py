@@ -19,14 +19,14 @@ from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.topics import Topics
 from coterie.log.files.filesystem import MemoryFile, MemoryFileSystem
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from coterie.wire.messages.create_partitions import (
+from coterie.wire.messages.clients.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.messages.topics.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
 )
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from coterie.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from tests.awaiting import LoopClock, quiet, until
 from tests.broker.test_bounds import run, running
 from tests.broker.test_server import Client

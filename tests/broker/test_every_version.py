@@ -10,65 +10,68 @@ import pytest
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from coterie.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-)
-from coterie.wire.messages.alter_configs import AlterConfigsRequest, ReplacedResource, ReplacingConfig
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest
-from coterie.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.describe_cluster import DescribeClusterRequest
-from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest
-from coterie.wire.messages.describe_producers import DescribeProducersRequest, DescribeProducersTopicRequest
-from coterie.wire.messages.describe_transactions import DescribeTransactionsRequest
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.explain_group import ExplainGroupRequest
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.list_clients import ListClientsRequest
-from coterie.wire.messages.list_config_resources import ListConfigResourcesRequest
-from coterie.wire.messages.list_groups import ListGroupsRequest
-from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from coterie.wire.messages.list_transactions import ListTransactionsRequest
-from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.brokers.describe_cluster import DescribeClusterRequest
+from coterie.wire.messages.clients.list_clients import ListClientsRequest
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.groups.delete_groups import DeleteGroupsRequest
+from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest
+from coterie.wire.messages.groups.explain_group import ExplainGroupRequest
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.groups.list_groups import ListGroupsRequest
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from coterie.wire.messages.offset_delete import (
+from coterie.wire.messages.groups.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from coterie.wire.messages.offset_for_leader_epoch import (
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from coterie.wire.messages.logs.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from coterie.wire.messages.logs.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from coterie.wire.messages.logs.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from coterie.wire.messages.produce import ProduceResponse
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from coterie.wire.messages.txn_offset_commit import (
+from coterie.wire.messages.logs.produce import ProduceResponse
+from coterie.wire.messages.settings.alter_configs import AlterConfigsRequest, ReplacedResource, ReplacingConfig
+from coterie.wire.messages.settings.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from coterie.wire.messages.settings.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from coterie.wire.messages.settings.list_config_resources import ListConfigResourcesRequest
+from coterie.wire.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from coterie.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
+from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from coterie.wire.messages.transactions.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
+from coterie.wire.messages.transactions.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersTopicRequest,
+)
+from coterie.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.transactions.list_transactions import ListTransactionsRequest
+from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from coterie.wire.messages.write_txn_markers import (
+from coterie.wire.messages.transactions.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

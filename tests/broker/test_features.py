@@ -9,11 +9,21 @@ from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.broker.settings.features import TRANSACTION_VERSION, Features, FeatureUpdate
 from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from coterie.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from coterie.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
+from coterie.wire.messages.brokers.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from coterie.wire.messages.clients.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.messages.groups.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from coterie.wire.messages.groups.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from coterie.wire.messages.settings.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
 from tests.broker.test_server import broker, run
 
 BAD_LEVEL = ErrorCode.INVALID_UPDATE_VERSION

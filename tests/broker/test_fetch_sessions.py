@@ -13,15 +13,13 @@ from hypothesis import strategies as st
 
 from coterie.broker.requests.fetch_sessions import FetchSessions, next_epoch
 from coterie.wire.errors import ErrorCode, Refusal, error_of
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from coterie.wire.messages.delete_records import (
+from coterie.wire.messages.logs.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
-from coterie.wire.messages.fetch import (
+from coterie.wire.messages.logs.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -30,8 +28,10 @@ from coterie.wire.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
-from coterie.wire.messages.produce import ProduceResponse
+from coterie.wire.messages.logs.produce import ProduceResponse
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from coterie.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from tests.broker.test_server import Client, broker, make_topic, produce, run
 
 HALF_A_MINUTE_MS, TWO_MINUTES_MS = 30_000, 120_000

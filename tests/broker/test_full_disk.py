@@ -16,9 +16,9 @@ from coterie.log.files.filesystem import MemoryFile, MemoryFileSystem
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

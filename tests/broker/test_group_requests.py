@@ -11,25 +11,25 @@ import pytest
 
 from coterie.assignors.blobs import encode_subscription
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from coterie.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from coterie.wire.messages.groups.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from coterie.wire.messages.offset_delete import (
+from coterie.wire.messages.groups.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.awaiting import quiet
 from tests.broker.test_server import Client, broker, make_topic, run
 

@@ -18,7 +18,7 @@ from coterie.laboratory.world import World
 from coterie.wire import apis
 from coterie.wire.apis import APIS, CLUSTER_APIS, Api
 from coterie.wire.framing import decode_response, encode_request
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.fake_transport import FakeTransport
 from tests.frames_broker import FramesBroker
 

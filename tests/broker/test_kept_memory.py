@@ -17,15 +17,15 @@ from coterie.coordinator.stored import to_record
 from coterie.laboratory.world import World
 from coterie.wire.declaration import Message
 from coterie.wire.framing import decode_response, encode_request
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest
 from tests.fake_transport import FakeTransport
 from tests.frames_broker import FramesBroker
 

@@ -14,7 +14,7 @@ from coterie.log.epochs.epoch_cache import EndOfEpoch
 from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tests.broker.test_old_versions import append, batch, create
 from tests.broker.test_server import FAST, Client, run
 

@@ -9,18 +9,18 @@ import pytest
 
 from coterie.broker.broker import Broker
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.alter_replica_log_dirs import (
+from coterie.wire.messages.logs.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopic,
 )
-from coterie.wire.messages.describe_log_dirs import (
+from coterie.wire.messages.logs.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from coterie.wire.messages.produce import ProduceResponse
+from coterie.wire.messages.logs.produce import ProduceResponse
 from tests.broker.test_replicated_writes import one_of_two
 from tests.broker.test_server import Client, broker, make_topic, produce, run
 

@@ -14,9 +14,9 @@ from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import Work
 from coterie.broker.settings.kept_configs import ResourceType
 from coterie.wire.declaration import Message
-from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest
-from coterie.wire.messages.incremental_alter_configs import (
+from coterie.wire.messages.groups.consumer_group_describe import ConsumerGroupDescribeRequest
+from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest
+from coterie.wire.messages.settings.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )

@@ -24,19 +24,19 @@ from coterie.laboratory.disk import FaultyFileSystem
 from coterie.records.batch import HEADER_BYTES, batches
 from coterie.testing import simulate
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
-from coterie.wire.messages.incremental_alter_configs import (
+from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.groups.explain_group import ExplainGroupRequest, ExplainGroupResponse
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from coterie.wire.messages.groups.list_groups import ListGroupsRequest, ListGroupsResponse
+from coterie.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from coterie.wire.messages.settings.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.broker import whole_folder
 from tests.broker.raw_commits import commit
 from tests.broker.test_server import Client, run

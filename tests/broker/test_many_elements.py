@@ -14,18 +14,18 @@ from coterie.wire.codec import decode
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import MAX_HEADER_TAGS
-from coterie.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from coterie.wire.messages.settings.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from coterie.wire.primitives import TooManyElements, WireError, write_unsigned_varint
 from coterie_conformance.fuzzing.messages import random_struct
 from tests.broker.test_bounds import run, running

@@ -17,10 +17,10 @@ from coterie.controller.requests import UpdateMetadata
 from coterie.coordinator.partitioning import partition_for
 from coterie.replication.states import PartitionState, TopicPartition
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from coterie.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from coterie.wire.messages.update_metadata import UpdateMetadataRequest
+from coterie.wire.messages.brokers.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from coterie.wire.messages.brokers.update_metadata import UpdateMetadataRequest
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.broker.test_cluster_view import one_of_two
 from tests.broker.test_server import run
 

@@ -9,21 +9,21 @@ import pytest
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from coterie.wire.messages.groups.list_groups import ListGroupsRequest, ListGroupsResponse
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from coterie.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.primitives import WireError
 from tests.awaiting import until
 from tests.broker.test_server import FAST, Client, run

@@ -15,25 +15,25 @@ from coterie.records.decoding import decode_records
 from coterie.records.down_conversion import OVERSIZED
 from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from coterie.wire.messages.list_offsets import (
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from coterie.wire.messages.logs.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from coterie.wire.messages.produce import (
+from coterie.wire.messages.logs.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
+)
+from coterie.wire.messages.topics.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
 )
 from tests.broker.test_server import Client, broker, run
 

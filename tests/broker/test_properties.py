@@ -19,7 +19,7 @@ from coterie.broker.settings import (
 )
 from coterie.broker.settings.listeners import Listener, listener_at, parse_listeners
 from coterie.client.connection.blocking_socket import BrokerSocket
-from coterie.wire.messages.metadata import MetadataRequest
+from coterie.wire.messages.topics.metadata import MetadataRequest
 
 # What config/kraft/server.properties of 3.9.1 and config/server.properties of 4.3.0 set, without their comments.
 KRAFT = """

@@ -23,7 +23,7 @@ from coterie.cli import main
 from coterie.client.blocking import BlockingAdmin
 from coterie.records import compression
 from coterie.testing import LocalBroker
-from coterie.wire.messages.incremental_alter_configs import (
+from coterie.wire.messages.settings.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

@@ -14,9 +14,12 @@ from coterie.broker.storage.disk import DiskFileSystem
 from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.files.findings import UnreadableFile
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages import alter_client_quotas, describe_client_quotas
-from coterie.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
-from coterie.wire.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
+from coterie.wire.messages.settings import alter_client_quotas, describe_client_quotas
+from coterie.wire.messages.settings.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from coterie.wire.messages.settings.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
 from tests.broker.test_server import Client, broker, run
 
 PRODUCED, CONSUMED, CREATED = "producer_byte_rate", "consumer_byte_rate", "connection_creation_rate"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from coterie.wire.messages.offset_for_leader_epoch import (
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from coterie.wire.messages.logs.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,

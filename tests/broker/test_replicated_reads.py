@@ -20,15 +20,15 @@ from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.replication.states import PartitionState, ReplicaFetch, ReplicaFetched, ReplicationConfig, StoppedReplica
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from coterie.wire.messages.list_offsets import (
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from coterie.wire.messages.logs.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from coterie.wire.messages.offset_for_leader_epoch import (
+from coterie.wire.messages.logs.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,

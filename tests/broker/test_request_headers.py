@@ -15,9 +15,9 @@ from coterie.broker.requests.pending import Pending
 from coterie.laboratory.world import World
 from coterie.wire.declaration import Message
 from coterie.wire.framing import decode_response, encode_request
-from coterie.wire.messages.api_versions import ApiVersionsRequest
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.clients.api_versions import ApiVersionsRequest
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.fake_transport import FakeTransport
 from tests.frames_broker import FramesBroker
 

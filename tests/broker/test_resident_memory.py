@@ -14,7 +14,7 @@ import pytest
 from coterie.broker.process.allocator import KEPT_BYTES, LOOKED_AFTER, RETURNED_FROM_BYTES, FreedMemory, freed_memory
 from coterie.client.blocking import BlockingProducer
 from coterie.wire.framing import encode_request
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.awaiting import until_in_thread
 from tests.broker_process import BrokerProcess
 

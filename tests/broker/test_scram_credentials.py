@@ -12,13 +12,13 @@ from coterie.broker.requests.turns import finish
 from coterie.broker.storage.disk import DiskFileSystem
 from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.alter_user_scram_credentials import (
+from coterie.wire.messages.security.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from coterie.wire.messages.describe_user_scram_credentials import (
+from coterie.wire.messages.security.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     UserName,

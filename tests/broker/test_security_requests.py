@@ -6,18 +6,27 @@ import pytest
 
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
-from coterie.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
-from coterie.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
-from coterie.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from coterie.wire.messages.describe_delegation_token import (
+from coterie.wire.messages.security.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+from coterie.wire.messages.security.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from coterie.wire.messages.security.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
+from coterie.wire.messages.security.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from coterie.wire.messages.security.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from coterie.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
-from coterie.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
-from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from coterie.wire.messages.security.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
+from coterie.wire.messages.security.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+from coterie.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from coterie.wire.messages.security.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from tests.broker.test_server import broker, run
 
 ANY = 1

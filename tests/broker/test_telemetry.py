@@ -11,18 +11,18 @@ from coterie.broker.requests.calls import Call
 from coterie.broker.requests.connection import ClientConnection, Software
 from coterie.broker.settings.resource_tables import client_metrics_config
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from coterie.wire.messages.get_telemetry_subscriptions import (
+from coterie.wire.messages.clients.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.messages.clients.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
 )
-from coterie.wire.messages.incremental_alter_configs import (
+from coterie.wire.messages.clients.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from coterie.wire.messages.settings.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from coterie.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from tests.broker.test_server import Client, broker, run
 
 CLIENT = Call(0, "probe", ClientConnection("/127.0.0.1", 5, software=Software("kgo", "1")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.describe_topic_partitions import (
+from coterie.wire.messages.topics.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

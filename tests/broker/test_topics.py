@@ -23,14 +23,14 @@ from coterie.log.retention import delete_records
 from coterie.records.encoding import encode_batch
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.topics.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 
 
 def _kafka_folder() -> MemoryFileSystem:

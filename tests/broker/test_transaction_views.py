@@ -11,20 +11,24 @@ from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.errors import error_of
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from coterie.wire.messages.describe_producers import (
+from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
+from coterie.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from coterie.wire.messages.transactions.describe_producers import (
     DescribeProducersPartitionResponse,
     DescribeProducersRequest,
     DescribeProducersTopicRequest,
     ProducerState,
 )
-from coterie.wire.messages.describe_transactions import DescribedTransaction, DescribeTransactionsRequest
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.list_transactions import ListTransactionsRequest
-from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from coterie.wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from coterie.wire.messages.transactions.describe_transactions import DescribedTransaction, DescribeTransactionsRequest
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.transactions.list_transactions import ListTransactionsRequest
+from coterie.wire.messages.transactions.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from tests.awaiting import until_in_thread
 
 

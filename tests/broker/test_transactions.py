@@ -24,7 +24,7 @@ from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.testing import ErrorCode, LocalBroker
-from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.broker_process import BrokerProcess
 from tests.client.group import member, polled, read, settled
 

@@ -25,14 +25,14 @@ from coterie.records.legacy import to_batch
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.framing import decode_response, encode_request
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from coterie.wire.messages.list_offsets import (
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from coterie.wire.messages.logs.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.broker.test_reference_cycles import no_records_in_cycles
 from tests.broker.turn_meter import MeteredBroker, metered_broker
 from tests.fake_transport import FakeTransport

@@ -10,8 +10,8 @@ import pytest
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.connection import ClientConnection
 from coterie.broker.requests.unserved import KINDS_KEPT, OTHERS, UnservedRequest, UnservedRequests
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from coterie.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from coterie.wire.messages.brokers.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from coterie.wire.messages.clients.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tests.broker.test_server import broker, run
 
 

@@ -15,7 +15,7 @@ from coterie.broker.requests.pending import Pending
 from coterie.broker.settings import BrokerSettings
 from coterie.records.batch import batches
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

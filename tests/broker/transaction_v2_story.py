@@ -19,18 +19,18 @@ from coterie.records.batch import TRANSACTIONAL_BIT, batches
 from coterie.records.decoding import decode_keys_and_values
 from coterie.records.encoding import encode_batch
 from coterie.wire.errors import error_of
-from coterie.wire.messages.add_partitions_to_txn import (
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.transactions.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.describe_transactions import DescribeTransactionsRequest
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from coterie.wire.messages.txn_offset_commit import (
+from coterie.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

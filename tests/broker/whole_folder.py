@@ -20,7 +20,7 @@ from coterie.records.batch import TRANSACTIONAL_BIT, batches
 from coterie.records.decoding import decode_records
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.broker.raw_commits import commit
 from tests.broker.test_server import Client
 

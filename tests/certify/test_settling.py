@@ -19,7 +19,7 @@ from coterie.certify.generated.domains import batch
 from coterie.certify.question import Question, Story
 from coterie.certify.side import StorySide
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from coterie.wire.messages.logs.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from coterie_conformance.everything.comparison import Comparer, Difference, codes_in
 from coterie_conformance.groups.differential import SETTINGS
 

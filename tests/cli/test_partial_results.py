@@ -19,8 +19,8 @@ from coterie.coordinator.journal.line import TOPIC as JOURNAL
 from coterie.records.encoding import NewRecord
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.wire.apis import APIS
-from coterie.wire.messages.describe_configs import DescribeConfigsResponse
-from coterie.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
+from coterie.wire.messages.settings.describe_configs import DescribeConfigsResponse
+from coterie.wire.messages.topics.metadata import MetadataResponse, MetadataResponseTopic
 from tests.cli.test_every_command import LEAVES
 
 

@@ -13,9 +13,9 @@ from typing import Any
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.framing import encode_response, read_head
-from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
-from coterie.wire.messages.metadata import (
+from coterie.wire.messages.clients.api_versions import ApiVersion, ApiVersionsResponse
+from coterie.wire.messages.groups.find_coordinator import Coordinator, FindCoordinatorResponse
+from coterie.wire.messages.topics.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,

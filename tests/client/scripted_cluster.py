@@ -17,20 +17,20 @@ from coterie.client.settings.settings import ClientSettings
 from coterie.machines.cluster_metadata import GROUP
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
-from coterie.wire.messages.produce import (
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.logs.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
+from coterie.wire.messages.topics.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from coterie.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnResponse
 from tests.producing.test_transactions import know, response
 
 NODE = 0

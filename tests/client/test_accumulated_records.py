@@ -11,7 +11,7 @@ from itertools import pairwise
 from coterie.client import Delivery, RecordMetadata
 from coterie.client.blocking import BlockingProducer
 from coterie.testing import LocalBroker
-from coterie.wire.messages.produce import ProduceRequest
+from coterie.wire.messages.logs.produce import ProduceRequest
 from tests.awaiting import quiet
 from tests.client.scripted_cluster import ScriptedCluster
 from tests.client.test_transaction_calls import One, run

@@ -17,7 +17,7 @@ from coterie.client import Admin, Consumer, KafkaError, NewTopic
 from coterie.client.admin.each import Each
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.testing.faults import API_KEYS
-from coterie.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from coterie.wire.messages.topics.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 
 QUICK = {"retry.backoff.ms": 2, "retry.backoff.max.ms": 5}
 TIMES = 3

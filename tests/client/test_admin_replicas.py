@@ -10,7 +10,7 @@ from coterie.client import KafkaError, NewTopic, PartitionReassignment
 from coterie.client.admin.results import partition_reassignments
 from coterie.client.blocking import BlockingAdmin
 from coterie.testing import ErrorCode, LocalBroker
-from coterie.wire.messages.list_partition_reassignments import (
+from coterie.wire.messages.topics.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,

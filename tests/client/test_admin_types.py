@@ -34,10 +34,10 @@ from coterie.client.admin.each import Each
 from coterie.client.admin.group_explanation import group_explanation
 from coterie.client.admin.results import cluster_description, config_entries, group_description, topic_descriptions
 from coterie.testing import ErrorCode, LocalBroker
-from coterie.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
-from coterie.wire.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsResult
-from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
-from coterie.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from coterie.wire.messages.brokers.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from coterie.wire.messages.groups.describe_groups import DescribedGroup, DescribedGroupMember
+from coterie.wire.messages.settings.describe_configs import DescribeConfigsResourceResult, DescribeConfigsResult
+from coterie.wire.messages.topics.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from tests.client.group import member, settled
 
 

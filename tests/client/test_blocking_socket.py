@@ -13,8 +13,8 @@ from coterie.client.connection import blocking_socket
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError
 from coterie.wire.framing import Head, encode_response, read_head
-from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from coterie.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.clients.api_versions import ApiVersion, ApiVersionsResponse
+from coterie.wire.messages.groups.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 Respond = Callable[[socket.socket, list[int]], None]
 Serve = Callable[[Respond], BrokerSocket]

@@ -15,7 +15,7 @@ from coterie.client.connection.handshake import answer_type
 from coterie.client.connection.unreachable import not_opened
 from coterie.client.errors import KafkaError
 from coterie.wire.apis import APIS
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.awaiting import until
 
 ANSWER = bytes.fromhex("00000006000000010000")  # size, correlation id 1, NONE

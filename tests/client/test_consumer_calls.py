@@ -14,7 +14,7 @@ from coterie.client.connection.connection import Connection
 from coterie.client.consumer.classic_membership import member_config
 from coterie.client.settings.settings import client_settings
 from coterie.testing import ErrorCode, LocalBroker
-from coterie.wire.messages.fetch import FetchRequest
+from coterie.wire.messages.logs.fetch import FetchRequest
 from tests.awaiting import until
 from tests.client.group import member, polled, read, settled
 

@@ -31,7 +31,7 @@ from coterie.client.settings.settings import client_settings
 from coterie.member.errors import leave_refusal
 from coterie.member.stages import Stage
 from coterie.testing import ErrorCode, LocalBroker
-from coterie.wire.messages.leave_group import LeaveGroupResponse, MemberResponse
+from coterie.wire.messages.groups.leave_group import LeaveGroupResponse, MemberResponse
 from tests.awaiting import LoopClock, quiet, until, until_in_thread
 from tests.client.group import member, polled, settled
 

@@ -20,10 +20,10 @@ from coterie.wire.codec import decode
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import encode_response, read_head, skip_tags
-from coterie.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from coterie.wire.messages.clients.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from coterie.wire.messages.security.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from coterie.wire.primitives import WireError
 
 PLAIN = Security(protocol="SASL_PLAINTEXT", username="anna", password="secret")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 
 from coterie.client.consumer.heartbeat_thread import HeartbeatThread, Pulse, culprit
-from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
 from tests.awaiting import until_in_thread
 
 

@@ -16,9 +16,9 @@ from coterie.client.connection.connection import Connection
 from coterie.wire.apis import APIS
 from coterie.wire.codec import decoder, encoder
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchResponse
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.metadata import MetadataRequest
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.logs.fetch import FetchResponse
+from coterie.wire.messages.topics.metadata import MetadataRequest
 from tests.client.fake_broker import (
     ANSWERS,
     LIES,

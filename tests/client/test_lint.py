@@ -15,7 +15,7 @@ from coterie.client.admin.results import group_description
 from coterie.client.lint.lint import FIRST, SECOND, STATIC, lint_group
 from coterie.client.lint.rule import ProtocolSupport
 from coterie.testing import LocalBroker
-from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from coterie.wire.messages.groups.describe_groups import DescribedGroup, DescribedGroupMember
 from tests.awaiting import until
 from tests.client.group import member
 

@@ -15,7 +15,7 @@ from coterie.consuming.fetching.position import Position
 from coterie.records import compiled
 from coterie.records.batch import BatchError, stamp
 from coterie.records.encoding import encode_batch
-from coterie.wire.messages.fetch import PartitionData
+from coterie.wire.messages.logs.fetch import PartitionData
 
 
 def murmur2_by_words(data: bytes) -> int:

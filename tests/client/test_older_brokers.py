@@ -20,7 +20,7 @@ from coterie.client.types import ConsumerGroupMetadata
 from coterie.testing import LocalBroker
 from coterie.wire import messages
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.api_versions import ApiVersionsResponse
+from coterie.wire.messages.clients.api_versions import ApiVersionsResponse
 
 # The newest version of each API in Kafka 0.11.0.3's own ApiVersions; those that are not here it does not have.
 NEWEST_0_11 = dict(

@@ -13,7 +13,7 @@ from coterie.client.blocking import BlockingProducer
 from coterie.client.errors import ConfigError
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.produce import ProduceRequest
+from coterie.wire.messages.logs.produce import ProduceRequest
 from tests.awaiting import quiet, until
 from tests.client.scripted_cluster import ScriptedCluster
 from tests.client.test_transaction_calls import One, run

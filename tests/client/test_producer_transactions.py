@@ -14,10 +14,10 @@ from coterie.client.producer.transactions import State
 from coterie.client.types import ConsumerGroupMetadata
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.produce import ProduceRequest
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.logs.produce import ProduceRequest
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 from tests.awaiting import quiet, until
 from tests.client.scripted_cluster import ScriptedCluster
 from tests.client.test_transaction_calls import GROUP, One, begun, run

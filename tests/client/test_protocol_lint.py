@@ -36,8 +36,8 @@ from coterie.coordinator.state import Group, Member, Phase
 from coterie.coordinator.views.consumer_description import describe_consumer_group
 from coterie.coordinator.views.description import describe_group
 from coterie.wire.errors import Refusal
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment, TopicPartitions
-from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from coterie.wire.messages.groups.describe_groups import DescribedGroup, DescribedGroupMember
+from coterie.wire.messages.stored.consumer_protocol import ConsumerProtocolAssignment, TopicPartitions
 
 NEW = "confluent-kafka-python 2.12.1"
 ALLOWED = {

@@ -27,7 +27,7 @@ from coterie.pipeline.reading.topics import TopicReader
 from coterie.producing.machine import ProducerMachine
 from coterie.producing.repeated_request import RepeatedRequest
 from coterie.testing import ErrorCode, LocalBroker
-from coterie.wire.messages.offset_commit import OffsetCommitResponse
+from coterie.wire.messages.groups.offset_commit import OffsetCommitResponse
 
 T0 = TopicPartition("t", 0)
 PAUSES_MS = [10, 20, 40, 50, 50, 50]

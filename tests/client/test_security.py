@@ -22,9 +22,9 @@ from coterie.client.scram import scram
 from coterie.client.security import Security
 from coterie.client.settings.settings import client_settings
 from coterie.testing import LocalBroker
-from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
-from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from coterie.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from coterie.wire.messages.security.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 
 
 class TlsFront:

@@ -12,10 +12,10 @@ from coterie.client import Delivery, KafkaError
 from coterie.client.errors import TransactionAbortableError
 from coterie.client.producer.transactions import State
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint, ProduceRequest, ProduceResponse
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.logs.produce import LeaderIdAndEpoch, NodeEndpoint, ProduceRequest, ProduceResponse
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.awaiting import quiet, until
 from tests.client.scripted_cluster import LOST, ScriptedCluster, produce_response
 from tests.client.test_transaction_calls import One, begun, run

@@ -24,7 +24,7 @@ from coterie.consuming.fetching.position import UNKNOWN, FetchState
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup
 from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.list_offsets import ListOffsetsRequest
+from coterie.wire.messages.logs.list_offsets import ListOffsetsRequest
 from tests.awaiting import quiet, run_in_virtual_time, until
 from tests.consuming.cluster import NO_LEADER, T0, T1, SimulatedCluster
 

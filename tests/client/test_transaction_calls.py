@@ -15,12 +15,12 @@ from coterie.client.producer.transactions import State
 from coterie.client.types import ConsumerGroupMetadata
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.produce import ProduceRequest
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire.messages.logs.produce import ProduceRequest
+from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
+from coterie.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 from tests.awaiting import quiet, run_in_virtual_time, until
 from tests.client.scripted_cluster import LOST, ScriptedCluster, scripted
 

@@ -14,8 +14,8 @@ from coterie.client.producer.transactions import State
 from coterie.client.types import TopicPartition
 from coterie.records.batch import batches
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from coterie.wire.messages.produce import ProduceRequest
+from coterie.wire.messages.logs.produce import ProduceRequest
+from coterie.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
 from tests.awaiting import quiet, until
 from tests.client.scripted_cluster import LOST, ScriptedCluster
 from tests.client.test_transaction_calls import One, begun, run

@@ -15,7 +15,7 @@ from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.consumer.heartbeat_thread import HeartbeatThread, Pulse
 from coterie.consuming.fetching.fetching import Fetching
 from coterie.testing import LocalBroker
-from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
 from tests.client.group import member, settled
 
 

@@ -12,26 +12,26 @@ from coterie.records.batch import TRANSACTIONAL_BIT, stamp
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
-from coterie.wire.messages.list_offsets import (
+from coterie.wire.messages.logs.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
+from coterie.wire.messages.logs.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from coterie.wire.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
-from coterie.wire.messages.offset_for_leader_epoch import (
+from coterie.wire.messages.logs.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartitionResult,
     OffsetForLeaderTopicResult,
 )
-from coterie.wire.messages.produce import LeaderIdAndEpoch
+from coterie.wire.messages.logs.produce import LeaderIdAndEpoch
+from coterie.wire.messages.topics.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 PARTITIONS = (T0, T1, U0)

@@ -11,8 +11,8 @@ from coterie.consuming.record import TopicPartition
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from coterie.wire.messages.produce import NodeEndpoint
+from coterie.wire.messages.logs.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from coterie.wire.messages.logs.produce import NodeEndpoint
 from tests.consuming.cluster import Log, SimulatedCluster
 
 

@@ -14,8 +14,8 @@ from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import GROUP, ClusterMetadata
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.find_coordinator import Coordinator, FindCoordinatorResponse
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,

@@ -22,8 +22,8 @@ from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import GROUP, ClusterMetadata
 from coterie.wire.codec import decode, encode
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
-from coterie.wire.messages.offset_fetch import (
+from coterie.wire.messages.groups.find_coordinator import Coordinator, FindCoordinatorResponse
+from coterie.wire.messages.groups.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,

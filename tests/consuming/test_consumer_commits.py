@@ -15,7 +15,7 @@ from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.consumer.stages import ConsumerStage
 from coterie.member.effects import Send
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
+from coterie.wire.messages.groups.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,

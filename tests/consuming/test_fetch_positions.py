@@ -12,7 +12,7 @@ from coterie.consuming.fetching.effects import SendFetch
 from coterie.consuming.fetching.position import UNKNOWN
 from coterie.consuming.record import TopicPartition
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import PartitionData
+from coterie.wire.messages.logs.fetch import PartitionData
 from tests.consuming.cluster import NO_LEADER, T0, T1, U0
 from tests.consuming.driven import Driven, buffered, failed, records
 

@@ -9,7 +9,7 @@ from coterie.consuming.fetching.effects import PartitionFailed, SendFetch
 from coterie.consuming.fetching.errors import REMEDIES
 from coterie.consuming.fetching.position import FetchState
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import PartitionData
+from coterie.wire.messages.logs.fetch import PartitionData
 from tests.consuming.cluster import T0, T1, U0
 from tests.consuming.driven import Driven, buffered, failed, records
 

@@ -10,7 +10,7 @@ import pytest
 from coterie.consuming.fetching.session import FetchSession, Wanted
 from coterie.consuming.record import TopicPartition
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from coterie.wire.messages.logs.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from tests.consuming.cluster import T0, T1, U0
 from tests.consuming.driven import Driven
 

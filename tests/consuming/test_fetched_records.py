@@ -19,7 +19,7 @@ from coterie.records.down_conversion import to_message_set
 from coterie.records.encoding import encode_batch, rebuild_batch, sealed
 from coterie.records.fields import Header
 from coterie.records.markers import end_of_transaction
-from coterie.wire.messages.fetch import AbortedTransaction, PartitionData
+from coterie.wire.messages.logs.fetch import AbortedTransaction, PartitionData
 from tests.consuming.cluster import T0, T1
 from tests.consuming.driven import Driven
 

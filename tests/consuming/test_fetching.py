@@ -8,7 +8,7 @@ from coterie.consuming.fetching.effects import PartitionFailed, RefreshMetadata,
 from coterie.consuming.fetching.errors import REMEDIES, FetchRemedy, remedy
 from coterie.consuming.fetching.position import FetchState
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchResponse
+from coterie.wire.messages.logs.fetch import FetchResponse
 from tests.consuming.cluster import T0, T1, U0
 from tests.consuming.driven import Driven
 

@@ -21,7 +21,7 @@ from coterie.consuming.record import TopicPartition
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.fetch import FetchResponse
+from coterie.wire.messages.logs.fetch import FetchResponse
 from tests.consuming.cluster import NO_LEADER, NODES, PARTITIONS, SimulatedCluster
 
 BACKOFF = Backoff(100, 1_000)

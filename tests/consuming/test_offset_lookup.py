@@ -15,7 +15,7 @@ from coterie.consuming.record import TopicPartition
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.list_offsets import (
+from coterie.wire.messages.logs.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,

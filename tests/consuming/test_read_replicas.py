@@ -8,8 +8,8 @@ import pytest
 from coterie.consuming.fetching.effects import RefreshMetadata, SendFetch, SendValidation
 from coterie.consuming.fetching.position import FetchState
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import PartitionData
-from coterie.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint
+from coterie.wire.messages.logs.fetch import PartitionData
+from coterie.wire.messages.logs.produce import LeaderIdAndEpoch, NodeEndpoint
 from tests.consuming.cluster import T0, T1, U0
 from tests.consuming.driven import Driven, records
 

@@ -11,9 +11,9 @@ from coterie.controller.registration import BrokerEndpoint, BrokerRegistration, 
 from coterie.controller.requests import ControlRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from coterie.replication.states import EPOCH_DURING_DELETE, NO_EPOCH, PartitionState, StoppedReplica, TopicPartition
 from coterie.wire.declaration import Message
-from coterie.wire.messages.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
-from coterie.wire.messages.stop_replica import StopReplicaPartitionV0, StopReplicaRequest, StopReplicaTopicV1
-from coterie.wire.messages.update_metadata import (
+from coterie.wire.messages.brokers.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
+from coterie.wire.messages.brokers.stop_replica import StopReplicaPartitionV0, StopReplicaRequest, StopReplicaTopicV1
+from coterie.wire.messages.brokers.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,

@@ -9,7 +9,7 @@ from coterie.controller.config import ControllerConfig
 from coterie.controller.elected.session import Candidate, OfficeSession
 from coterie.controller.requests import LeaderAndIsr, Request, RequestBatch, StopReplica, UpdateMetadata
 from coterie.replication.states import EPOCH_DURING_DELETE, PartitionState, StoppedReplica, TopicPartition
-from coterie.wire.messages.stop_replica import StopReplicaRequest
+from coterie.wire.messages.brokers.stop_replica import StopReplicaRequest
 
 FOO0, FOO1, BAR0, BAR1 = ("foo", 0), ("foo", 1), ("bar", 0), ("bar", 1)
 LEADERS = {FOO0: 1, FOO1: 2, BAR0: 1, BAR1: 3}

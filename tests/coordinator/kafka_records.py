@@ -21,19 +21,19 @@ from coterie.certify.settling import wait_for_coordinator
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.wire.declaration import Message
 from coterie.wire.framing import decode_response, encode_request
-from coterie.wire.messages.consumer_group_heartbeat import (
+from coterie.wire.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.delete_groups import DeleteGroupsRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from coterie_conformance.servers.kafka import java, running
 
 VERSION = "4.4.0"

@@ -17,17 +17,17 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.state import Group, Phase
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.delete_groups import DeleteGroupsResponse
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.delete_groups import DeleteGroupsResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest
 
 
 def shard_with_dead_group() -> Shard:

@@ -14,10 +14,10 @@ from coterie.coordinator.shard import Decision, Shard
 from coterie.coordinator.state import Phase
 from coterie.coordinator.write_queue import WriteQueue
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.leave_group import LeaveGroupRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest
 
 SESSION_MS = 10_000
 

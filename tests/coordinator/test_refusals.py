@@ -12,18 +12,18 @@ from coterie.coordinator.refusals import refuse, response_with
 from coterie.coordinator.shard import Shard
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from coterie.wire.messages.leave_group import LeaveGroupRequest
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from coterie.wire.messages.offset_delete import OffsetDeleteRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest
-from coterie.wire.messages.txn_offset_commit import (
+from coterie.wire.messages.groups.offset_delete import OffsetDeleteRequest
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest
+from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

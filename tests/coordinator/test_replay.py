@@ -29,9 +29,9 @@ from coterie.coordinator.write_queue import drive
 from coterie.laboratory.checkers import check_replay
 from coterie.laboratory.consumer_group_checker import check_loaded
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages import offset_commit as oc
-from coterie.wire.messages import offset_delete as od
-from coterie.wire.messages import txn_offset_commit as tc
+from coterie.wire.messages.groups import offset_commit as oc
+from coterie.wire.messages.groups import offset_delete as od
+from coterie.wire.messages.transactions import txn_offset_commit as tc
 from tests.coordinator.test_any_commands import STEPS, TOPICS, Story
 
 ROOM = Path(coterie.coordinator.__path__[0])

@@ -25,7 +25,7 @@ from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import HEADER_BYTES, LENGTH_END
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
-from coterie.wire.messages.consumer_offsets import (
+from coterie.wire.messages.stored.consumer_offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,

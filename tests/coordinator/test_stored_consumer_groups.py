@@ -36,7 +36,7 @@ from coterie.coordinator.stored_consumer_groups import (
 )
 from coterie.records.batch import BatchRecord, batches
 from coterie.records.decoding import decode_records
-from coterie.wire.messages.consumer_group_records import (
+from coterie.wire.messages.stored.consumer_group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -49,7 +49,7 @@ from coterie.wire.messages.consumer_group_records import (
     PartitionMetadata,
     TopicMetadata,
 )
-from coterie.wire.messages.consumer_offsets import OffsetCommitValue
+from coterie.wire.messages.stored.consumer_offsets import OffsetCommitValue
 from coterie.wire.primitives import WireError
 from coterie_conformance.fuzzing.messages import random_struct
 from tests.coordinator.kafka_records import RECORDED

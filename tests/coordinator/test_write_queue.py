@@ -19,21 +19,21 @@ from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import batches
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.leave_group import LeaveGroupRequest
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from coterie.wire.messages.offset_delete import (
+from coterie.wire.messages.groups.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from coterie.wire.messages.txn_offset_commit import (
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from coterie.records.encoding import encode_batch
-from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from coterie.wire.messages.txn_offset_commit import (
+from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

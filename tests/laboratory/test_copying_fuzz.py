@@ -28,7 +28,7 @@ from coterie.laboratory.transacting_producer import Ended
 from coterie.producing.transactions.requests import CommittingMember
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.offset_commit import OffsetCommitResponse
+from coterie.wire.messages.groups.offset_commit import OffsetCommitResponse
 from tests.laboratory.known_seeds import Defect, KnownSeeds
 
 pytestmark = pytest.mark.slow

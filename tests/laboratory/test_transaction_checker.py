@@ -16,7 +16,7 @@ from coterie.coordinator.state import CommittedOffset, Group
 from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.laboratory.transaction_checker import GROUP, OFFSETS_PARTITION, TransactionChecker
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 T0 = ("t", 0)
 PRODUCER = (7, 0)

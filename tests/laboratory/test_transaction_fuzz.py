@@ -19,7 +19,7 @@ from coterie.laboratory.transactional_broker import TransactionalBroker
 from coterie.log.files.filesystem import FileSystem
 from coterie.producing.transactions.transactions import Transactions
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 # 34: after a power cut the laboratory's disk took back what the broker had read from it.
 ONCE_FAILED = (34,)

@@ -17,7 +17,7 @@ from coterie.records.batch import NO_TIMESTAMP, read_header
 from coterie.records.decoding import decode_records
 from coterie.records.encoding import encode_batch, sealed
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.list_offsets import (
+from coterie.wire.messages.logs.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,

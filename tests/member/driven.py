@@ -8,9 +8,9 @@ from coterie.member.effects import Assigned, Effect, FindCoordinator, Send
 from coterie.member.machine import MemberMachine
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.heartbeat import HeartbeatResponse
-from coterie.wire.messages.join_group import JoinGroupResponse
-from coterie.wire.messages.sync_group import SyncGroupResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatResponse
+from coterie.wire.messages.groups.join_group import JoinGroupResponse
+from coterie.wire.messages.groups.sync_group import SyncGroupResponse
 
 
 class Driven:

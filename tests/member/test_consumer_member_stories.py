@@ -20,7 +20,7 @@ from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.consumer.stages import CONSUMER_SUCCESSORS, ConsumerStage
 from coterie.member.effects import Assigned, FindCoordinator, Revoke, Send
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
+from coterie.wire.messages.groups.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

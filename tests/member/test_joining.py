@@ -21,10 +21,10 @@ from coterie.member.effects import (
 from coterie.member.machine import MemberMachine
 from coterie.member.stages import Stage
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
-from coterie.wire.messages.leave_group import LeaveGroupRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.member.driven import Driven
 
 COOPERATIVE = {"assignors": ("cooperative-sticky",)}

@@ -9,10 +9,10 @@ from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.member.effects import Assigned, AssignGroup, Failed, FindCoordinator, Revoke
 from coterie.member.stages import Stage
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
-from coterie.wire.messages.leave_group import LeaveGroupRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.member.driven import Driven
 
 

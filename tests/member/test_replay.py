@@ -18,10 +18,10 @@ from coterie.member.machine import MemberMachine
 from coterie.member.stages import LEGAL_SUCCESSORS, Stage
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
-from coterie.wire.messages.leave_group import LeaveGroupRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
 
 CODES = (
     *[ErrorCode.NONE] * 14,

@@ -29,7 +29,7 @@ from coterie.pipeline.reading import log_folders
 from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
-from coterie.wire.messages.consumer_offsets import GroupMetadataValue
+from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue
 from tests.awaiting import until_in_thread
 from tests.broker_process import BrokerProcess
 

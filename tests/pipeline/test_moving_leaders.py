@@ -16,15 +16,15 @@ from coterie.pipeline.reading.topics import TopicReader
 from coterie.records.encoding import encode_batch
 from coterie.testing import ErrorCode
 from coterie.wire.declaration import Message
-from coterie.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from coterie.wire.messages.list_offsets import (
+from coterie.wire.messages.groups.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.wire.messages.logs.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from coterie.wire.messages.logs.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from coterie.wire.messages.metadata import (
+from coterie.wire.messages.topics.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,

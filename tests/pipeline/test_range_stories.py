@@ -21,9 +21,9 @@ from coterie.pipeline.reading.planning import OffsetRange
 from coterie.records.batch import batches
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchRequest
-from coterie.wire.messages.list_offsets import ListOffsetsRequest
-from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
+from coterie.wire.messages.logs.fetch import FetchRequest
+from coterie.wire.messages.logs.list_offsets import ListOffsetsRequest
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from tests.consuming.cluster import NODES, T0, SimulatedCluster
 
 Address = tuple[str, int]

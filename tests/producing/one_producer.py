@@ -21,7 +21,7 @@ from coterie.producing.machine import ProducerMachine
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.produce import (
+from coterie.wire.messages.logs.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceResponse,

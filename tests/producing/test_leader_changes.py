@@ -11,18 +11,18 @@ from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.producing.effects import LookUpLeaders
 from coterie.producing.requests import new_leaders
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
-from coterie.wire.messages.produce import (
+from coterie.wire.messages.logs.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
+)
+from coterie.wire.messages.topics.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
 )
 from tests.producing.one_producer import OneProducer
 

@@ -10,9 +10,9 @@ from coterie.machines.cluster_metadata import GROUP, TRANSACTION
 from coterie.producing.transactions.transactions import LookUpCoordinatorOf, SendTransactional
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from coterie.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest
+from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from tests.producing.test_transactions import MEMBER, OK, T0, T1, Producer, S, know, response
 
 E = ErrorCode

@@ -8,10 +8,10 @@ import pytest
 from coterie.machines.cluster_metadata import TRANSACTION
 from coterie.producing.transactions.transactions import LookUpCoordinatorOf
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from coterie.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.producing.test_transaction_errors import ABORT, E, to_add_offsets, to_commit_offsets
 from tests.producing.test_transactions import MEMBER, OK, T0, T1, Producer, S, know, response
 

@@ -13,11 +13,11 @@ from coterie.producing.transactions.errors import TransactionRemedy, remedy_of
 from coterie.producing.transactions.transactions import LookUpCoordinatorOf, SendTransactional, TransactionCallEnded
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
+from coterie.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 from tests.producing.test_transactions import MEMBER, OK, Producer, S, know, response
 
 CODES = (

@@ -16,13 +16,13 @@ from coterie.client.settings.settings import client_settings
 from coterie.testing import LocalBroker
 from coterie.text.addresses import parse_address
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.delete_records import (
+from coterie.wire.messages.logs.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from coterie.wire.messages.logs.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tests.awaiting import until_in_thread
 
 TOPIC = "orders"

@@ -16,8 +16,8 @@ from coterie.client.connection.cluster import Cluster
 from coterie.client.settings.settings import client_settings
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from coterie.wire.messages.incremental_alter_configs import (
+from coterie.wire.messages.settings.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from coterie.wire.messages.settings.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

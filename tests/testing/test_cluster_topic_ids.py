@@ -18,8 +18,8 @@ from coterie.client.connection.connection import Connection
 from coterie.replication.states import TopicPartition
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from coterie.zookeeper.operations import Read, Znode
 from tests.awaiting import until, until_in_thread
 from tests.broker.test_old_versions import batch

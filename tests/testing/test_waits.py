@@ -12,7 +12,7 @@ from coterie.client import KafkaError
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.testing import ErrorCode, LocalBroker
 from coterie.testing.faults import FAILABLE, FaultRule
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

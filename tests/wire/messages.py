@@ -8,7 +8,7 @@ from typing import Any
 from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.fields import FieldSpec, FieldType
-from coterie.wire.messages import (
+from coterie.wire.messages.stored import (
     consumer_group_records,
     consumer_offsets,
     consumer_protocol,

@@ -6,16 +6,20 @@ import pytest
 
 from coterie.wire.apis import APIS, CLUSTER_APIS, advertised_versions
 from coterie.wire.declaration import Message
-from coterie.wire.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
-from coterie.wire.messages.controlled_shutdown import RemainingPartition as Remaining
-from coterie.wire.messages.leader_and_isr import (
+from coterie.wire.messages.brokers.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from coterie.wire.messages.brokers.controlled_shutdown import RemainingPartition as Remaining
+from coterie.wire.messages.brokers.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
 )
-from coterie.wire.messages.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaTopicState
-from coterie.wire.messages.update_metadata import (
+from coterie.wire.messages.brokers.stop_replica import (
+    StopReplicaPartitionState,
+    StopReplicaRequest,
+    StopReplicaTopicState,
+)
+from coterie.wire.messages.brokers.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,

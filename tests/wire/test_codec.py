@@ -15,22 +15,22 @@ import pytest
 from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.codec import source
 from coterie.wire.declaration import Message, Struct, array, field, int32, string, struct
-from coterie.wire.messages.consumer_group_heartbeat import (
+from coterie.wire.messages.groups.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from coterie.wire.messages.consumer_offsets import (
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.join_group import JoinGroupResponse
+from coterie.wire.messages.stored.consumer_offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupResponse
+from coterie.wire.messages.stored.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from coterie.wire.primitives import WireError
 from coterie_conformance.fuzzing.messages import random_struct
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from coterie.wire import topic_names
-from coterie.wire.messages.fetch import FetchTopic
-from coterie.wire.messages.offset_commit import OffsetCommitRequestTopic
-from coterie.wire.messages.offset_fetch import OffsetFetchRequestTopics
-from coterie.wire.messages.produce import TopicProduceData
+from coterie.wire.messages.groups.offset_commit import OffsetCommitRequestTopic
+from coterie.wire.messages.groups.offset_fetch import OffsetFetchRequestTopics
+from coterie.wire.messages.logs.fetch import FetchTopic
+from coterie.wire.messages.logs.produce import TopicProduceData
 
 
 @pytest.mark.parametrize(

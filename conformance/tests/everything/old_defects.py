@@ -18,8 +18,8 @@ from coterie.coordinator.state import Group
 from coterie.records.encoding import encode_batch
 from coterie.wire.apis import APIS
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchResponse
-from coterie.wire.messages.init_producer_id import InitProducerIdResponse
+from coterie.wire.messages.logs.fetch import FetchResponse
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdResponse
 
 NOT_KNOWN = -(2**31)
 ONCE_TAKEN = frozenset(

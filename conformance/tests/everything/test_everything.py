@@ -22,8 +22,8 @@ from coterie.certify.question import API_BY_NAME, Question, Story, message_of, v
 from coterie.certify.side import StorySide
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import encode_request
-from coterie.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
-from coterie.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from coterie.wire.messages.groups.join_group import JoinGroupResponse, JoinGroupResponseMember
+from coterie.wire.messages.topics.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 from coterie_conformance.everything.beside import stories_beside
 from coterie_conformance.everything.comparison import (
     Comparer,

@@ -51,7 +51,7 @@ from coterie.replication.replicas import Replicas
 from coterie.replication.states import PartitionState, ReplicaError, ReplicaRefusal, TopicPartition
 from coterie.replication.stored_log import StoredReplicaLog
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import PartitionData
+from coterie.wire.messages.logs.fetch import PartitionData
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import (
     ANY_VERSION,

@@ -36,7 +36,7 @@ from coterie.member.effects import Revoke
 from coterie.member.machine import MemberMachine
 from coterie.producing.transactions import requests as transaction_requests
 from coterie.producing.transactions import transactions
-from coterie.wire.messages.offset_commit import OffsetCommitResponse
+from coterie.wire.messages.groups.offset_commit import OffsetCommitResponse
 from coterie_conformance.stories import members
 
 Patch = pytest.MonkeyPatch

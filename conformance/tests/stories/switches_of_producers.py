@@ -19,7 +19,7 @@ from coterie.producing.machine import ProducerMachine
 from coterie.producing.partition_queue import PartitionQueue
 from coterie.producing.sequences import CurrentProducer
 from coterie.producing.transactions.transactions import Transactions
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 Patch = pytest.MonkeyPatch
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from coterie.assignors.subscription import Owned, Subscriber
 from coterie.wire.codec import decode
-from coterie.wire.messages.consumer_protocol import (
+from coterie.wire.messages.stored.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     TopicPartitions,

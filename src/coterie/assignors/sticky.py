@@ -16,7 +16,7 @@ from coterie.assignors.claims import Claims
 from coterie.assignors.equal_shares import share_equally
 from coterie.assignors.subscription import AssignableTopics, Assignment, Owned, Subscriber, in_order
 from coterie.assignors.unequal_shares import share_unequally
-from coterie.wire.messages.sticky_assignor import StickyAssignorUserData
+from coterie.wire.messages.stored.sticky_assignor import StickyAssignorUserData
 from coterie.wire.primitives import WireError
 
 

@@ -43,7 +43,7 @@ from coterie.log.files.filesystem import FileSystem
 from coterie.log.files.findings import Finding
 from coterie.log.retention import retain
 from coterie.wire.apis import advertised_versions
-from coterie.wire.messages.api_versions import ApiVersion
+from coterie.wire.messages.clients.api_versions import ApiVersion
 
 if TYPE_CHECKING:
     from coterie.broker.cluster.entity_settings import EntitySettings

@@ -30,7 +30,7 @@ from coterie.client.connection.connection import Connection
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
 from coterie.text.addresses import format_address
-from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 
 PATIENCE_S = 6.0
 AT_ONCE = 12

@@ -15,17 +15,20 @@ from coterie.client.connection.connection import Connection
 from coterie.client.security import PLAINTEXT, Security
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from coterie.wire.messages.consumer_group_heartbeat import (
+from coterie.wire.messages.groups.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from coterie.wire.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from coterie.wire.messages.delete_topics import DeleteTopicsResponse
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from coterie.wire.messages.topics.delete_topics import DeleteTopicsResponse
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
 
 SETTLED_WITHIN_S = 4.0
 COORDINATOR_LOADS_S = 90.0

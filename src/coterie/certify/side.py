@@ -24,10 +24,10 @@ from coterie.client.security import PLAINTEXT, Security
 from coterie.wire.declaration import Struct
 from coterie.wire.errors import ErrorCode
 from coterie.wire.fields import FieldType
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from coterie.wire.messages.fetch import FetchRequest, FetchResponse
+from coterie.wire.messages.clients.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.logs.fetch import FetchRequest, FetchResponse
+from coterie.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 
 SWEEP_VERSION = 4
 SESSIONS_FROM, FINAL_EPOCH = 7, -1

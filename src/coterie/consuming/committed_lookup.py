@@ -17,7 +17,7 @@ from coterie.consuming.record import TopicPartition
 from coterie.machines.backoff import Backoff, Retries
 from coterie.machines.cluster_metadata import GROUP, ClusterMetadata
 from coterie.wire.errors import COORDINATOR_LOST, ErrorCode, error_of
-from coterie.wire.messages.offset_fetch import (
+from coterie.wire.messages.groups.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,

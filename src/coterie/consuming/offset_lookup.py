@@ -16,7 +16,7 @@ from coterie.consuming.record import TopicPartition
 from coterie.machines.backoff import Backoff, Retries
 from coterie.machines.cluster_metadata import NO_NODE, ClusterMetadata
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.list_offsets import (
+from coterie.wire.messages.logs.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,

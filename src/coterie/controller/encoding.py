@@ -12,20 +12,20 @@ from coterie.controller.registration import BrokerEndpoint, BrokerRegistration, 
 from coterie.controller.requests import ControlRequest, LeaderAndIsr, StopReplica, UpdateMetadata
 from coterie.replication.states import NO_EPOCH, PartitionState, StoppedReplica, TopicPartition
 from coterie.wire.declaration import Message
-from coterie.wire.messages.leader_and_isr import (
+from coterie.wire.messages.brokers.leader_and_isr import (
     LeaderAndIsrLiveLeader,
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     LeaderAndIsrTopicState,
 )
-from coterie.wire.messages.stop_replica import (
+from coterie.wire.messages.brokers.stop_replica import (
     StopReplicaPartitionState,
     StopReplicaRequest,
     StopReplicaResponse,
     StopReplicaTopicState,
 )
-from coterie.wire.messages.update_metadata import (
+from coterie.wire.messages.brokers.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
     UpdateMetadataPartitionState,

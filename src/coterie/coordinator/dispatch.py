@@ -49,15 +49,15 @@ from coterie.coordinator.refusals import response_with
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import UNKNOWN_MEMBER, Cause, Group, Phase
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest
-from coterie.wire.messages.offset_commit import OffsetCommitRequest
-from coterie.wire.messages.offset_delete import OffsetDeleteRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.groups.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
+from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest
+from coterie.wire.messages.groups.offset_delete import OffsetDeleteRequest
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest
+from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
 _OF_MEMBERS = (ConsumerGroupHeartbeatRequest, JoinGroupRequest, LeaveGroupRequest)
 

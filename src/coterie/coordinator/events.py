@@ -9,7 +9,7 @@ from __future__ import annotations
 from coterie.coordinator.consumer.events import ConsumerEvent
 from coterie.coordinator.state import Cause, CommittedOffset, Member, Protocols, Token
 from coterie.machines.values import value
-from coterie.wire.messages.consumer_offsets import GroupMetadataValue
+from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue
 
 
 @value

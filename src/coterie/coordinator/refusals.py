@@ -12,15 +12,18 @@ from coterie.coordinator.offsets.transactional import txn_commit_refused
 from coterie.coordinator.state import UNKNOWN_MEMBER, GroupOffsets
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from coterie.wire.messages.offset_commit import OffsetCommitRequest
-from coterie.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from coterie.wire.messages.sync_group import SyncGroupRequest
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire.messages.groups.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from coterie.wire.messages.groups.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.groups.join_group import JoinGroupRequest
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest
+from coterie.wire.messages.groups.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest
+from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
 # A member keeps its membership while the partition loads (scenario testRequestHandlingWhileLoadingInProgress).
 _WHILE_LOADING = {HeartbeatRequest: ErrorCode.NONE, SyncGroupRequest: ErrorCode.REBALANCE_IN_PROGRESS}

@@ -29,10 +29,10 @@ from coterie.coordinator.stored import KeyReader, StoredRecord, committed_offset
 from coterie.machines.values import value
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest
+from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ from coterie.coordinator.events import (
 )
 from coterie.coordinator.state import Cause, CommittedOffset, TopicPartition
 from coterie.machines.values import value
-from coterie.wire.messages.consumer_offsets import (
+from coterie.wire.messages.stored.consumer_offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,

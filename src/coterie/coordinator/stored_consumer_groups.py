@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coterie.wire.declaration import Message
-from coterie.wire.messages.consumer_group_records import (
+from coterie.wire.messages.stored.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,

@@ -33,9 +33,9 @@ from coterie.coordinator.state import Token
 from coterie.coordinator.stored import StoredRecord
 from coterie.records.batch import HEADER_BYTES
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.offset_commit import OffsetCommitRequest
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest
 
 Append = Callable[[list[Decision]], None]
 Committed = Callable[[Decision, list[Step]], None]

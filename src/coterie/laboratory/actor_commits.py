@@ -23,9 +23,9 @@ from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
-from coterie.wire.messages.offset_commit import OffsetCommitResponse
-from coterie.wire.messages.offset_fetch import OffsetFetchResponse
+from coterie.wire.messages.groups.find_coordinator import Coordinator, FindCoordinatorResponse
+from coterie.wire.messages.groups.offset_commit import OffsetCommitResponse
+from coterie.wire.messages.groups.offset_fetch import OffsetFetchResponse
 
 NODE_ID = 1
 LOOKUP_MS = 60_000  # default.api.timeout.ms

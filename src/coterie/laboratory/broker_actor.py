@@ -32,7 +32,7 @@ from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.offset_fetch import (
+from coterie.wire.messages.groups.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,

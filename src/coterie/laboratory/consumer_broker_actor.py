@@ -16,7 +16,7 @@ from coterie.laboratory.broker_actor import Answer, BrokerActor, BrokerCommand, 
 from coterie.laboratory.consumer_group_checker import EpochChecker, check_loaded
 from coterie.laboratory.scenario_requests import topic_id_of
 from coterie.laboratory.world import World
-from coterie.wire.messages.offset_commit import OffsetCommitRequest
+from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest
 
 
 class GroupKind(StrEnum):

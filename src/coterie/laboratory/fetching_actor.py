@@ -18,9 +18,9 @@ from coterie.wire import topic_names
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchResponse
-from coterie.wire.messages.metadata import MetadataResponse
-from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
+from coterie.wire.messages.logs.fetch import FetchResponse
+from coterie.wire.messages.logs.offset_for_leader_epoch import OffsetForLeaderEpochResponse
+from coterie.wire.messages.topics.metadata import MetadataResponse
 
 
 class FetchingActor(ABC):

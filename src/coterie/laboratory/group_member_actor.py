@@ -22,7 +22,7 @@ from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.effects import ConsumerEffect
 from coterie.member.effects import Assigned, Effect, Failed, FindCoordinator, Revoke, Send
 from coterie.wire.declaration import Message
-from coterie.wire.messages.join_group import JoinGroupRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest
 
 GROUP = "g"
 SYNC_COMMIT_MS = 5_000

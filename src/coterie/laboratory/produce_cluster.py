@@ -18,7 +18,7 @@ from coterie.producing.batch import TopicPartition
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.produce import (
+from coterie.wire.messages.logs.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,

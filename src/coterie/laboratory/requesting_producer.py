@@ -15,9 +15,9 @@ from coterie.producing.effects import SendProduce
 from coterie.producing.requests import new_leaders
 from coterie.wire.declaration import Message
 from coterie.wire.errors import error_of
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from coterie.wire.messages.metadata import MetadataResponse
-from coterie.wire.messages.produce import ProduceRequest, ProduceResponse
+from coterie.wire.messages.logs.produce import ProduceRequest, ProduceResponse
+from coterie.wire.messages.topics.metadata import MetadataResponse
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 PRODUCE_VERSION, INIT_VERSION, METADATA_VERSION = 12, 5, 12
 RECORD_BYTES = 40

@@ -33,7 +33,7 @@ from coterie.laboratory.scenario_responses import response_text
 from coterie.laboratory.scenario_transactions import ScenarioTransactions
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal, error_of
-from coterie.wire.messages.join_group import JoinGroupResponse
+from coterie.wire.messages.groups.join_group import JoinGroupResponse
 
 INDENT = "    "
 

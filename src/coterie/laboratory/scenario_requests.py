@@ -11,24 +11,24 @@ from dataclasses import dataclass
 
 from coterie.assignors.blobs import encode_subscription
 from coterie.coordinator.commands import Command, DeleteGroup
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment
-from coterie.wire.messages.consumer_protocol import TopicPartitions as TopicPartitionsOfAssignment
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from coterie.wire.messages.offset_delete import (
+from coterie.wire.messages.groups.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from coterie.wire.messages.txn_offset_commit import (
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from coterie.wire.messages.stored.consumer_protocol import ConsumerProtocolAssignment
+from coterie.wire.messages.stored.consumer_protocol import TopicPartitions as TopicPartitionsOfAssignment
+from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -5,15 +5,15 @@ from __future__ import annotations
 from coterie.assignors.blobs import decode_assignment
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from coterie.wire.messages.delete_groups import DeleteGroupsResponse
-from coterie.wire.messages.heartbeat import HeartbeatResponse
-from coterie.wire.messages.join_group import JoinGroupResponse
-from coterie.wire.messages.leave_group import LeaveGroupResponse
-from coterie.wire.messages.offset_commit import OffsetCommitResponse
-from coterie.wire.messages.offset_delete import OffsetDeleteResponse
-from coterie.wire.messages.sync_group import SyncGroupResponse
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitResponse
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from coterie.wire.messages.groups.delete_groups import DeleteGroupsResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatResponse
+from coterie.wire.messages.groups.join_group import JoinGroupResponse
+from coterie.wire.messages.groups.leave_group import LeaveGroupResponse
+from coterie.wire.messages.groups.offset_commit import OffsetCommitResponse
+from coterie.wire.messages.groups.offset_delete import OffsetDeleteResponse
+from coterie.wire.messages.groups.sync_group import SyncGroupResponse
+from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitResponse
 
 
 def response_text(response: Message) -> str:

@@ -17,7 +17,7 @@ from coterie.producing.batch import ProduceFailure, ProducerBatch, TopicPartitio
 from coterie.producing.config import ProducingConfig
 from coterie.producing.effects import SendProduce
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.produce import ProduceResponse
+from coterie.wire.messages.logs.produce import ProduceResponse
 
 NO_ANSWER = ProduceFailure.of_code(ErrorCode.REQUEST_TIMED_OUT)
 OVERHEAD_BYTES = 20

@@ -26,7 +26,7 @@ from coterie.producing.transactions.view import TransactionView
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 USER_MS = 20  # at most, until the user's code goes on after a call
 Ended = Callable[[ErrorCode], None]

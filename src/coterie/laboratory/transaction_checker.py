@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from coterie.coordinator.events import Event, TransactionalOffsetStored
 from coterie.coordinator.shard import Shard
 from coterie.coordinator.transactions.state import BUMPS_FROM, PREPARED, Status, TopicPartition, Transaction
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 OFFSETS_PARTITION = ("__consumer_offsets", 0)
 GROUP = "transactional"

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from coterie.wire.messages.metadata import (
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.wire.messages.topics.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from coterie.wire.errors import COORDINATOR_LOST, ErrorCode, error_of
-from coterie.wire.messages.leave_group import LeaveGroupResponse
+from coterie.wire.messages.groups.leave_group import LeaveGroupResponse
 
 
 class Remedy(Enum):

@@ -29,9 +29,9 @@ from coterie.member.stages import Stage
 from coterie.member.state import MemberState
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.join_group import JoinGroupResponse
-from coterie.wire.messages.sync_group import SyncGroupResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.groups.join_group import JoinGroupResponse
+from coterie.wire.messages.groups.sync_group import SyncGroupResponse
 
 P = ParamSpec("P")
 Decide = Callable[Concatenate[MemberDecision, P], None]

@@ -9,10 +9,10 @@ from coterie.assignors.blobs import encode_assignment, encode_subscription
 from coterie.member.config import MemberConfig
 from coterie.member.effects import TopicPartition
 from coterie.member.state import MembershipState, OwnershipState
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 PROTOCOL_TYPE = "consumer"
 MAX_REASON = 255  # characters, as the coordinator cuts it (KIP-800)

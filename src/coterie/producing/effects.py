@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coterie.producing.batch import ProducerBatch, TopicPartition
-from coterie.wire.messages.produce import ProduceRequest
+from coterie.wire.messages.logs.produce import ProduceRequest
 
 
 @dataclass(frozen=True, slots=True)

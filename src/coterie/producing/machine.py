@@ -36,7 +36,7 @@ from coterie.producing.repeated_request import RepeatedRequest
 from coterie.producing.requests import encoded, produce_request, results_of
 from coterie.producing.sequences import NO_PRODUCER, CurrentProducer
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.produce import ProduceResponse
+from coterie.wire.messages.logs.produce import ProduceResponse
 
 _UNNAMED = ProduceFailure(ErrorCode.NETWORK_EXCEPTION, "the response does not name the partition", True)
 ReadyBatch = tuple[PartitionQueue, ProducerBatch]  # a partition and the batch of it that goes next

@@ -10,7 +10,7 @@ from coterie.producing.config import ProducingConfig
 from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.produce import (
+from coterie.wire.messages.logs.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,

@@ -7,23 +7,23 @@ from typing import Any
 
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages import consumer_group_describe
-from coterie.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse
-from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeResponse
-from coterie.wire.messages.create_partitions import CreatePartitionsResponse, CreatePartitionsTopicResult
-from coterie.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
-from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
-from coterie.wire.messages.delete_records import (
+from coterie.wire.messages.groups import consumer_group_describe
+from coterie.wire.messages.groups.consumer_group_describe import ConsumerGroupDescribeResponse
+from coterie.wire.messages.groups.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from coterie.wire.messages.groups.describe_groups import DescribedGroup, DescribeGroupsResponse
+from coterie.wire.messages.groups.explain_group import ExplainGroupResponse
+from coterie.wire.messages.groups.list_groups import ListGroupsResponse
+from coterie.wire.messages.logs.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from coterie.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
-from coterie.wire.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
-from coterie.wire.messages.elect_leaders import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
-from coterie.wire.messages.explain_group import ExplainGroupResponse
-from coterie.wire.messages.list_groups import ListGroupsResponse
-from coterie.wire.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
+from coterie.wire.messages.topics.alter_partition_reassignments import AlterPartitionReassignmentsResponse
+from coterie.wire.messages.topics.create_partitions import CreatePartitionsResponse, CreatePartitionsTopicResult
+from coterie.wire.messages.topics.create_topics import CreatableTopicResult, CreateTopicsResponse
+from coterie.wire.messages.topics.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from coterie.wire.messages.topics.elect_leaders import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
+from coterie.wire.messages.topics.list_partition_reassignments import ListPartitionReassignmentsResponse
 
 
 def _delete_topics(request: Any, code: ErrorCode) -> Message:

@@ -20,16 +20,8 @@ from coterie.testing import admin_refusals
 from coterie.wire.apis import APIS, CLUSTER_APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from coterie.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from coterie.wire.messages.init_producer_id import InitProducerIdResponse
-from coterie.wire.messages.list_offsets import (
-    ListOffsetsPartitionResponse,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
-from coterie.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
-from coterie.wire.messages.offset_fetch import (
+from coterie.wire.messages.groups.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.wire.messages.groups.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -37,7 +29,15 @@ from coterie.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from coterie.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from coterie.wire.messages.logs.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from coterie.wire.messages.logs.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from coterie.wire.messages.logs.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from coterie.wire.messages.topics.metadata import MetadataResponse, MetadataResponseTopic
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdResponse
 
 _GROUP_KEY = 0  # FindCoordinator: type of the key
 API_NAMES = {key: api.name for key, api in {**APIS, **CLUSTER_APIS}.items()}

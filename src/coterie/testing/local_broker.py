@@ -35,8 +35,8 @@ from coterie.testing.faults import FaultRule, Faults
 from coterie.text.addresses import format_address
 from coterie.text.quantity import quantity
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 __tracebackhide__ = True  # for pytest: a failure is shown where the test called
 

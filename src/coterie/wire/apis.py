@@ -15,7 +15,7 @@ from importlib import import_module
 
 from coterie.wire.declaration import Message
 from coterie.wire.fields import Versions
-from coterie.wire.messages.api_versions import ApiVersion
+from coterie.wire.messages.clients.api_versions import ApiVersion
 from coterie.wire.topic_names import LAST_WITHOUT_IDS
 
 
@@ -25,96 +25,97 @@ class Api:
 
     key: int
     name: str
+    room: str  # of its messages, in `messages`
     advertised: Versions
     hidden: bool = False  # served, but not told in ApiVersions: coterie's own
 
     @property
     def request(self) -> type[Message]:
-        return _message(self.name, "Request")
+        return _message(self, "Request")
 
     @property
     def response(self) -> type[Message]:
-        return _message(self.name, "Response")
+        return _message(self, "Response")
 
 
 @cache
-def _message(api: str, kind: str) -> type[Message]:
-    """The class of an API's message, from the module in `messages` that is named after the API."""
-    words = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in api)
-    module = import_module(f"coterie.wire.messages.{words.removeprefix('_')}")
-    message: type[Message] = getattr(module, f"{api}{kind}")
+def _message(api: Api, kind: str) -> type[Message]:
+    """The class of an API's message, from the module of its room in `messages` that is named after the API."""
+    words = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in api.name)
+    module = import_module(f"coterie.wire.messages.{api.room}.{words.removeprefix('_')}")
+    message: type[Message] = getattr(module, f"{api.name}{kind}")
     return message
 
 
-def _api(key: int, name: str, advertised: str, *, hidden: bool = False) -> Api:
-    return Api(key, name, Versions.parse(advertised), hidden)
+def _api(key: int, name: str, room: str, advertised: str, *, hidden: bool = False) -> Api:
+    return Api(key, name, room, Versions.parse(advertised), hidden)
 
 
 APIS: dict[int, Api] = {
     api.key: api
     for api in (
-        _api(0, "Produce", "0-13"),
-        _api(1, "Fetch", "0-18"),
-        _api(2, "ListOffsets", "0-10"),
-        _api(3, "Metadata", "0-13"),
-        _api(8, "OffsetCommit", "0-10"),
-        _api(9, "OffsetFetch", "0-10"),
-        _api(10, "FindCoordinator", "0-6"),
-        _api(11, "JoinGroup", "0-9"),
-        _api(12, "Heartbeat", "0-4"),
-        _api(13, "LeaveGroup", "0-5"),
-        _api(14, "SyncGroup", "0-5"),
-        _api(15, "DescribeGroups", "0-6"),
-        _api(16, "ListGroups", "0-5"),
-        _api(18, "ApiVersions", "0-5"),
-        _api(19, "CreateTopics", "0-7"),
-        _api(20, "DeleteTopics", "0-6"),
-        _api(21, "DeleteRecords", "0-2"),
-        _api(22, "InitProducerId", "0-5"),
-        _api(23, "OffsetForLeaderEpoch", "0-4"),
-        _api(24, "AddPartitionsToTxn", "0-5"),
-        _api(25, "AddOffsetsToTxn", "0-4"),
-        _api(26, "EndTxn", "0-5"),
-        _api(27, "WriteTxnMarkers", "0-2"),
-        _api(28, "TxnOffsetCommit", "0-6"),
-        _api(32, "DescribeConfigs", "0-4"),
-        _api(44, "IncrementalAlterConfigs", "0-1"),
-        _api(33, "AlterConfigs", "0-2"),
-        _api(74, "ListConfigResources", "0-1"),
-        _api(37, "CreatePartitions", "0-3"),
-        _api(42, "DeleteGroups", "0-3"),
-        _api(47, "OffsetDelete", "0"),
-        _api(60, "DescribeCluster", "0-2"),
-        _api(29, "DescribeAcls", "0-3"),
-        _api(30, "CreateAcls", "0-3"),
-        _api(31, "DeleteAcls", "0-3"),
-        _api(34, "AlterReplicaLogDirs", "0-2"),
-        _api(35, "DescribeLogDirs", "0-5"),
-        _api(38, "CreateDelegationToken", "0-3"),
-        _api(39, "RenewDelegationToken", "0-2"),
-        _api(40, "ExpireDelegationToken", "0-2"),
-        _api(41, "DescribeDelegationToken", "0-3"),
-        _api(43, "ElectLeaders", "0-2"),
-        _api(45, "AlterPartitionReassignments", "0-1"),
-        _api(46, "ListPartitionReassignments", "0"),
-        _api(48, "DescribeClientQuotas", "0-1"),
-        _api(49, "AlterClientQuotas", "0-1"),
-        _api(50, "DescribeUserScramCredentials", "0"),
-        _api(51, "AlterUserScramCredentials", "0"),
-        _api(57, "UpdateFeatures", "0-2"),
-        _api(64, "UnregisterBroker", "0"),
-        _api(75, "DescribeTopicPartitions", "0"),
-        _api(61, "DescribeProducers", "0"),
-        _api(65, "DescribeTransactions", "0"),
-        _api(66, "ListTransactions", "0-2"),
-        _api(17, "SaslHandshake", "0-1"),
-        _api(36, "SaslAuthenticate", "0-2"),
-        _api(68, "ConsumerGroupHeartbeat", "0-1"),
-        _api(69, "ConsumerGroupDescribe", "0-1"),
-        _api(71, "GetTelemetrySubscriptions", "0"),
-        _api(72, "PushTelemetry", "0"),
-        _api(30000, "ExplainGroup", "0", hidden=True),
-        _api(30001, "ListClients", "0", hidden=True),
+        _api(0, "Produce", "logs", "0-13"),
+        _api(1, "Fetch", "logs", "0-18"),
+        _api(2, "ListOffsets", "logs", "0-10"),
+        _api(3, "Metadata", "topics", "0-13"),
+        _api(8, "OffsetCommit", "groups", "0-10"),
+        _api(9, "OffsetFetch", "groups", "0-10"),
+        _api(10, "FindCoordinator", "groups", "0-6"),
+        _api(11, "JoinGroup", "groups", "0-9"),
+        _api(12, "Heartbeat", "groups", "0-4"),
+        _api(13, "LeaveGroup", "groups", "0-5"),
+        _api(14, "SyncGroup", "groups", "0-5"),
+        _api(15, "DescribeGroups", "groups", "0-6"),
+        _api(16, "ListGroups", "groups", "0-5"),
+        _api(18, "ApiVersions", "clients", "0-5"),
+        _api(19, "CreateTopics", "topics", "0-7"),
+        _api(20, "DeleteTopics", "topics", "0-6"),
+        _api(21, "DeleteRecords", "logs", "0-2"),
+        _api(22, "InitProducerId", "transactions", "0-5"),
+        _api(23, "OffsetForLeaderEpoch", "logs", "0-4"),
+        _api(24, "AddPartitionsToTxn", "transactions", "0-5"),
+        _api(25, "AddOffsetsToTxn", "transactions", "0-4"),
+        _api(26, "EndTxn", "transactions", "0-5"),
+        _api(27, "WriteTxnMarkers", "transactions", "0-2"),
+        _api(28, "TxnOffsetCommit", "transactions", "0-6"),
+        _api(32, "DescribeConfigs", "settings", "0-4"),
+        _api(44, "IncrementalAlterConfigs", "settings", "0-1"),
+        _api(33, "AlterConfigs", "settings", "0-2"),
+        _api(74, "ListConfigResources", "settings", "0-1"),
+        _api(37, "CreatePartitions", "topics", "0-3"),
+        _api(42, "DeleteGroups", "groups", "0-3"),
+        _api(47, "OffsetDelete", "groups", "0"),
+        _api(60, "DescribeCluster", "brokers", "0-2"),
+        _api(29, "DescribeAcls", "security", "0-3"),
+        _api(30, "CreateAcls", "security", "0-3"),
+        _api(31, "DeleteAcls", "security", "0-3"),
+        _api(34, "AlterReplicaLogDirs", "logs", "0-2"),
+        _api(35, "DescribeLogDirs", "logs", "0-5"),
+        _api(38, "CreateDelegationToken", "security", "0-3"),
+        _api(39, "RenewDelegationToken", "security", "0-2"),
+        _api(40, "ExpireDelegationToken", "security", "0-2"),
+        _api(41, "DescribeDelegationToken", "security", "0-3"),
+        _api(43, "ElectLeaders", "topics", "0-2"),
+        _api(45, "AlterPartitionReassignments", "topics", "0-1"),
+        _api(46, "ListPartitionReassignments", "topics", "0"),
+        _api(48, "DescribeClientQuotas", "settings", "0-1"),
+        _api(49, "AlterClientQuotas", "settings", "0-1"),
+        _api(50, "DescribeUserScramCredentials", "security", "0"),
+        _api(51, "AlterUserScramCredentials", "security", "0"),
+        _api(57, "UpdateFeatures", "settings", "0-2"),
+        _api(64, "UnregisterBroker", "brokers", "0"),
+        _api(75, "DescribeTopicPartitions", "topics", "0"),
+        _api(61, "DescribeProducers", "transactions", "0"),
+        _api(65, "DescribeTransactions", "transactions", "0"),
+        _api(66, "ListTransactions", "transactions", "0-2"),
+        _api(17, "SaslHandshake", "security", "0-1"),
+        _api(36, "SaslAuthenticate", "security", "0-2"),
+        _api(68, "ConsumerGroupHeartbeat", "groups", "0-1"),
+        _api(69, "ConsumerGroupDescribe", "groups", "0-1"),
+        _api(71, "GetTelemetrySubscriptions", "clients", "0"),
+        _api(72, "PushTelemetry", "clients", "0"),
+        _api(30000, "ExplainGroup", "groups", "0", hidden=True),
+        _api(30001, "ListClients", "clients", "0", hidden=True),
     )
 }
 
@@ -123,10 +124,10 @@ APIS: dict[int, Api] = {
 CLUSTER_APIS: dict[int, Api] = {
     api.key: api
     for api in (
-        _api(4, "LeaderAndIsr", "0-4"),
-        _api(5, "StopReplica", "0-3"),
-        _api(6, "UpdateMetadata", "0-6"),
-        _api(7, "ControlledShutdown", "1-3"),
+        _api(4, "LeaderAndIsr", "brokers", "0-4"),
+        _api(5, "StopReplica", "brokers", "0-3"),
+        _api(6, "UpdateMetadata", "brokers", "0-6"),
+        _api(7, "ControlledShutdown", "brokers", "1-3"),
     )
 }
 

@@ -30,9 +30,9 @@ from coterie.replication.partition import Replica
 from coterie.replication.states import PartitionState, ReplicaLog, ReplicationConfig, StoppedReplica, TopicPartition
 from coterie.replication.stored_log import StoredReplicaLog
 from coterie.wire.declaration import Message
-from coterie.wire.messages.fetch import FetchRequest
-from coterie.wire.messages.list_offsets import ListOffsetsRequest
-from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from coterie.wire.messages.logs.fetch import FetchRequest
+from coterie.wire.messages.logs.list_offsets import ListOffsetsRequest
+from coterie.wire.messages.logs.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from tests.awaiting import quiet
 
 LEADER, FOLLOWER = 1, 2

@@ -19,7 +19,7 @@ from coterie.controller.assignment import ReplicaAssignment
 from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.testing import LocalBroker
 from coterie.wire.errors import ErrorCode, Refusal, error_of
-from coterie.wire.messages.create_partitions import (
+from coterie.wire.messages.topics.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,

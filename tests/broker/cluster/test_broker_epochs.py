@@ -15,9 +15,9 @@ from coterie.controller.requests import ControlRequest, LeaderAndIsr, StopReplic
 from coterie.machines.script import Steps
 from coterie.replication.states import PartitionState, StoppedReplica
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.leader_and_isr import LeaderAndIsrRequest
-from coterie.wire.messages.stop_replica import StopReplicaRequest
-from coterie.wire.messages.update_metadata import UpdateMetadataRequest
+from coterie.wire.messages.brokers.leader_and_isr import LeaderAndIsrRequest
+from coterie.wire.messages.brokers.stop_replica import StopReplicaRequest
+from coterie.wire.messages.brokers.update_metadata import UpdateMetadataRequest
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import Read, Znode
 from tests.awaiting import until

@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable
 from coterie.broker.cluster.peers.connection import M, PeerConnection
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.alter_partition_reassignments import (
+from coterie.wire.messages.topics.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignableTopic,
 )
-from coterie.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
-from coterie.wire.messages.list_partition_reassignments import (
+from coterie.wire.messages.topics.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
+from coterie.wire.messages.topics.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )

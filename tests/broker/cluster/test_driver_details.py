@@ -14,9 +14,9 @@ from coterie.controller.requests import LeaderAndIsr
 from coterie.replication.follower import Follower
 from coterie.replication.states import PartitionState
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from coterie.wire.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from coterie.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from coterie.wire.messages.brokers.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from coterie.wire.messages.brokers.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from tests.awaiting import quiet, until
 from tests.broker.cluster.harness import CONFIG, ORDERS, Cluster, RunningBroker, running
 

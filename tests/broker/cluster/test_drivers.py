@@ -11,7 +11,7 @@ import pytest
 from coterie.broker.cluster.peers.connection import PeerConnection
 from coterie.replication.states import ReplicaError, ReplicaRefusal
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from coterie.wire.messages.brokers.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from tests.awaiting import until
 from tests.broker.cluster.harness import CONFIG, ORDERS, Cluster, running
 

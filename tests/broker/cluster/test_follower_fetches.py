@@ -9,7 +9,7 @@ from coterie.broker.requests.pending import Pending
 from coterie.laboratory.node.scheduler import WorldScheduler
 from coterie.laboratory.world import World
 from coterie.replication.states import PartitionState, ReplicationConfig, TopicPartition
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from tests.broker.cluster.harness import ORDERS, MemoryStorage
 
 LEADER, FOLLOWER, OTHER = 0, 1, 2

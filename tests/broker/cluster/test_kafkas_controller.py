@@ -27,9 +27,9 @@ from coterie.replication.states import (
     TopicPartition,
 )
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.leader_and_isr import LeaderAndIsrRequest
-from coterie.wire.messages.stop_replica import StopReplicaRequest
-from coterie.wire.messages.update_metadata import UpdateMetadataRequest
+from coterie.wire.messages.brokers.leader_and_isr import LeaderAndIsrRequest
+from coterie.wire.messages.brokers.stop_replica import StopReplicaRequest
+from coterie.wire.messages.brokers.update_metadata import UpdateMetadataRequest
 from coterie_conformance.cluster.recording import ReceivedRequest, read_recording
 from tests.broker.cluster.harness import MemoryStorage
 

@@ -7,7 +7,7 @@ from coterie.client.consumer.consumer import Consumer
 from coterie.log.epochs.epoch_cache import EndOfEpoch
 from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.offset_for_leader_epoch import (
+from coterie.wire.messages.logs.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,

@@ -9,8 +9,12 @@ from coterie.controller import nodes
 from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.leader_and_isr import LeaderAndIsrPartitionError, LeaderAndIsrRequest, LeaderAndIsrResponse
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from coterie.wire.messages.brokers.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+)
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from coterie.zookeeper.operations import Create
 from tests.awaiting import until
 from tests.broker.cluster.brokers_in_memory import TOPIC, all_in_sync, asked, create, equal_logs, led_by, produce, run

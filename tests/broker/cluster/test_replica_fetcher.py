@@ -11,9 +11,9 @@ import pytest
 from coterie.replication.states import TopicPartition
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchRequest
-from coterie.wire.messages.list_offsets import ListOffsetsRequest
-from coterie.wire.messages.offset_for_leader_epoch import (
+from coterie.wire.messages.logs.fetch import FetchRequest
+from coterie.wire.messages.logs.list_offsets import ListOffsetsRequest
+from coterie.wire.messages.logs.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartitionResult,
     OffsetForLeaderTopicResult,

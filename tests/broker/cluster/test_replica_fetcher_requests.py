@@ -7,9 +7,9 @@ import pytest
 
 from coterie.replication.leader import Leader
 from coterie.replication.states import TopicPartition
-from coterie.wire.messages.fetch import FetchRequest
-from coterie.wire.messages.list_offsets import ListOffsetsRequest
-from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from coterie.wire.messages.logs.fetch import FetchRequest
+from coterie.wire.messages.logs.list_offsets import ListOffsetsRequest
+from coterie.wire.messages.logs.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from tests.awaiting import quiet
 from tests.broker.cluster.scripted_leader import (
     BACKOFF_MS,

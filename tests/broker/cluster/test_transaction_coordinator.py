@@ -30,7 +30,7 @@ from coterie.log import chunks
 from coterie.records.encoding import encode_batch
 from coterie.replication.states import PartitionState
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.write_txn_markers import (
+from coterie.wire.messages.transactions.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,

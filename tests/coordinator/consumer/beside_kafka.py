@@ -28,24 +28,27 @@ from coterie.coordinator.views.consumer_description import describe_consumer_gro
 from coterie.coordinator.write_queue import drive
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.framing import decode_response, encode_request
-from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from coterie.wire.messages.consumer_group_heartbeat import (
+from coterie.wire.messages.groups.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from coterie.wire.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from coterie_conformance.servers.kafka import running
 from tests.coordinator.kafka_records import SETTINGS, VERSION
 

@@ -8,9 +8,9 @@ from coterie.coordinator.shard import Shard
 from coterie.coordinator.stored_consumer_groups import ConsumerGroupRecord, to_bytes
 from coterie.coordinator.views.consumer_description import describe_consumer_group
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.consumer_group_describe import Assignment, DescribedGroup, Member
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from coterie.wire.messages.consumer_group_records import (
+from coterie.wire.messages.groups.consumer_group_describe import Assignment, DescribedGroup, Member
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.stored.consumer_group_records import (
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,

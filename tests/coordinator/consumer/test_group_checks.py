@@ -25,8 +25,8 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.views.consumer_description import CLASSIC_MEMBER, CONSUMER_MEMBER, describe_consumer_group
 from coterie.coordinator.views.description import list_group
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from tests.coordinator.consumer.group import apply, put, remove, resolve, subscribe, target
 from tests.coordinator.consumer.test_reconcile import partitions
 

@@ -10,7 +10,7 @@ from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerMember
 from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.shard import Shard
-from coterie.wire.messages.consumer_group_heartbeat import (
+from coterie.wire.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,

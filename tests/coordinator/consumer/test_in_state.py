@@ -10,7 +10,7 @@ from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Decision, Shard
 from coterie.coordinator.stored import StoredRecord
 from coterie.coordinator.views.consumer_explanation import explain_consumer_group
-from coterie.wire.messages.consumer_group_heartbeat import TopicPartitions
+from coterie.wire.messages.groups.consumer_group_heartbeat import TopicPartitions
 from tests.coordinator.consumer.test_kafkas_own_records import Coordinator
 
 TOPIC = TopicImage("t", bytes(15) + b"\1", 4)

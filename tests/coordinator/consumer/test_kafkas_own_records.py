@@ -19,8 +19,8 @@ from coterie.coordinator.stored import from_record
 from coterie.coordinator.write_queue import drive
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from tests.coordinator.kafka_records import RECORDED, TOPICS, member_id
 
 Stored = tuple[str, c.ConsumerEvent]

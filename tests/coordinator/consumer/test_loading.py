@@ -28,15 +28,15 @@ from coterie.coordinator.stored import StoredRecord, to_record
 from coterie.coordinator.stored_consumer_groups import ConsumerGroupRecord, to_bytes
 from coterie.coordinator.write_queue import drive
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from coterie.wire.messages.consumer_group_records import (
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.stored.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
     OwnedPartitions,
 )
-from coterie.wire.messages.heartbeat import HeartbeatRequest
 
 FOO, BAR = b"foo".ljust(16), b"bar".ljust(16)
 TOPICS = TopicsImage({"foo": TopicImage("foo", FOO, 2)}, 1, 1)

@@ -22,7 +22,7 @@ from coterie.coordinator.shard import Shard
 from coterie.coordinator.write_queue import drive
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from tests.coordinator.consumer.test_kafkas_own_records import Coordinator, image_of, recorded
 from tests.coordinator.kafka_records import RECORDED, member_id
 

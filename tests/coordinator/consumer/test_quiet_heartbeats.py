@@ -15,7 +15,7 @@ from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome
 from coterie.laboratory.consumer_group_fuzz import run_consumer_seed
 from coterie.laboratory.fuzz import FuzzFailure
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 SEEDS, MINUTES = 12, 1.0
 

@@ -22,7 +22,7 @@ from coterie.coordinator.transactions.replicated import (
 from coterie.coordinator.transactions.state import Status, TopicPartition, Transaction
 from coterie.coordinator.transactions.steps import Claim
 from coterie.wire.errors import ErrorCode, Refusal, error_of
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 
 ID, A, B = "ledger", ("a", 0), ("b", 1)
 PRODUCER, EPOCH, NEW = 10, 1, 100  # NEW: the first producer id that is generated

@@ -11,7 +11,7 @@ from coterie.broker.process.patterns import matcher
 from coterie.coordinator.transactions.describe import KNOWN_STATES, STATE_NAMES, describe_transaction, list_transactions
 from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.describe_transactions import DescribedTransaction, TransactionTopic
+from coterie.wire.messages.transactions.describe_transactions import DescribedTransaction, TransactionTopic
 from tests.coordinator.transactions.coordinators import EPOCH, ID, NOW_MS, PRODUCER, TIMEOUT_MS, A, Alone, B, known
 
 # Transactional id -> its state, its producer id and for how long its transaction lasts, in ms.

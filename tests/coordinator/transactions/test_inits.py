@@ -10,7 +10,7 @@ from coterie.coordinator.transactions.replicated import EndTransaction, InitProd
 from coterie.coordinator.transactions.state import Status, Transaction
 from coterie.coordinator.transactions.steps import MAX_EPOCH, Claim
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.coordinator.transactions.coordinators import (
     BOTH,
     EPOCH,

@@ -8,7 +8,7 @@ import pytest
 from coterie.coordinator.transactions.marker_queue import RETRY_MS, MarkerQueue, MarkerRequest, codes_of
 from coterie.coordinator.transactions.state import Status, TopicPartition, Transaction
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.write_txn_markers import (
+from coterie.wire.messages.transactions.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.wire.framing import decode_response, encode_request
-from coterie.wire.messages.consumer_group_heartbeat import (
+from coterie.wire.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie_conformance.bench.loads.connections import RawConnections
 from coterie_conformance.bench.loads.load import closed_loop
 

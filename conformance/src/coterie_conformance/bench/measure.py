@@ -134,7 +134,7 @@ def _decoding_s(data: bytes, records: int) -> float:
 
 
 def _fill(address: tuple[str, int], partitions: int, rounds: int = 60) -> int:
-    from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+    from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
     batch, count = load.batch_of(100)
     connection = BrokerSocket(*address)

@@ -13,10 +13,10 @@ import time
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import decode_response
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from coterie_conformance.bench.loads.connections import RawConnections
 
 JOIN, SYNC, HEARTBEAT = 3, 3, 3

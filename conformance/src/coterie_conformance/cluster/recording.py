@@ -25,9 +25,9 @@ from coterie.broker.requests.pending import Pending
 from coterie.client import Admin
 from coterie.client.errors import KafkaError
 from coterie.wire.declaration import Message
-from coterie.wire.messages.leader_and_isr import LeaderAndIsrRequest
-from coterie.wire.messages.stop_replica import StopReplicaRequest
-from coterie.wire.messages.update_metadata import UpdateMetadataRequest
+from coterie.wire.messages.brokers.leader_and_isr import LeaderAndIsrRequest
+from coterie.wire.messages.brokers.stop_replica import StopReplicaRequest
+from coterie.wire.messages.brokers.update_metadata import UpdateMetadataRequest
 from coterie_conformance.cluster.mixed import BrokerKind, MixedCluster, mixed_cluster, wait_until
 from coterie_conformance.cluster.replication_checks import create_topic, fill
 from coterie_conformance.servers.coterie_process import COMMAND

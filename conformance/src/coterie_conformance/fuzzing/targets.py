@@ -28,13 +28,13 @@ from coterie.wire.codec import MAX_ELEMENTS, decode, decoder
 from coterie.wire.declaration import Message
 from coterie.wire.errors import Refusal
 from coterie.wire.framing import read_head, skip_tags
-from coterie.wire.messages.consumer_offsets import (
+from coterie.wire.messages.stored.consumer_offsets import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from coterie.wire.messages.transaction_state import TransactionLogKey, TransactionLogValue
+from coterie.wire.messages.stored.transaction_state import TransactionLogKey, TransactionLogValue
 from coterie.wire.primitives import WireError
 from coterie_conformance.fuzzing.batches import malformed_batch, malformed_message_set
 from coterie_conformance.fuzzing.files import FILE_TARGETS

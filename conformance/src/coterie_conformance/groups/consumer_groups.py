@@ -17,17 +17,21 @@ from typing import Any
 from coterie.certify.settling import wait_for_coordinator
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.wire.declaration import Message, Struct
-from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.consumer_group_describe import ConsumerGroupDescribeRequest
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from coterie.wire.messages.groups.delete_groups import DeleteGroupsRequest
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from coterie.wire.messages.groups.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from coterie_conformance.groups.differential import coterie_broker, make_topics
 from coterie_conformance.groups.questions import OTHER_TOPIC, PARTITIONS, TOPIC
 from coterie_conformance.servers.kafka import running

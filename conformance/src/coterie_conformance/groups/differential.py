@@ -16,7 +16,7 @@ from coterie.certify.settling import wait_for_coordinator
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.text.addresses import parse_address
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie_conformance.groups.questions import METADATA_MAX_BYTES, OTHER_TOPIC, PARTITIONS, TOPIC
 from coterie_conformance.groups.story import GroupStory, StoryResult
 from coterie_conformance.servers.kafka import running

@@ -16,15 +16,15 @@ from coterie.certify.settling import wait_for_coordinator
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.text.addresses import format_address
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from coterie.wire.messages.offset_fetch import OffsetFetchRequest
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from coterie.wire.messages.groups.offset_fetch import OffsetFetchRequest
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from coterie_conformance.groups.differential import coterie_broker, make_topics
 from coterie_conformance.groups.questions import TOPIC
 from coterie_conformance.servers.kafka import java, running

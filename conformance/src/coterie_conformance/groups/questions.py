@@ -11,30 +11,30 @@ from dataclasses import dataclass, field
 
 from coterie.assignors.blobs import encode_subscription
 from coterie.wire.declaration import Message
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from coterie.wire.messages.list_groups import ListGroupsRequest
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.delete_groups import DeleteGroupsRequest
+from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest, MemberIdentity
+from coterie.wire.messages.groups.list_groups import ListGroupsRequest
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from coterie.wire.messages.offset_delete import (
+from coterie.wire.messages.groups.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from coterie.wire.messages.offset_fetch import (
+from coterie.wire.messages.groups.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from coterie.wire.messages.txn_offset_commit import (
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -17,7 +17,7 @@ from coterie.client.connection.connection import Connection
 from coterie.client.connection.handshake import answer_type
 from coterie.wire.declaration import Message, Struct
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.join_group import JoinGroupResponse
+from coterie.wire.messages.groups.join_group import JoinGroupResponse
 from coterie_conformance.groups.transactions import StoryTransactions
 
 # Fields that group stories leave out, each with its reason.

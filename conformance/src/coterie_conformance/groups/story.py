@@ -16,11 +16,11 @@ from typing import Any
 from coterie.client.errors import KafkaError
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from coterie.wire.messages.list_groups import ListGroupsResponse
-from coterie.wire.messages.sync_group import SyncGroupResponse
+from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse
+from coterie.wire.messages.groups.list_groups import ListGroupsResponse
+from coterie.wire.messages.groups.sync_group import SyncGroupResponse
 from coterie_conformance.differences.table import story_row
 from coterie_conformance.groups.accepted import described_as
 from coterie_conformance.groups.questions import KINDS, REQUESTS, GroupActor, GroupQuestion, GroupView, remove

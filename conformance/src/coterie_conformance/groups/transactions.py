@@ -10,10 +10,10 @@ from typing import TypeVar
 from coterie.client.connection.connection import Connection
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from coterie.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 M = TypeVar("M", bound=Message)
 PATIENCE_S = 20.0

@@ -24,18 +24,18 @@ from coterie.records.encoding import encode_batch
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.framing import encode_request
-from coterie.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchTopic
+from coterie.wire.messages.logs.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from coterie.wire.messages.settings.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from coterie.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from coterie.wire.primitives import write_unsigned_varint
 
 Address = tuple[str, int]

@@ -31,7 +31,7 @@ from coterie.member.consumer.effects import Complain, ConsumerEffect, LookUpTopi
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.effects import Assigned, Failed, FindCoordinator, Revoke, Send
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
+from coterie.wire.messages.groups.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

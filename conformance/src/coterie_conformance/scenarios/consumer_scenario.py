@@ -35,7 +35,7 @@ from coterie.laboratory.scenario import ScenarioRun
 from coterie.laboratory.scenario_requests import RequestActor, plain, topic_id_of
 from coterie.wire.declaration import Message
 from coterie.wire.errors import Refusal, error_of
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 
 class ConsumerScenario(ScenarioRun):

@@ -38,7 +38,7 @@ from coterie.producing.requests import new_leaders
 from coterie.records.batch import NO_SEQUENCE, batches
 from coterie.records.decoding import decode_records
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.produce import (
+from coterie.wire.messages.logs.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceRequest,

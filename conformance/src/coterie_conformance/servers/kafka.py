@@ -276,7 +276,7 @@ def wait_for_port(port: int, processes: list[subprocess.Popen[bytes]], log: Path
 
 def _wait_for_answer(address: tuple[str, int], log: Path) -> None:
     """Until it knows itself: metadata with a live broker."""
-    from coterie.wire.messages.metadata import MetadataRequest
+    from coterie.wire.messages.topics.metadata import MetadataRequest
 
     end = time.monotonic() + START_S
     while time.monotonic() < end:

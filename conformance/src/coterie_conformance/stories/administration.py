@@ -14,7 +14,7 @@ from coterie.client import Admin, KafkaError, Producer
 from coterie.client.connection.connection import Connection
 from coterie.client.connection.handshake import answer_type
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from coterie_conformance.stories.history import TopicPartition
 from coterie_conformance.stories.plan import INPUT
 from coterie_conformance.stories.programs import RETRY_S, StoryWork

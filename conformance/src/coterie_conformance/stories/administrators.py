@@ -6,7 +6,7 @@ import asyncio
 
 from coterie.client import Admin, KafkaError
 from coterie.client.connection.connection import Connection
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from coterie_conformance.stories.plan import INPUT, PARTITIONS
 from coterie_conformance.stories.programs import PAUSES_S, RETRY_S, StoryWork
 

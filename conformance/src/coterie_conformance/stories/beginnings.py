@@ -11,8 +11,12 @@ from coterie.coordinator.state import CommittedOffset
 from coterie.coordinator.stored import to_record
 from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from coterie.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from coterie.wire.messages.settings.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
 from coterie_conformance.stories.plan import INPUT, ORPHANS
 
 ORPHANS_PRODUCER = 10**9

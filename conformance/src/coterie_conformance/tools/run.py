@@ -21,7 +21,7 @@ from typing import IO
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import check
 from coterie.text.addresses import format_address
-from coterie.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from coterie.wire.messages.settings.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from coterie_conformance.groups.differential import coterie_broker
 from coterie_conformance.servers.kafka import CannotRun, jars, running
 from coterie_conformance.tools.commands import COMMANDS

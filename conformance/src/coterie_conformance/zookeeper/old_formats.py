@@ -21,14 +21,14 @@ from coterie.records import compression
 from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch
 from coterie.testing.local_broker import LocalBroker
-from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from coterie.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchTopic
+from coterie.wire.messages.logs.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from coterie.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from coterie_conformance.servers.kafka import KafkaBroker
 from coterie_conformance.zookeeper.high_level_consumer import KAFKA, java, local_zookeeper
 

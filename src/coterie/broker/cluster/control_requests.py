@@ -13,14 +13,22 @@ from coterie.controller.requests import ShutdownAllowed
 from coterie.replication.states import LEADER_DURING_DELETE, ReplicaRefusal, TopicPartition
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.controlled_shutdown import (
+from coterie.wire.messages.brokers.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
     RemainingPartition,
 )
-from coterie.wire.messages.leader_and_isr import LeaderAndIsrPartitionError, LeaderAndIsrRequest, LeaderAndIsrResponse
-from coterie.wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
-from coterie.wire.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from coterie.wire.messages.brokers.leader_and_isr import (
+    LeaderAndIsrPartitionError,
+    LeaderAndIsrRequest,
+    LeaderAndIsrResponse,
+)
+from coterie.wire.messages.brokers.stop_replica import (
+    StopReplicaPartitionError,
+    StopReplicaRequest,
+    StopReplicaResponse,
+)
+from coterie.wire.messages.brokers.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 ANY_BROKER_EPOCH = -1  # of controllers before KIP-380
 ControlledRequest = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest

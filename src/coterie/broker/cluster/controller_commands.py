@@ -22,19 +22,19 @@ from coterie.controller.commands import (
 )
 from coterie.replication.states import TopicPartition
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.alter_partition_reassignments import (
+from coterie.wire.messages.topics.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from coterie.wire.messages.elect_leaders import (
+from coterie.wire.messages.topics.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
 )
-from coterie.wire.messages.list_partition_reassignments import (
+from coterie.wire.messages.topics.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,

@@ -48,8 +48,8 @@ from coterie.controller.requests import (
 from coterie.replication.states import TopicPartition, WriteIsr
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.leader_and_isr import LeaderAndIsrPartitionError, LeaderAndIsrResponse
-from coterie.wire.messages.stop_replica import StopReplicaPartitionError, StopReplicaResponse
+from coterie.wire.messages.brokers.leader_and_isr import LeaderAndIsrPartitionError, LeaderAndIsrResponse
+from coterie.wire.messages.brokers.stop_replica import StopReplicaPartitionError, StopReplicaResponse
 from coterie.zookeeper.operations import Corrupt, Operation, ZooKeeperError
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from coterie.broker.storage.topic import JOURNAL_CLIENT_ID
 from coterie.coordinator.journal.line import TOPIC
 from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode, Refusal, error_of
-from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 
 logger = logging.getLogger(__name__)
 

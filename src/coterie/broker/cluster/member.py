@@ -21,7 +21,7 @@ from coterie.broker.cluster.replicas.replica_manager import ReplicaManager, Repl
 from coterie.broker.cluster.zookeeper.session import OpenSession
 from coterie.replication.states import TopicPartition
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from coterie.wire.messages.brokers.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 
 logger = logging.getLogger(__name__)
 

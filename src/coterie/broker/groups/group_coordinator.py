@@ -39,9 +39,9 @@ from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import CommittedOffset, TopicPartition
 from coterie.coordinator.transactions.state import BUMPS_FROM
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
-from coterie.wire.messages.write_txn_markers import WritableTxnMarker
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire.messages.transactions.write_txn_markers import WritableTxnMarker
 
 logger = logging.getLogger(__name__)
 

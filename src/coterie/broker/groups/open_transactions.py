@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
 
 class OpenTransactions(Protocol):

@@ -17,8 +17,11 @@ from coterie.coordinator.outcome import Reply
 from coterie.coordinator.refusals import refuse
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from coterie.wire.messages.groups.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 class _Waiting(NamedTuple):

@@ -24,19 +24,20 @@ from coterie.broker.storage.topic import (
 )
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from coterie.wire.messages.describe_cluster import (
+from coterie.wire.messages.brokers.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from coterie.wire.messages.find_coordinator import (
+from coterie.wire.messages.brokers.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from coterie.wire.messages.clients.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.messages.groups.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     coordinators_response,
     keys_of,
 )
-from coterie.wire.messages.metadata import (
+from coterie.wire.messages.topics.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -46,7 +47,6 @@ from coterie.wire.messages.metadata import (
     requested_topics,
     topics_are_valid,
 )
-from coterie.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from coterie.wire.primitives import NULL_UUID
 
 logger = logging.getLogger(__name__)

@@ -8,10 +8,10 @@ from coterie.broker.handlers.services import ControlServices, Handler
 from coterie.broker.requests.calls import Call, CannotAnswer
 from coterie.broker.requests.pending import Pending
 from coterie.wire.declaration import Message
-from coterie.wire.messages.controlled_shutdown import ControlledShutdownRequest
-from coterie.wire.messages.leader_and_isr import LeaderAndIsrRequest
-from coterie.wire.messages.stop_replica import StopReplicaRequest
-from coterie.wire.messages.update_metadata import UpdateMetadataRequest
+from coterie.wire.messages.brokers.controlled_shutdown import ControlledShutdownRequest
+from coterie.wire.messages.brokers.leader_and_isr import LeaderAndIsrRequest
+from coterie.wire.messages.brokers.stop_replica import StopReplicaRequest
+from coterie.wire.messages.brokers.update_metadata import UpdateMetadataRequest
 
 if TYPE_CHECKING:
     from coterie.broker.cluster.control_requests import ControlRequests

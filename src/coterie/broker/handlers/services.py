@@ -31,7 +31,7 @@ from coterie.broker.storage.replica_effects import ReplicaEffects
 from coterie.broker.storage.topics import Topics
 from coterie.broker.transactions.lone_coordinator import TransactionCoordinator
 from coterie.wire.declaration import Message
-from coterie.wire.messages.api_versions import ApiVersion
+from coterie.wire.messages.clients.api_versions import ApiVersion
 
 if TYPE_CHECKING:
     from coterie.broker.cluster.entity_settings import EntitySettings

@@ -9,12 +9,12 @@ from coterie.broker.clients.telemetry import COMPRESSION_TYPES, Push
 from coterie.broker.handlers.services import ClientServices, Handler
 from coterie.broker.requests.calls import Call
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.get_telemetry_subscriptions import (
+from coterie.wire.messages.clients.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
 )
-from coterie.wire.messages.list_clients import ListClientsRequest, ListClientsResponse
-from coterie.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from coterie.wire.messages.clients.list_clients import ListClientsRequest, ListClientsResponse
+from coterie.wire.messages.clients.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 
 
 def handle_get_telemetry_subscriptions(
@@ -49,7 +49,7 @@ def handle_push_telemetry(broker: ClientServices, request: PushTelemetryRequest,
 
 
 def handle_list_clients(broker: ClientServices, request: ListClientsRequest, call: Call) -> ListClientsResponse:
-    """An API of coterie's own (`wire/messages/list_clients.py`)."""
+    """An API of coterie's own (`wire/messages/clients/list_clients.py`)."""
     document = json.dumps(telemetry_clients(broker.clients.telemetry, broker.clock.now_ms()))
     return ListClientsResponse(ErrorCode.NONE, document.encode())
 

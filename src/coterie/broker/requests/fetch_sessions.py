@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.fetch import (
+from coterie.wire.messages.logs.fetch import (
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,

@@ -16,7 +16,7 @@ from coterie.log.files import checked_files
 from coterie.log.files.filesystem import FileSystem
 from coterie.log.files.findings import UnreadableFile
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.api_versions import FinalizedFeatureKey, SupportedFeatureKey
+from coterie.wire.messages.clients.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 
 GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"

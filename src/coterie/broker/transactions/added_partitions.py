@@ -8,7 +8,7 @@ from coterie.broker.storage.topic import INTERNAL_TOPICS
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.transactions.state import TopicPartition
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.add_partitions_to_txn import (
+from coterie.wire.messages.transactions.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,

@@ -41,9 +41,9 @@ from coterie.log.files.findings import Finding, UnreadableFile
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
-from coterie.wire.messages.write_txn_markers import WritableTxnMarker
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire.messages.transactions.write_txn_markers import WritableTxnMarker
 from coterie.wire.primitives import WireError
 
 logger = logging.getLogger(__name__)

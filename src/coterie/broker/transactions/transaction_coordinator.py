@@ -38,7 +38,7 @@ from coterie.log.partition_log import PartitionLog
 from coterie.records.encoding import encode_batch
 from coterie.replication.states import ReplicaError
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.write_txn_markers import WriteTxnMarkersResponse
+from coterie.wire.messages.transactions.write_txn_markers import WriteTxnMarkersResponse
 from coterie.wire.primitives import WireError
 
 logger = logging.getLogger(__name__)

@@ -35,17 +35,17 @@ from coterie.log.partition_log import PartitionLog
 from coterie.records.markers import end_of_transaction
 from coterie.replication.states import ReplicaError
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from coterie.wire.messages.add_partitions_to_txn import (
+from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from coterie.wire.messages.transactions.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTransaction,
     transactions_of,
     transactions_response,
 )
-from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from coterie.wire.messages.write_txn_markers import (
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.transactions.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,

@@ -15,7 +15,7 @@ from coterie.coordinator.transactions.replicated import AddToTransaction
 from coterie.coordinator.transactions.state import BUMPS_FROM, TopicPartition
 from coterie.coordinator.transactions.steps import Claim
 from coterie.wire.errors import ErrorCode, Refusal, error_of
-from coterie.wire.messages.add_partitions_to_txn import (
+from coterie.wire.messages.transactions.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,

@@ -28,8 +28,8 @@ from coterie.records.batch import HEADER_BYTES, begins_transactional, read_heade
 from coterie.wire import topic_names
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest
+from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
 Check = Callable[[], None]
 Produce = Callable[[Mapping[TopicPartition, Check]], Message | Pending | None]

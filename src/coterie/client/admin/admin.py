@@ -36,10 +36,10 @@ from coterie.client.settings.typed import AdminSettings
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from coterie.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.offset_delete import (
+from coterie.wire.messages.brokers.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from coterie.wire.messages.groups.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from coterie.wire.messages.groups.join_group import JoinGroupRequest
+from coterie.wire.messages.groups.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,

@@ -19,28 +19,28 @@ from coterie.client.pauses.retrying import NO_SUCH_TOPIC
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from coterie.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from coterie.wire.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from coterie.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from coterie.wire.messages.incremental_alter_configs import (
+from coterie.wire.messages.settings.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from coterie.wire.messages.settings.incremental_alter_configs import (
     DELETE,
     SET,
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from coterie.wire.messages.topics.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from coterie.wire.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from coterie.wire.messages.topics.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from coterie.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 K = TypeVar("K")
 P = TypeVar("P")

@@ -11,10 +11,10 @@ from coterie.client.connection.cluster import Cluster
 from coterie.client.connection.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
-from coterie.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from coterie.wire.messages.groups.consumer_group_describe import ConsumerGroupDescribeRequest
+from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.groups.explain_group import ExplainGroupRequest, ExplainGroupResponse
+from coterie.wire.messages.groups.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 STATES_FROM = 4  # the version of ListGroups that has states (KIP-518)
 

@@ -12,24 +12,29 @@ from coterie.client.admin_types import ConsumerGroupDescription
 from coterie.client.connection.cluster import Cluster
 from coterie.client.errors import KafkaError, check
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.alter_configs import (
+from coterie.wire.messages.brokers.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.groups.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+from coterie.wire.messages.groups.list_groups import ListedGroup
+from coterie.wire.messages.settings.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
     ReplacedResource,
     ReplacedResourceResponse,
     ReplacingConfig,
 )
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
-from coterie.wire.messages.describe_configs import (
+from coterie.wire.messages.settings.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
-from coterie.wire.messages.list_groups import ListedGroup
-from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 BATCHES_FROM = 3  # the version of LeaveGroup that takes several members (KIP-345)

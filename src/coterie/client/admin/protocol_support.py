@@ -10,8 +10,8 @@ from coterie.client.admin_types import ConsumerGroupDescription
 from coterie.client.connection.cluster import Cluster
 from coterie.client.errors import KafkaError, check
 from coterie.client.lint.rule import BROKER_SETTINGS, GROUP_SESSION_TIMEOUT, ProtocolSupport
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from coterie.wire.messages.describe_configs import (
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.settings.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,

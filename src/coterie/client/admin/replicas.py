@@ -10,13 +10,13 @@ from coterie.client.connection.cluster import Cluster
 from coterie.client.errors import KafkaError, check
 from coterie.client.types import TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.elect_leaders import (
+from coterie.wire.messages.topics.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
     TopicPartitions,
 )
-from coterie.wire.messages.list_partition_reassignments import (
+from coterie.wire.messages.topics.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     ListPartitionReassignmentsTopics,

@@ -24,13 +24,13 @@ from coterie.client.admin_types import (
 )
 from coterie.client.types import TopicPartition
 from coterie.wire.errors import error_of
-from coterie.wire.messages import consumer_group_describe
-from coterie.wire.messages.describe_cluster import DescribeClusterResponse
-from coterie.wire.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsResult
-from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
-from coterie.wire.messages.list_groups import ListedGroup
-from coterie.wire.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
-from coterie.wire.messages.metadata import MetadataResponse
+from coterie.wire.messages.brokers.describe_cluster import DescribeClusterResponse
+from coterie.wire.messages.groups import consumer_group_describe
+from coterie.wire.messages.groups.describe_groups import DescribedGroup, DescribedGroupMember
+from coterie.wire.messages.groups.list_groups import ListedGroup
+from coterie.wire.messages.settings.describe_configs import DescribeConfigsResourceResult, DescribeConfigsResult
+from coterie.wire.messages.topics.list_partition_reassignments import ListPartitionReassignmentsResponse
+from coterie.wire.messages.topics.metadata import MetadataResponse
 from coterie.wire.primitives import WireError
 
 CONSUMER = "consumer"

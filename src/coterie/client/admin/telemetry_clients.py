@@ -10,7 +10,7 @@ from coterie.client.admin_types import Node
 from coterie.client.connection.cluster import Cluster
 from coterie.client.errors import KafkaError, check
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.list_clients import ListClientsRequest, ListClientsResponse
+from coterie.wire.messages.clients.list_clients import ListClientsRequest, ListClientsResponse
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,8 @@ from coterie.machines.cluster_metadata import (
 from coterie.text.addresses import format_address
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.find_coordinator import FindCoordinatorResponse
-from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorResponse
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 
 M = TypeVar("M", bound=Message)
 DATA, COORDINATOR = "data", "coordinator"  # the purposes of connections

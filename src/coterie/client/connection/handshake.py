@@ -14,7 +14,7 @@ from coterie.client.security import Login
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.framing import decode_response, encode_request
-from coterie.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from coterie.wire.messages.clients.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 SOFTWARE_NAME = "coterie"
 MAX_ANSWER_BYTES = 512 * 1024 * 1024

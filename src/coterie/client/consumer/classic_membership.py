@@ -23,11 +23,11 @@ from coterie.member.requests import by_topic, heartbeat_request, leave_request
 from coterie.member.stages import Stage
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.describe_groups import DescribeGroupsRequest
-from coterie.wire.messages.heartbeat import HeartbeatResponse
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from coterie.wire.messages.leave_group import LeaveGroupResponse
-from coterie.wire.messages.sync_group import SyncGroupResponse
+from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest
+from coterie.wire.messages.groups.heartbeat import HeartbeatResponse
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse
+from coterie.wire.messages.groups.leave_group import LeaveGroupResponse
+from coterie.wire.messages.groups.sync_group import SyncGroupResponse
 from coterie.wire.primitives import WireError
 
 logger = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.offset_commit import OffsetCommitResponse
+from coterie.wire.messages.groups.offset_commit import OffsetCommitResponse
 
 Offsets = ByPartition["int | OffsetAndMetadata"]
 Callback = Callable[[dict[TopicPartition, int], "Exception | None"], object]

@@ -20,7 +20,7 @@ from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import Assigned, Effect, Revoke
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 logger = logging.getLogger(__name__)
 

@@ -30,8 +30,8 @@ from coterie.consuming.fetching.position import UNKNOWN_EPOCH, Position, Stored,
 from coterie.consuming.fetching.validation import VALIDATED_FROM
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchResponse
-from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from coterie.wire.messages.logs.fetch import FetchResponse
+from coterie.wire.messages.logs.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
 logger = logging.getLogger(__name__)
 

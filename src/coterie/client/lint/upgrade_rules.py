@@ -28,7 +28,7 @@ from coterie.client.lint.rule import (
     member_names,
 )
 from coterie.text.quantity import quantity
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment
+from coterie.wire.messages.stored.consumer_protocol import ConsumerProtocolAssignment
 from coterie.wire.primitives import WireError
 
 CLIENT_SETTINGS = "session.timeout.ms, heartbeat.interval.ms and partition.assignment.strategy"

@@ -7,8 +7,8 @@ from coterie.consuming.commits.errors import Verdict
 from coterie.consuming.commits.requests import first_error
 from coterie.consuming.committed_lookup import STABLE_FROM
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.offset_commit import OffsetCommitResponse
-from coterie.wire.messages.offset_fetch import OffsetFetchRequest
+from coterie.wire.messages.groups.offset_commit import OffsetCommitResponse
+from coterie.wire.messages.groups.offset_fetch import OffsetFetchRequest
 
 NO_STABLE = "offsets without pending ones need OffsetFetch version 7, which Apache Kafka has from 2.5 on"
 

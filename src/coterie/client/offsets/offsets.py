@@ -31,9 +31,9 @@ from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendList
 from coterie.machines.cluster_metadata import NO_NODE
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from coterie.wire.messages.offset_commit import OffsetCommitResponse
-from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from coterie.wire.messages.groups.offset_commit import OffsetCommitResponse
+from coterie.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from coterie.wire.messages.logs.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 
 R = TypeVar("R")
 

@@ -18,7 +18,7 @@ from coterie.machines.cluster_metadata import NO_NODE
 from coterie.records.batch import NO_TIMESTAMP, first_timestamp
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 SAMPLE_BYTES = 4_096
 DELETED, EARLIEST = -1, -2

@@ -36,8 +36,8 @@ from coterie.producing.transactions.requests import PRODUCE_OF_VERSION_1
 from coterie.records.compression import CODEC_BY_NAME
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.produce import ProduceRequest, ProduceResponse
+from coterie.wire.messages.logs.produce import ProduceRequest, ProduceResponse
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 
 ZSTD_FROM = 7
 END_S = 1.0  # in which cancelled tasks must end

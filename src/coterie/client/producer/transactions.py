@@ -27,7 +27,7 @@ from coterie.producing.transactions.transactions import (
 )
 from coterie.producing.transactions.view import TransactionView
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
 MEMBER_FROM = 3  # the version of TxnOffsetCommit that names the member and its generation (KIP-447)
 CLOSED_BEFORE = "the producer was closed before this call had its response"

@@ -24,7 +24,7 @@ from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import Address, ClusterMetadata
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from coterie.wire.messages.logs.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 logger = logging.getLogger(__name__)
 

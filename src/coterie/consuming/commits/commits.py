@@ -28,7 +28,7 @@ from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.machines.backoff import Backoff, Retries
 from coterie.machines.cluster_metadata import GROUP, ClusterMetadata
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 NOT_A_MEMBER = ("", -1)
 

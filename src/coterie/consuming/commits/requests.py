@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

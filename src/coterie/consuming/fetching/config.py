@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from coterie.machines.backoff import Backoff
-from coterie.wire.messages.fetch import FetchRequest
+from coterie.wire.messages.logs.fetch import FetchRequest
 
 
 @dataclass(frozen=True, slots=True)

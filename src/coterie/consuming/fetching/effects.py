@@ -9,8 +9,8 @@ from coterie.consuming.fetching.position import Position
 from coterie.consuming.fetching.session import Wanted
 from coterie.consuming.record import TopicPartition
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchRequest
-from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from coterie.wire.messages.logs.fetch import FetchRequest
+from coterie.wire.messages.logs.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 
 
 @dataclass(frozen=True, slots=True, eq=False)

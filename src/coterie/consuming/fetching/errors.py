@@ -7,7 +7,7 @@ from enum import Enum
 from coterie.consuming.record import TopicPartition
 from coterie.machines.cluster_metadata import NO_NODE, Address
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchResponse
+from coterie.wire.messages.logs.fetch import FetchResponse
 
 
 class FetchRemedy(Enum):

@@ -33,8 +33,8 @@ from coterie.consuming.record import TopicPartition
 from coterie.machines.backoff import Retries
 from coterie.machines.cluster_metadata import NO_NODE, ClusterMetadata
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.fetch import FetchResponse, PartitionData
-from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
+from coterie.wire.messages.logs.fetch import FetchResponse, PartitionData
+from coterie.wire.messages.logs.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 
 
 class Fetching(AssignedPositions):

@@ -14,7 +14,7 @@ from coterie.records.batch import TIMESTAMP_TYPE_BIT, BatchError, BatchHeader, b
 from coterie.records.decoding import decode_rows
 from coterie.records.legacy import is_legacy, readable
 from coterie.records.markers import marker_of
-from coterie.wire.messages.fetch import PartitionData
+from coterie.wire.messages.logs.fetch import PartitionData
 
 UNKNOWN = -1
 UNKNOWN_EPOCH = -1

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from coterie.consuming.record import TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
 from coterie.wire.primitives import NULL_UUID
 
 _MAX_EPOCH = 2**31 - 1

@@ -14,7 +14,7 @@ from coterie.consuming.fetching.position import UNKNOWN_EPOCH, FetchState, Posit
 from coterie.consuming.record import TopicPartition
 from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.offset_for_leader_epoch import (
+from coterie.wire.messages.logs.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,

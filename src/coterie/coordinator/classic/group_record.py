@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from coterie.coordinator.events import GroupStored
 from coterie.coordinator.state import Group
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.consumer_offsets import GroupMetadataValue, MemberMetadata
+from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
 
 
 def group_stored(group: Group, assignments: Mapping[str, bytes], now_ms: int) -> GroupStored:

@@ -6,7 +6,7 @@ from coterie.coordinator.classic.member_checks import known_member, refuse_dead,
 from coterie.coordinator.outcome import Context, Outcome, Reply
 from coterie.coordinator.state import EMPTY, PREPARING, Group
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 def decide_heartbeat(group: Group, request: HeartbeatRequest, ctx: Context) -> Outcome:

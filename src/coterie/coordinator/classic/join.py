@@ -25,7 +25,7 @@ from coterie.coordinator.state import (
     count_protocols,
 )
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
 MEMBER_ID_REQUIRED_FROM = 4
 SKIP_ASSIGNMENT_FROM = 9

@@ -9,8 +9,13 @@ from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import COMPLETING, STABLE, UNKNOWN_MEMBER, Cause, Group
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+from coterie.wire.messages.groups.join_group import JoinGroupRequest
+from coterie.wire.messages.groups.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
 
 BATCH_FROM = 3
 # Since Kafka 4 every departure from one of these phases begins a rebalance, a pending id's too (`./run conformance` shows it).

@@ -23,7 +23,7 @@ from coterie.coordinator.state import (
     Protocols,
     Reservation,
 )
-from coterie.wire.messages.consumer_offsets import GroupMetadataValue, MemberMetadata
+from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
 
 
 def replay(group: Group, event: e.Event, now_ms: int) -> None:

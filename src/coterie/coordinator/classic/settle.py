@@ -30,7 +30,7 @@ from coterie.coordinator.classic.sync import sync_refused
 from coterie.coordinator.outcome import CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import CAN_REBALANCE, EMPTY, PREPARING, Cause, Group, Member
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from coterie.wire.messages.groups.join_group import JoinGroupResponse, JoinGroupResponseMember
 
 # Members may have a rebalance timeout of 0, and an extended join phase must not end again at the same moment.
 SHORTEST_EXTENSION_MS = 500

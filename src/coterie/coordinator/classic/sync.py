@@ -8,7 +8,7 @@ from coterie.coordinator.classic.member_checks import known_member, refuse_dead,
 from coterie.coordinator.outcome import Context, Outcome, Reply
 from coterie.coordinator.state import EMPTY, PREPARING, STABLE, Cause, Group
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 def sync_refused(code: ErrorCode) -> SyncGroupResponse:

@@ -29,9 +29,9 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Rep
 from coterie.coordinator.state import UNKNOWN_MEMBER, Cause
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
 from coterie.wire.primitives import WireError
 
 MEMBER_ID_REQUIRED_FROM = 4  # the version of JoinGroup from which a dynamic member must bring its id (KIP-394)

@@ -30,8 +30,8 @@ from coterie.coordinator.outcome import CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import Cause, Group, Member, count_protocols
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.consumer_protocol import ConsumerProtocolAssignment
-from coterie.wire.messages.join_group import JoinGroupResponse
+from coterie.wire.messages.groups.join_group import JoinGroupResponse
+from coterie.wire.messages.stored.consumer_protocol import ConsumerProtocolAssignment
 from coterie.wire.primitives import WireError
 
 NEWEST_BLOB_VERSION = 3

@@ -31,7 +31,7 @@ from coterie.coordinator.consumer.steps import MemberRequest, carry_out, replace
 from coterie.coordinator.consumer.stored import partitions_by_topic
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.consumer_group_heartbeat import (
+from coterie.wire.messages.groups.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

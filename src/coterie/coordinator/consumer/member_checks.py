@@ -14,7 +14,7 @@ from coterie.coordinator.consumer.state import (
     TopicIdPartition,
 )
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 MEMBER_ID_FROM = 1  # the version from which a member makes its id itself (KIP-1082)
 

@@ -18,7 +18,7 @@ from coterie.coordinator.consumer.state import (
     TopicIdPartition,
 )
 from coterie.coordinator.stored_consumer_groups import ConsumerGroupRecord
-from coterie.wire.messages import consumer_group_records as m
+from coterie.wire.messages.stored import consumer_group_records as m
 from coterie.wire.primitives import UNSIGNED_VARINTS
 
 _CURRENT_KEY, _LENGTH, _CURRENT_VALUE = struct.Struct(">hh"), struct.Struct(">h"), struct.Struct(">hiib")

@@ -17,7 +17,7 @@ from coterie.assignors.blobs import decode_assignment
 from coterie.coordinator.state import Group, TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.machines.ownership import OwnerChange, PartitionOwners, UnownedTimes, count_moved
-from coterie.wire.messages.consumer_offsets import GroupMetadataValue
+from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue
 from coterie.wire.primitives import WireError
 
 

@@ -23,7 +23,7 @@ from coterie.coordinator.journal.line import (
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Step
 from coterie.coordinator.state import PREPARING, Cause, TopicPartition
-from coterie.wire.messages.consumer_offsets import GroupMetadataValue
+from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue
 
 
 @dataclass(slots=True)

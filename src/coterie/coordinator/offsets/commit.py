@@ -10,7 +10,7 @@ from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import COMPLETING, EMPTY, CommittedOffset, Group, Member
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,

@@ -12,7 +12,7 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Rep
 from coterie.coordinator.state import Cause, CommittedOffset, Group, GroupOffsets, Phase, TopicPartition
 from coterie.coordinator.subscriptions import CONSUMER, subscribed_topics
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.offset_delete import (
+from coterie.wire.messages.groups.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,

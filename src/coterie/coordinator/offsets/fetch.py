@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from coterie.coordinator.state import CommittedOffset, GroupOffsets, TopicPartition
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.offset_fetch import OffsetFetchResponsePartition
+from coterie.wire.messages.groups.offset_fetch import OffsetFetchResponsePartition
 
 NO_OFFSET = -1
 

@@ -15,7 +15,7 @@ from coterie.coordinator.offsets.commit import TOO_LONG, commit_store_error, top
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome, Reply
 from coterie.coordinator.state import CommittedOffset, Group
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.txn_offset_commit import (
+from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from coterie.coordinator.transactions.state import Status, Transaction
-from coterie.wire.messages.describe_transactions import DescribedTransaction, TransactionTopic
-from coterie.wire.messages.list_transactions import ListedTransaction
+from coterie.wire.messages.transactions.describe_transactions import DescribedTransaction, TransactionTopic
+from coterie.wire.messages.transactions.list_transactions import ListedTransaction
 
 STATE_NAMES = {
     Status.EMPTY: "Empty",

@@ -30,7 +30,7 @@ from coterie.coordinator.transactions.steps import (
     timed_out,
 )
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
 class TransactionLog(Protocol):

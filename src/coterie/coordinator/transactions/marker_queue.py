@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from coterie.coordinator.transactions.state import TopicPartition, Transaction
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.write_txn_markers import (
+from coterie.wire.messages.transactions.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

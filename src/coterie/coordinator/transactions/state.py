@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-from coterie.wire.messages.transaction_state import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from coterie.wire.messages.stored.transaction_state import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
 TopicPartition = tuple[str, int]
 _VERSION = struct.Struct(">h")

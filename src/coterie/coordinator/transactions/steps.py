@@ -8,8 +8,8 @@ from typing import Any
 
 from coterie.coordinator.transactions.state import BUMPS_FROM, OPEN, PREPARED, Status, TopicPartition, Transaction
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
 MAX_EPOCH = 2**15 - 2  # the last that a producer gets; the one after it is kept for markers
 PRODUCE_ABORTABLE_FROM, TXN_OFFSET_COMMIT_ABORTABLE_FROM = 11, 4  # from here on TRANSACTION_ABORTABLE (KIP-890)

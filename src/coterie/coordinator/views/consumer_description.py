@@ -10,7 +10,7 @@ from coterie.coordinator.consumer.target import NO_PARTITIONS, assignor_wishes, 
 from coterie.coordinator.consumer.topics.image import TopicsImage
 from coterie.coordinator.state import GroupOffsets
 from coterie.wire.errors import ErrorCode, short_text
-from coterie.wire.messages.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
+from coterie.wire.messages.groups.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1  # member types (KIP-1099)
 

@@ -6,8 +6,8 @@ from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.state import Group, Phase
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.wire.errors import ErrorCode, short_text
-from coterie.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
-from coterie.wire.messages.list_groups import ListedGroup
+from coterie.wire.messages.groups.describe_groups import DescribedGroup, DescribedGroupMember
+from coterie.wire.messages.groups.list_groups import ListedGroup
 
 NOT_FOUND_FROM = 6
 GROUP_TYPE = "classic"

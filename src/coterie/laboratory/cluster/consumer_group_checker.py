@@ -14,7 +14,7 @@ from coterie.coordinator.consumer.events import (
     TargetEpochStored,
 )
 from coterie.coordinator.consumer.state import CurrentAssignment, TopicIdPartition
-from coterie.wire.messages.consumer_group_heartbeat import (
+from coterie.wire.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )

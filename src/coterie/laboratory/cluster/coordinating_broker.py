@@ -35,7 +35,7 @@ from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.replication.states import ReplicaRefusal
 from coterie.wire.errors import ErrorCode, Refusal, error_of
-from coterie.wire.messages.write_txn_markers import WriteTxnMarkersRequest
+from coterie.wire.messages.transactions.write_txn_markers import WriteTxnMarkersRequest
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import Read, Znode, ZooKeeperError
 

@@ -15,9 +15,9 @@ from coterie.laboratory.cluster.group_broker import READ_TOPIC_ID
 from coterie.log.chunks import chunks
 from coterie.log.partition_log import PartitionLog
 from coterie.records.decoding import decode_keys_and_values
-from coterie.wire.messages.consumer_offsets import GroupMetadataValue
-from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
+from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue
 
 Generation = tuple[str, int]  # of a group
 Committed = tuple[str, TopicPartition, int, str]  # group, partition, offset, metadata

@@ -28,13 +28,13 @@ from coterie.member.machine import MemberMachine
 from coterie.replication.states import NO_LEADER
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
-from coterie.wire.messages.consumer_group_heartbeat import (
+from coterie.wire.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from coterie.wire.messages.groups.join_group import JoinGroupRequest
+from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
 
 LOOK_MS = 1_000  # how often a connection with open requests is looked at
 

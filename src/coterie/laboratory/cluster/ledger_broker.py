@@ -28,7 +28,7 @@ from coterie.records.batch import TRANSACTIONAL_BIT, BatchHeader, batches
 from coterie.records.decoding import decode_keys_and_values
 from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode, Refusal, error_of
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 READ_BYTES = 600
 

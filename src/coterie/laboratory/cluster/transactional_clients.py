@@ -27,7 +27,7 @@ from coterie.laboratory.cluster.ledger_broker import LedgerBroker
 from coterie.laboratory.cluster.process import Answer, Network, Process
 from coterie.replication.states import NO_LEADER, TopicPartition
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.txn_offset_commit import (
+from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -29,13 +29,13 @@ from coterie.wire import topic_names
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchRequest, FetchResponse
-from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.list_offsets import ListOffsetsRequest
-from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
-from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from coterie.wire.messages.groups.join_group import JoinGroupRequest
+from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from coterie.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from coterie.wire.messages.logs.fetch import FetchRequest, FetchResponse
+from coterie.wire.messages.logs.list_offsets import ListOffsetsRequest
+from coterie.wire.messages.logs.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 
 # Beyond these versions topics go by their ids.
 LAST_VERSIONS = {

@@ -24,7 +24,7 @@ from coterie.machines.backoff import Backoff
 from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.producing.config import ProducingConfig
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 
 INIT_VERSION = 5
 AT_REST_MS = 20  # the delay of a message, at most

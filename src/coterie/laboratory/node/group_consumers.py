@@ -15,7 +15,7 @@ from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.machine import MemberMachine
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.metadata import MetadataResponse
+from coterie.wire.messages.topics.metadata import MetadataResponse
 
 
 class ClassicConsumer(ConsumerActor[MemberConfig, MemberMachine], MemberActor):

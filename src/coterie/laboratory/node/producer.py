@@ -13,7 +13,7 @@ from coterie.producing.batch import ProduceFailure
 from coterie.producing.config import ProducingConfig
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
-from coterie.wire.messages.produce import ProduceRequest
+from coterie.wire.messages.logs.produce import ProduceRequest
 
 
 def connections_to(world: World, broker: LaboratoryBroker, name: str) -> ClientConnections:

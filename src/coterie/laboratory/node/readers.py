@@ -13,9 +13,9 @@ from coterie.records.batch import batches, check_crc
 from coterie.records.decoding import decode_records
 from coterie.records.markers import marker_of
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from coterie.wire.messages.logs.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from coterie.wire.messages.logs.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 FETCH_VERSIONS = (4, 11)
 NO_SESSION_EPOCH = -1

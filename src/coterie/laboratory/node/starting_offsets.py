@@ -16,7 +16,7 @@ from coterie.log.time_lookup import EARLIEST_TIMESTAMP
 from coterie.machines.cluster_metadata import ClusterMetadata
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.list_offsets import ListOffsetsResponse
+from coterie.wire.messages.logs.list_offsets import ListOffsetsResponse
 
 
 class StartingActor(Protocol):

@@ -8,7 +8,7 @@ from coterie.laboratory.node.record_checker import RecordChecker, TopicPartition
 from coterie.laboratory.transacting_producer import TransactingProducer, TransactionConfig
 from coterie.laboratory.world import World
 from coterie.producing.config import ProducingConfig
-from coterie.wire.messages.produce import ProduceRequest
+from coterie.wire.messages.logs.produce import ProduceRequest
 
 
 class TransactionalProducer(TransactingProducer):

@@ -21,8 +21,8 @@ from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.wire.declaration import Message
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from coterie.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 REQUESTS_PER_S = 20_000  # what one coordinator serves (README, "Speed"); it only matters where thousands come together
 CHECKED_UP_TO = 100  # members; beyond, checking the whole group at every step takes longer than the step

@@ -14,7 +14,7 @@ import google_crc32c
 
 from coterie.records.batch import BatchHeader
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.producer_snapshot import ProducerEntry, ProducerSnapshot
+from coterie.wire.messages.stored.producer_snapshot import ProducerEntry, ProducerSnapshot
 from coterie.wire.primitives import WireError
 
 BATCHES_KEPT = 5

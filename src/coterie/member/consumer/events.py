@@ -14,7 +14,7 @@ from coterie.member.events import (
     Polled,
     RetryScheduled,
 )
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 
 @dataclass(frozen=True, slots=True)

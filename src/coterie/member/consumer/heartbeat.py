@@ -12,7 +12,7 @@ from coterie.member.consumer.state import JOIN_EPOCH, LEAVE_EPOCH, ConsumerMembe
 from coterie.member.effects import Failed, Revoke, Send
 from coterie.member.errors import Remedy
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 _REMEDIES = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Remedy.RETRY,

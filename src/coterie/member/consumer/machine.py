@@ -31,7 +31,7 @@ from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import TopicPartition
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.consumer_group_heartbeat import (
+from coterie.wire.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )

@@ -15,7 +15,7 @@ from coterie.member.consumer.state import (
     TopicIdPartition,
 )
 from coterie.member.departure import GroupMembershipOperation
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 
 
 def sent_fields(state: ConsumerMembershipState) -> SentFields:

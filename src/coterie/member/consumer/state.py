@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from coterie.member.consumer.stages import ConsumerStage
 from coterie.member.state import CoordinatorState
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH = 0, -1, -2
 TopicIdPartition = tuple[bytes, int]

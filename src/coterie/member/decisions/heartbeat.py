@@ -8,7 +8,7 @@ from coterie.member.decisions.remedies import apply_remedy, lose_coordinator
 from coterie.member.effects import Send
 from coterie.member.requests import heartbeat_request
 from coterie.wire.errors import error_of
-from coterie.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 def decide_heartbeat_response(

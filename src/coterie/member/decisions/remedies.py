@@ -10,7 +10,7 @@ from coterie.member.errors import Remedy, remedy_for
 from coterie.member.stages import Stage
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
 
 
 def apply_remedy(decision: MemberDecision, request: Message, code: ErrorCode, now_ms: int) -> None:

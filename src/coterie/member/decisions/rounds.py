@@ -13,8 +13,8 @@ from coterie.member.requests import PROTOCOL_TYPE, sync_request
 from coterie.member.stages import Stage
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.join_group import JoinGroupResponse
-from coterie.wire.messages.sync_group import SyncGroupResponse
+from coterie.wire.messages.groups.join_group import JoinGroupResponse
+from coterie.wire.messages.groups.sync_group import SyncGroupResponse
 from coterie.wire.primitives import WireError
 
 

@@ -30,7 +30,7 @@ from coterie.records.arrow_arrays import (
 from coterie.records.batch import read_header
 from coterie.records.columnar import Columns
 from coterie.records.markers import marker_of
-from coterie.wire.messages.consumer_offsets import GroupMetadataKey
+from coterie.wire.messages.stored.consumer_offsets import GroupMetadataKey
 from coterie.wire.primitives import WireError
 
 _USUAL = np.dtype([("version", ">i2"), ("offset", ">i8"), ("epoch", ">i4"), ("length", ">i2"), ("time_ms", ">i8")])

@@ -12,7 +12,7 @@ from coterie.pipeline.history.tables import ASSIGNMENTS, GENERATIONS, MEMBERS
 from coterie.pipeline.history.tables import UNREADABLE as UNREADABLE_BATCHES
 from coterie.pipeline.tables.ddl import arrow_schema
 from coterie.records.arrow_arrays import batch_of_rows, listed
-from coterie.wire.messages.consumer_offsets import GroupMetadataValue, MemberMetadata
+from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
 from coterie.wire.primitives import WireError
 
 if TYPE_CHECKING:

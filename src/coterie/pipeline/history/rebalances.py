@@ -18,7 +18,7 @@ from coterie.pipeline.history.group_metadata import stored_value
 from coterie.pipeline.history.tables import REBALANCES
 from coterie.pipeline.tables.ddl import arrow_schema, column_names
 from coterie.records.arrow_arrays import batch_of_rows, table_of_rows
-from coterie.wire.messages.consumer_offsets import GroupMetadataValue
+from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

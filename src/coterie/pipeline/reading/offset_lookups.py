@@ -17,8 +17,8 @@ from coterie.consuming.fetching.effects import RefreshMetadata
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendListOffsets
 from coterie.consuming.record import TopicPartition
 from coterie.machines.cluster_metadata import ClusterMetadata
-from coterie.wire.messages.list_offsets import ListOffsetsResponse
-from coterie.wire.messages.offset_fetch import OffsetFetchResponse
+from coterie.wire.messages.groups.offset_fetch import OffsetFetchResponse
+from coterie.wire.messages.logs.list_offsets import ListOffsetsResponse
 
 
 def looked_up(

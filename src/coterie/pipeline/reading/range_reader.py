@@ -23,9 +23,9 @@ from coterie.pipeline.reading.offset_lookups import looked_up
 from coterie.pipeline.reading.planning import OffsetRange
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import FetchResponse
-from coterie.wire.messages.list_offsets import ListOffsetsResponse
-from coterie.wire.messages.metadata import MetadataRequest
+from coterie.wire.messages.logs.fetch import FetchResponse
+from coterie.wire.messages.logs.list_offsets import ListOffsetsResponse
+from coterie.wire.messages.topics.metadata import MetadataRequest
 
 FETCH_BYTES = 4 * 1024 * 1024
 

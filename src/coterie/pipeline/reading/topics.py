@@ -28,15 +28,15 @@ from coterie.pipeline.reading.planning import OffsetRange, divide
 from coterie.records.batch import batches
 from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.list_offsets import ListOffsetsResponse
-from coterie.wire.messages.metadata import MetadataRequest, MetadataResponse
-from coterie.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from coterie.wire.messages.offset_for_leader_epoch import (
+from coterie.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchTopic
+from coterie.wire.messages.logs.list_offsets import ListOffsetsResponse
+from coterie.wire.messages.logs.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 
 R = TypeVar("R")
 SAMPLE_BYTES = 64 * 1024

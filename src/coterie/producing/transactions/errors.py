@@ -8,11 +8,11 @@ from enum import Enum
 
 from coterie.wire.declaration import Message
 from coterie.wire.errors import COORDINATOR_LOST, ErrorCode
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest
-from coterie.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
+from coterie.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
 
 class TransactionRemedy(Enum):

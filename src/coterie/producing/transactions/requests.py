@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from coterie.wire import topic_names
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.txn_offset_commit import (
+from coterie.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest
+from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -32,9 +32,9 @@ from coterie.producing.transactions.requests import (
 from coterie.producing.transactions.state import LEGAL_SUCCESSORS, TransactionState
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from coterie.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 NO_PRODUCER = (-1, -1)
 BUMPS_FROM = 2  # the transaction.version of transactions that end with a new epoch

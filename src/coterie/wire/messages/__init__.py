@@ -1,1 +1,1 @@
-"""One file per API, in Kafka's name; each docstring says what its versions added."""
+"""One file per API, in Kafka's name, in a room by its subject; each docstring says what its versions added."""

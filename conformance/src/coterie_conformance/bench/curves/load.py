@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import check
-from coterie.wire.messages.describe_log_dirs import DescribeLogDirsRequest
-from coterie.wire.messages.list_groups import ListGroupsRequest
-from coterie.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from coterie.wire.messages.groups.list_groups import ListGroupsRequest
+from coterie.wire.messages.logs.describe_log_dirs import DescribeLogDirsRequest
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 from coterie_conformance.bench.loads import load
 from coterie_conformance.bench.measurement import ProcessorMeter
 from coterie_conformance.bench.rebalance import one_more_ms, rebalance_ms, settled_crew

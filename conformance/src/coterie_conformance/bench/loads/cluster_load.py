@@ -13,8 +13,8 @@ from coterie.client import Admin
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, KafkaTimeoutError
 from coterie.records.encoding import encode_batch
-from coterie.wire.messages.find_coordinator import FindCoordinatorRequest
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

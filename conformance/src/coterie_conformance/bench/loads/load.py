@@ -12,18 +12,18 @@ from coterie.client.errors import KafkaError, check
 from coterie.records.encoding import encode_batch
 from coterie.wire.declaration import Message
 from coterie.wire.framing import decode_response, encode_request
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from coterie.wire.messages.leave_group import LeaveGroupRequest
-from coterie.wire.messages.offset_commit import (
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
+from coterie.wire.messages.groups.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from coterie.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchTopic
+from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
 from coterie_conformance.bench.measurement import NO_WINDOW, Window
 
 TOPIC, SMALL_TOPIC = "bench", "bench-small"

@@ -7,9 +7,9 @@ from itertools import groupby
 
 from coterie.broker.cluster.config import ClusterConfig
 from coterie.replication.states import EpochLookup, ReplicaFetch, ReplicaFetched, TopicPartition
-from coterie.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from coterie.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from coterie.wire.messages.offset_for_leader_epoch import (
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from coterie.wire.messages.logs.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from coterie.wire.messages.logs.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,

@@ -12,21 +12,21 @@ from coterie.broker.process.scheduling import Scheduler
 from coterie.broker.requests.pending import Pending
 from coterie.replication.states import EpochLookup, ReplicaError, ReplicaFetch, ReplicaRefusal, TopicPartition
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.fetch import (
+from coterie.wire.messages.logs.fetch import (
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from coterie.wire.messages.list_offsets import (
+from coterie.wire.messages.logs.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from coterie.wire.messages.offset_for_leader_epoch import (
+from coterie.wire.messages.logs.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartitionResult,

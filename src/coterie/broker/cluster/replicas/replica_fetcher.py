@@ -20,9 +20,12 @@ from coterie.replication.follower import Follower
 from coterie.replication.partition import Replica
 from coterie.replication.states import EpochLookup, ReplicaError, ReplicaFetch, TopicPartition
 from coterie.wire.declaration import Message
-from coterie.wire.messages.fetch import FetchResponse, PartitionData
-from coterie.wire.messages.list_offsets import ListOffsetsResponse
-from coterie.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse, OffsetForLeaderPartitionResult
+from coterie.wire.messages.logs.fetch import FetchResponse, PartitionData
+from coterie.wire.messages.logs.list_offsets import ListOffsetsResponse
+from coterie.wire.messages.logs.offset_for_leader_epoch import (
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartitionResult,
+)
 
 logger = logging.getLogger(__name__)
 

@@ -22,13 +22,13 @@ from coterie.broker.settings.kept_configs import Resource, ResourceType
 from coterie.broker.storage.topic import Topic
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.alter_configs import (
+from coterie.wire.messages.settings.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResponse,
     ReplacedResource,
     ReplacedResourceResponse,
 )
-from coterie.wire.messages.incremental_alter_configs import (
+from coterie.wire.messages.settings.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,

@@ -19,19 +19,19 @@ from coterie.broker.handlers.services import TopicServices
 from coterie.broker.requests.pending import Pending
 from coterie.broker.storage.topic import MAX_PARTITIONS
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.create_partitions import (
+from coterie.wire.messages.topics.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from coterie.wire.messages.create_topics import (
+from coterie.wire.messages.topics.create_topics import (
     CreatableTopic,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from coterie.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from coterie.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from coterie.zookeeper.operations import ZooKeeperError
 
 if TYPE_CHECKING:

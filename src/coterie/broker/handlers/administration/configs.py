@@ -26,19 +26,19 @@ from coterie.broker.settings.resource_tables import CLIENT_METRICS_SETTINGS, GRO
 from coterie.broker.storage.topic import check_name
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.create_topics import CreatableTopicConfigs
-from coterie.wire.messages.describe_configs import (
+from coterie.wire.messages.settings.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from coterie.wire.messages.list_config_resources import (
+from coterie.wire.messages.settings.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from coterie.wire.messages.topics.create_topics import CreatableTopicConfigs
 
 Described = DescribeConfigsResourceResult
 

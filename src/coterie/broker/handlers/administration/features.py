@@ -8,7 +8,7 @@ from coterie.broker.handlers.services import ClusterServices, Handler
 from coterie.broker.requests.calls import Call
 from coterie.broker.settings.features import FeatureUpdate, UpgradeType
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.update_features import (
+from coterie.wire.messages.settings.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,

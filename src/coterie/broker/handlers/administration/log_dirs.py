@@ -12,13 +12,13 @@ from coterie.broker.requests.turns import Work
 from coterie.broker.storage.topics import Topics
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.alter_replica_log_dirs import (
+from coterie.wire.messages.logs.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from coterie.wire.messages.describe_log_dirs import (
+from coterie.wire.messages.logs.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,

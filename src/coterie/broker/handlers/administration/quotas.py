@@ -10,13 +10,13 @@ from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages import alter_client_quotas, describe_client_quotas
-from coterie.wire.messages.alter_client_quotas import (
+from coterie.wire.messages.settings import alter_client_quotas, describe_client_quotas
+from coterie.wire.messages.settings.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
     AlteredEntry,
 )
-from coterie.wire.messages.describe_client_quotas import (
+from coterie.wire.messages.settings.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
     ValueData,

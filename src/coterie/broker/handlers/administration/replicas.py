@@ -8,20 +8,20 @@ from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import Work
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.alter_partition_reassignments import (
+from coterie.wire.messages.topics.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from coterie.wire.messages.elect_leaders import (
+from coterie.wire.messages.topics.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
     TopicPartitions,
 )
-from coterie.wire.messages.list_partition_reassignments import (
+from coterie.wire.messages.topics.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )

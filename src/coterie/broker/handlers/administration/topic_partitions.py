@@ -11,7 +11,7 @@ from coterie.broker.requests.turns import Work
 from coterie.broker.storage.topic import Topic, is_legal_name
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.describe_topic_partitions import (
+from coterie.wire.messages.topics.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,

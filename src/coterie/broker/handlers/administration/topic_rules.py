@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from coterie.broker.handlers.services import TopicServices
 from coterie.broker.storage.topic import MAX_PARTITIONS, Topic, deletion_disabled
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.create_partitions import CreatePartitionsTopic
-from coterie.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from coterie.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, topics_to_delete
+from coterie.wire.messages.topics.create_partitions import CreatePartitionsTopic
+from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest
+from coterie.wire.messages.topics.delete_topics import DeletableTopicResult, DeleteTopicsRequest, topics_to_delete
 from coterie.wire.primitives import NULL_UUID
 
 MAX_PARTITIONS_PER_REQUEST = 10_000  # of CreateTopics, as Kafka 4's MAX_PARTITIONS_PER_BATCH

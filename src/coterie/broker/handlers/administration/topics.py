@@ -21,18 +21,18 @@ from coterie.broker.requests.turns import AT_ONCE, Work
 from coterie.broker.storage.topic import INTERNAL_TOPICS, NewPartitions, Topic
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.create_partitions import (
+from coterie.wire.messages.topics.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
-from coterie.wire.messages.create_topics import (
+from coterie.wire.messages.topics.create_topics import (
     CreatableTopic,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from coterie.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from coterie.wire.messages.topics.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 
 
 def handle_create_topics(broker: TopicServices, request: CreateTopicsRequest, call: Call) -> Message | Pending:

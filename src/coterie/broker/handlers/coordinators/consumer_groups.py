@@ -14,12 +14,15 @@ from coterie.broker.settings.features import GROUP_VERSION
 from coterie.coordinator.views.consumer_description import describe_consumer_group
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.consumer_group_describe import (
+from coterie.wire.messages.groups.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
-from coterie.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from coterie.wire.messages.groups.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 
 PROTOCOL = "consumer"
 

@@ -17,14 +17,14 @@ from coterie.coordinator.refusals import refuse
 from coterie.coordinator.views.description import describe_group, list_group
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from coterie.wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
-from coterie.wire.messages.explain_group import ExplainGroupRequest, ExplainGroupResponse
-from coterie.wire.messages.heartbeat import HeartbeatRequest
-from coterie.wire.messages.join_group import JoinGroupRequest
-from coterie.wire.messages.leave_group import LeaveGroupRequest
-from coterie.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from coterie.wire.messages.sync_group import SyncGroupRequest, is_without_protocol
+from coterie.wire.messages.groups.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from coterie.wire.messages.groups.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.groups.explain_group import ExplainGroupRequest, ExplainGroupResponse
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
+from coterie.wire.messages.groups.list_groups import ListGroupsRequest, ListGroupsResponse
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest, is_without_protocol
 
 
 def hand_over(groups: GroupCoordinator, command: Command, call: Call) -> Pending:
@@ -85,7 +85,7 @@ def _describe_groups(
 
 
 def handle_explain_group(broker: GroupServices, request: ExplainGroupRequest, call: Call) -> ExplainGroupResponse:
-    """An API of coterie's own (`wire/messages/explain_group.py`). GROUP_ID_NOT_FOUND; COORDINATOR_LOAD_IN_PROGRESS. A
+    """An API of coterie's own (`wire/messages/groups/explain_group.py`). GROUP_ID_NOT_FOUND; COORDINATOR_LOAD_IN_PROGRESS. A
     group whose commits may be lost has a verdict alone."""
     try:
         group = broker.groups.group(request.group_id)

@@ -16,19 +16,19 @@ from coterie.coordinator.transactions.describe import KNOWN_STATES, describe_tra
 from coterie.log.partition_log import PartitionLog
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.describe_producers import (
+from coterie.wire.messages.transactions.describe_producers import (
     DescribeProducersPartitionResponse,
     DescribeProducersRequest,
     DescribeProducersResponse,
     DescribeProducersTopicResponse,
     ProducerState,
 )
-from coterie.wire.messages.describe_transactions import (
+from coterie.wire.messages.transactions.describe_transactions import (
     DescribedTransaction,
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
-from coterie.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from coterie.wire.messages.transactions.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
 if TYPE_CHECKING:
     from coterie.broker.transactions.transaction_coordinator import ClusterTransactions

@@ -8,8 +8,8 @@ from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.handlers.services import LeaderServices
 from coterie.broker.requests.calls import Call
 from coterie.broker.storage.topic import Partition
-from coterie.wire.messages.fetch import PartitionData
-from coterie.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint, PartitionProduceResponse
+from coterie.wire.messages.logs.fetch import PartitionData
+from coterie.wire.messages.logs.produce import LeaderIdAndEpoch, NodeEndpoint, PartitionProduceResponse
 
 
 def name_leaders(

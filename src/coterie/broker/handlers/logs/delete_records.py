@@ -15,7 +15,7 @@ from coterie.log.retention import delete_records
 from coterie.replication.states import ReplicaRefusal, TopicPartition
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.delete_records import (
+from coterie.wire.messages.logs.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,

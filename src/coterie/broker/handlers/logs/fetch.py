@@ -22,7 +22,7 @@ from coterie.records.compression import ZSTD
 from coterie.wire import topic_names
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.fetch import (
+from coterie.wire.messages.logs.fetch import (
     AbortedTransaction,
     EpochEndOffset,
     FetchPartition,

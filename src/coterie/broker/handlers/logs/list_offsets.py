@@ -23,7 +23,7 @@ from coterie.log.time_lookup import (
 )
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
-from coterie.wire.messages.list_offsets import (
+from coterie.wire.messages.logs.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -32,7 +32,7 @@ from coterie.wire.messages.list_offsets import (
     has_timestamp,
     list_offsets_error,
 )
-from coterie.wire.messages.offset_for_leader_epoch import (
+from coterie.wire.messages.logs.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartitionResult,

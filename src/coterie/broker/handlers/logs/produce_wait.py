@@ -13,7 +13,7 @@ from coterie.broker.storage.topic import code_of
 from coterie.log.partition_log import PartitionLog
 from coterie.replication.states import ReplicaError
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.produce import PartitionProduceResponse, ProduceResponse
+from coterie.wire.messages.logs.produce import PartitionProduceResponse, ProduceResponse
 
 
 class ProduceWait:

@@ -26,7 +26,7 @@ from coterie.records.batch import BatchHeader, begins_transactional, of_unknown_
 from coterie.wire import topic_names
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal, error_of
-from coterie.wire.messages.produce import (
+from coterie.wire.messages.logs.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from coterie.broker.handlers.services import Handler
 from coterie.broker.requests.calls import Call
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
-from coterie.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
-from coterie.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from coterie.wire.messages.security.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from coterie.wire.messages.security.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
+from coterie.wire.messages.security.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 _CODE, _TEXT = ErrorCode.SECURITY_DISABLED, ErrorCode.SECURITY_DISABLED.text
 

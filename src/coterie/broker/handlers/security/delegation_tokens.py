@@ -5,13 +5,22 @@ from __future__ import annotations
 from coterie.broker.handlers.services import Handler
 from coterie.broker.requests.calls import Call
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
-from coterie.wire.messages.describe_delegation_token import (
+from coterie.wire.messages.security.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
+from coterie.wire.messages.security.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from coterie.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
-from coterie.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+from coterie.wire.messages.security.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
+from coterie.wire.messages.security.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
 
 _CODE = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 _USER, _ANONYMOUS = "User", "ANONYMOUS"  # the principal without authentication

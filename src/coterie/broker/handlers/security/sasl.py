@@ -5,8 +5,8 @@ from __future__ import annotations
 from coterie.broker.handlers.services import Handler
 from coterie.broker.requests.calls import Call
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from coterie.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from coterie.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from coterie.wire.messages.security.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 
 def handle_sasl_handshake(broker: object, request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse:

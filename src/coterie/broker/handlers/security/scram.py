@@ -11,12 +11,12 @@ from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import Work
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, short_text
-from coterie.wire.messages.alter_user_scram_credentials import (
+from coterie.wire.messages.security.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
-from coterie.wire.messages.describe_user_scram_credentials import (
+from coterie.wire.messages.security.describe_user_scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,

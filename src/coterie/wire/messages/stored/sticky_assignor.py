@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from coterie.wire.declaration import Message, array, field, int32, message
-from coterie.wire.messages.consumer_protocol import TopicPartitions
+from coterie.wire.messages.stored.consumer_protocol import TopicPartitions
 
 
 @message(versions="0-1")

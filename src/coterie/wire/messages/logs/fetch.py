@@ -21,7 +21,7 @@ from coterie.wire.declaration import (
     struct,
     uuid,
 )
-from coterie.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint
+from coterie.wire.messages.logs.produce import LeaderIdAndEpoch, NodeEndpoint
 
 
 @struct

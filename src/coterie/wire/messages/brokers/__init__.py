@@ -1,0 +1,1 @@
+"""Brokers of a cluster: what the controller sends them, and who they are."""

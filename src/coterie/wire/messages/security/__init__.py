@@ -1,0 +1,1 @@
+"""SASL, SCRAM credentials, access control lists and delegation tokens."""

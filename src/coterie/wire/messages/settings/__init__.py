@@ -1,0 +1,1 @@
+"""Settings of topics and brokers, quotas of clients, and feature levels."""

@@ -1,0 +1,1 @@
+"""Topics and their partitions: metadata, creation, deletion, elections and reassignments."""

@@ -1,0 +1,1 @@
+"""Producer ids, transactions, and the offsets committed in them."""
