@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coterie.client import Admin, Producer
 from coterie.simulation.disk import StoredFile
 from coterie.testing import simulate
@@ -62,3 +64,14 @@ def test_a_broker_of_a_cluster_that_cannot_make_a_log_ends_so_that_others_lead()
         world.disk("broker-2").mend()
         broker.restart(2)
         world.until(lambda: broker.cluster.in_sync("orders", 0) == {1, 2, 3}, "all in sync")
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_a_broker_may_die_in_a_write_of_its_shutdown(brokers: int) -> None:
+    """The end of its process was raised in the test."""
+    with simulate(seed=1) as world:
+        broker = world.broker(brokers=brokers)
+        broker.create_topic("orders", 1)
+        world.disk("broker-1").dies_in = 1
+        broker.stop(1 if brokers > 1 else None)
+        assert not broker.is_alive(1)

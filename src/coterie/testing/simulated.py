@@ -16,6 +16,7 @@ waiting costs nothing. `coterie.pytest_plugin` has the fixture ``coterie_world``
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from coterie.broker.broker import Broker
@@ -23,7 +24,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.client.connection.connection import Connection
 from coterie.client.connection.handshake import answer_type
 from coterie.coordinator.replay import AnyGroup
-from coterie.simulation.disk import MountedDisk
+from coterie.simulation.disk import MountedDisk, ProcessEnded
 from coterie.simulation.process import SimulatedProcess
 from coterie.simulation.world import Simulation
 from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
@@ -138,7 +139,8 @@ class WorldBroker(LocalBroker):
             for broker in self._cluster.live():
                 self.world.run(broker.stop())
         else:
-            self._on_loop(self.broker.stop(), START_S)
+            with suppress(ProcessEnded):  # in one of its last writes
+                self._on_loop(self.broker.stop(), START_S)
             self._alone().kill()
 
     def kill(self, broker_id: int = 1) -> None:
@@ -273,7 +275,8 @@ class _BrokerProcess(ClusteredBroker):
     async def stop(self) -> None:
         """A controlled shutdown, and the end of the process."""
         if self._process is not None:
-            await self._world.loop.create_task(super().stop(), context=self._process.context.copy())
+            with suppress(ProcessEnded):  # in one of its last writes
+                await self._world.loop.create_task(super().stop(), context=self._process.context.copy())
             self._process.kill()
 
     async def kill(self) -> None:
