@@ -233,8 +233,9 @@ class OfficeSession:
         return broker, self.view.live[broker], self.machine.config.broker_id, self.epoch
 
     def _metadata(self, states: Mapping[TopicPartition, PartitionState]) -> dict[TopicPartition, PartitionState]:
-        """Partitions of a topic that is deleted go from the brokers' metadata."""
+        """Partitions of a topic that is deleted go from the brokers' metadata, and their logs with them: not before the end of
+        a reassignment that the deletion waits for, which needs them. Kafka 2.6 removes the metadata at once."""
         return {
-            partition: replace(state, leader=LEADER_DURING_DELETE) if partition[0] in self.view.deleting else state
+            partition: state if self.view.needs_leaders(partition[0]) else replace(state, leader=LEADER_DURING_DELETE)
             for partition, state in states.items()
         }
