@@ -130,4 +130,5 @@ def draw_plan(seed: int, brokers: int | None = None, **overrides: Any) -> StoryP
             drift=rng.choice((0.0, 0.0, 0.1)),
             pace=CLUSTER_PACE,
         )
-    return replace(plan, **overrides)
+    plan = replace(plan, **overrides)
+    return replace(plan, deletes=plan.deletes and not plan.copiers)  # what was copied must stay, to be compared
