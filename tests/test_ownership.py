@@ -25,8 +25,8 @@ from coterie.laboratory.watching_broker import WatchingBroker
 from coterie.laboratory.world import World
 from coterie.machines.ownership import OwnershipMeter, UnownedTimes, has_moved
 from coterie.member.config import MemberConfig
+from coterie.observer.server_log import rebalances
 from coterie.pipeline.history.rebalances import generation_rows, journal_log_events, journal_rows, unowned_spells
-from coterie.pipeline.history.server_log import rebalances
 
 PARTITIONS = 12
 HEARTBEAT_MS, SESSION_MS = 1_000, 6_000

@@ -21,7 +21,8 @@ from coterie.client import Admin, Consumer, Producer, TopicPartition
 from coterie.coordinator.events import GroupRemoved, GroupStored, OffsetRemoved, OffsetStored
 from coterie.coordinator.state import Cause, CommittedOffset
 from coterie.coordinator.stored import to_record
-from coterie.pipeline.history import job, record_sources, server_log, sound_batches
+from coterie.observer import server_log
+from coterie.pipeline.history import job, record_sources, sound_batches
 from coterie.pipeline.history.job import Sources, run_history
 from coterie.pipeline.history.sound_batches import Piece
 from coterie.pipeline.history.state import Moment, group_from_tables

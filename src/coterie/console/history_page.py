@@ -12,9 +12,9 @@ from coterie.console.page import Section, table
 from coterie.console.svg import Gap, Line, Mark, Stretch, bars, line_chart, timeline
 from coterie.coordinator.journal.line import CAUSE_TITLES, JournalLine
 from coterie.machines.ownership import UnownedSpell, unowned_text
+from coterie.observer.server_log import rebalances as server_log_events
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.rebalances import journal_log_events, unowned_spells
-from coterie.pipeline.history.server_log import rebalances as server_log_events
 from coterie.pipeline.tables.files import rows_of
 from coterie.text.quantity import quantity
 

@@ -243,7 +243,7 @@ def _is_small(folders: tuple[Path, ...]) -> bool:
 
 def _survey(files: tuple[Path, ...]) -> None:
     """Says what each log file has. Raises UsageError where no line of them is understood."""
-    from coterie.pipeline.history.server_log import FILES_NAMED, NothingUnderstood, survey
+    from coterie.observer.server_log import FILES_NAMED, NothingUnderstood, survey
 
     if not files:
         return
