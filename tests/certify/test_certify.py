@@ -19,22 +19,14 @@ from coterie.broker.requests.calls import Call
 from coterie.broker.settings import BrokerSettings
 from coterie.certify.page import as_html, as_markdown, summary
 from coterie.certify.question import API_BY_NAME, message_of, texts_in
-from coterie.certify.recording import (
-    NOT_ASKED,
-    Recording,
-    load,
-    only_its_topics,
-    record,
-    recorded_versions,
-    save,
-    stories_for,
-)
+from coterie.certify.recording import NOT_ASKED, Recording, load, recorded_versions
 from coterie.certify.replay import DIFFERS, HOLDS, NOT_SERVED, Certificate, certify
-from coterie.certify.rules import RULES
 from coterie.certify.side import StorySide
 from coterie.cli.certify import certify as certify_command
 from coterie.wire.apis import APIS
 from coterie.wire.declaration import Message
+from coterie_conformance.certify.recorder import only_its_topics, record, save, stories_for
+from coterie_conformance.certify.rules import RULES
 from coterie_conformance.everything.judge import common_versions
 
 METADATA, API_VERSIONS = 3, 18

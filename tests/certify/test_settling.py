@@ -15,12 +15,12 @@ from coterie.broker.handlers.services import Handler, Services
 from coterie.broker.requests.calls import Call, CannotAnswer
 from coterie.broker.settings import BrokerSettings
 from coterie.certify import side as side_module
-from coterie.certify.generated.domains import batch
 from coterie.certify.question import Question, Story
 from coterie.certify.side import StorySide
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.logs.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from coterie_conformance.everything.comparison import Comparer, Difference, codes_in
+from coterie_conformance.everything.generated.domains import batch
 from coterie_conformance.groups.differential import SETTINGS
 
 _TOPIC = {"name": "$t", "num_partitions": 1, "replication_factor": 1}

@@ -16,8 +16,6 @@ from coterie.broker.handlers import HANDLERS
 from coterie.broker.handlers.services import Handler
 from coterie.broker.settings import BrokerSettings
 from coterie.certify.answers import Part
-from coterie.certify.generated.domains import batch
-from coterie.certify.generated.systematic import systematic
 from coterie.certify.question import API_BY_NAME, Question, Story, message_of, values_in
 from coterie.certify.side import StorySide
 from coterie.wire.errors import ErrorCode
@@ -33,6 +31,8 @@ from coterie_conformance.everything.comparison import (
     codes_in,
     keeps_state,
 )
+from coterie_conformance.everything.generated.domains import batch
+from coterie_conformance.everything.generated.systematic import systematic
 from coterie_conformance.everything.judge import Bench, JudgeResult
 from coterie_conformance.everything.leftovers import Leftovers
 from coterie_conformance.everything.moves import random_story

@@ -18,7 +18,6 @@ from typing import Any
 from coterie.certify.answers import NOT_YET, Part, Tree
 from coterie.certify.question import API_BY_NAME, READING, Question
 from coterie.certify.recording import (
-    AGAIN_EVERY_S,
     RecordedStory,
     Recording,
     compared_parts,
@@ -33,6 +32,7 @@ from coterie.text.addresses import format_address
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 
 PATIENCE_S = 6.0
+AGAIN_EVERY_S = 0.05
 AT_ONCE = 12
 HOLDS, DIFFERS, NOT_SERVED = "holds", "differs", "not served"
 

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import coterie.certify
-from coterie.certify.recording import load, record, save, stories_for
+from coterie.certify.recording import load
 from coterie.certify.replay import Certificate, StoryOutcome, certify
+from coterie_conformance.certify.recorder import record, save, stories_for
 from coterie_conformance.everything.judge import common_versions
 from coterie_conformance.servers.kafka import running
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 
-from coterie.certify.generated.domains import Names
-from coterie.certify.generated.pieces import BEFORE, FIXTURES, TOPIC, Common, piece
-from coterie.certify.generated.systematic import CASES_PER_STORY, classes, fields, right
 from coterie.certify.question import API_BY_NAME, Question, Story, Value, numbered
 from coterie.wire.fields import FieldSpec
+from coterie_conformance.everything.generated.domains import Names
+from coterie_conformance.everything.generated.pieces import BEFORE, FIXTURES, TOPIC, Common, piece
+from coterie_conformance.everything.generated.systematic import CASES_PER_STORY, classes, fields, right
 
 # The fields that make the second element another one, by the field's own name.
 _NAMES: dict[str, Value] = {

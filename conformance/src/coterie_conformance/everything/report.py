@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from coterie.certify.generated.domains import BOUNDED, SHARED
-from coterie.certify.generated.systematic import fields
 from coterie.certify.question import API_BY_NAME, written
 from coterie.wire.apis import APIS
 from coterie_conformance.differences.of_clusters import OF_CLUSTERS
 from coterie_conformance.differences.row import Version
 from coterie_conformance.differences.table import ROWS
 from coterie_conformance.everything.comparison import Difference
+from coterie_conformance.everything.generated.domains import BOUNDED, SHARED
+from coterie_conformance.everything.generated.systematic import fields
 from coterie_conformance.everything.harmful import HARMFUL
 from coterie_conformance.everything.judge import VALUES_KEPT, JudgeResult
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.certify.generated.pieces import Common
-from coterie.certify.generated.systematic import systematic
 from coterie.certify.question import Question, Story
 from coterie.certify.settling import wait_for_coordinator
 from coterie_conformance.everything.beside import stories_beside
 from coterie_conformance.everything.comparison import Comparison
+from coterie_conformance.everything.generated.pieces import Common
+from coterie_conformance.everything.generated.systematic import systematic
 from coterie_conformance.everything.harmful import spared
 from coterie_conformance.everything.judge import Bench, JudgeResult, common_versions, judge
 from coterie_conformance.everything.leftovers import leftovers_of

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from coterie.certify.generated.domains import Names
-from coterie.certify.generated.pieces import Common, piece
 from coterie.certify.question import Question, Story, Value
+from coterie_conformance.everything.generated.domains import Names
+from coterie_conformance.everything.generated.pieces import Common, piece
 
 NAMES = (
     "cleanup.policy", "compression.gzip.level", "compression.lz4.level", "compression.type", "compression.zstd.level",

@@ -9,9 +9,9 @@ import copy
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
-from coterie.certify.generated.domains import SHARED
 from coterie.certify.question import Question, Story, Value
 from coterie_conformance.everything.comparison import Comparison, Difference
+from coterie_conformance.everything.generated.domains import SHARED
 
 ATTEMPTS = 120
 Compare = Callable[[Story], Awaitable[Comparison]]

@@ -8,12 +8,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 
-from coterie.certify.generated.domains import BOUNDED, SHARED, Domain, Names, domain_of, values_of_kind
-from coterie.certify.generated.pieces import BEFORE, FIXTURES, TOPIC, Common, piece
-from coterie.certify.generated.variants import VARIANTS
 from coterie.certify.question import API_BY_NAME, Question, Story, Value, numbered
 from coterie.wire.declaration import Struct
 from coterie.wire.fields import FieldSpec
+from coterie_conformance.everything.generated.domains import BOUNDED, SHARED, Domain, Names, domain_of, values_of_kind
+from coterie_conformance.everything.generated.pieces import BEFORE, FIXTURES, TOPIC, Common, piece
+from coterie_conformance.everything.generated.variants import VARIANTS
 
 CASES_PER_STORY = 20
 Case = tuple[tuple[str, str], dict[str, Value]]  # ((field, class), body)

@@ -5,8 +5,8 @@ A variant is what differs from the first right request, by path; it is left out 
 
 from __future__ import annotations
 
-from coterie.certify.generated.domains import THIS_CLUSTER
 from coterie.certify.question import Value
+from coterie_conformance.everything.generated.domains import THIS_CLUSTER
 
 Variant = dict[str, Value]
 TYPES = {"a broker": 4, "metrics": 16, "a group": 32}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from coterie.certify.question import Question, Value
-from coterie.certify.rule import TIMEOUT_MS, CertifyRule, ask, batch, fetch, produce, topic
+from coterie_conformance.certify.rule import TIMEOUT_MS, CertifyRule, ask, batch, fetch, produce, topic
 
 _TOPICS = "Topics"
 _SETTINGS = "Settings"

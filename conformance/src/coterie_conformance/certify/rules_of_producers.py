@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coterie.certify.question import Question, Value
-from coterie.certify.rule import (
+from coterie_conformance.certify.rule import (
     Body,
     CertifyRule,
     add_group,

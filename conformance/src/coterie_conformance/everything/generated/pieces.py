@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from coterie.certify.generated.domains import Names
 from coterie.certify.question import API_BY_NAME, Question, Value
 from coterie.wire.fields import Versions
+from coterie_conformance.everything.generated.domains import Names
 
 Common = Mapping[str, Versions]  # api -> the versions that both sides and we speak
 PRODUCER = {"@": "id", "of": "producer@{producer}", "or": -1}
