@@ -447,7 +447,15 @@ CASES: dict[str, tuple[Any, ...]] = {
         TRANSACTIONAL,
         *_claimed("NONE"),
         (4, 3, 0),
-        "records verified once",
+        "",
+    ),
+    "records under another id before 4": (
+        "Produce",
+        ("", ""),
+        TRANSACTIONAL,
+        *_claimed("NONE"),
+        (3, 9, 1),
+        "records of any epoch",
     ),
     "records of the next epoch": (
         "Produce",

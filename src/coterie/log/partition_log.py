@@ -145,7 +145,7 @@ class PartitionLog(LogState):
         header = read_header(data)
         self._check_size(header.size)
         if header.producer_id >= 0:
-            self.producers.check_epoch(header)
+            self.producers.check_epoch(header.producer_id, header.producer_epoch)
             if header.is_control:
                 is_late = bumps_epoch and header.producer_id in self.transactions.open
                 self.producers.check_marker(header, coordinator_epoch_of(data, 0, header), exceeds_epoch=is_late)

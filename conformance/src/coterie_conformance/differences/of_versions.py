@@ -192,9 +192,12 @@ BEFORE_4 = (
     KnownDifference("records of any epoch", "before 4 the coordinator verifies records only where the log has no transaction of"
         " their producer open, of whatever epoch", "Produce",
         r"responses\[\]\.partition_responses\[\]\.(error_code|base_offset|log_start_offset)",
-        recognisers.produced_unverified("INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_EPOCH"), since=THREE, before=FOUR),
+        recognisers.produced_unverified, since=THREE, before=FOUR),
+    KnownDifference("offsets of any epoch", "the same for offsets", "TxnOffsetCommit", r".*\.error_code",
+        recognisers.committed_unverified, since=THREE, before=FOUR),
     KnownDifference("epoch in the log, later", "before 4 the log's epoch is looked at once the coordinator has verified the id",
-        "Produce", r".*\.error_code", pair("INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING"), since=THREE, before=FOUR),
+        "Produce|TxnOffsetCommit", r".*\.error_code", pair("INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING"),
+        since=THREE, before=FOUR),
     KnownDifference("unknown group", "before 4 a commit to an unknown group had another error", "OffsetCommit",
         r".*\.error_code", lambda c: c.part.theirs == "ILLEGAL_GENERATION"
         and c.part.ours in ("GROUP_ID_NOT_FOUND", "UNKNOWN_MEMBER_ID"),

@@ -317,23 +317,20 @@ _AFTER_VERIFICATION = frozenset(
 )
 
 
-def verified_once(case: DifferingPart) -> bool:
+def committed_unverified(case: DifferingPart) -> bool:
     """They accept what we refuse; or an epoch that they accepted so has fenced the producer's own."""
     ours, theirs = case.part.ours, case.part.theirs
     accepted = ours in NOT_VERIFIED and theirs in _AFTER_VERIFICATION
     return accepted or (ours in _AFTER_VERIFICATION and theirs == "INVALID_PRODUCER_EPOCH")
 
 
-def produced_unverified(refusal: str, *others: str) -> Recognise:
-    """Transactional records that our coordinator refuses so, for which theirs was not asked: they are in the log, or refused
-    for another reason."""
-
-    def recognises(case: DifferingPart) -> bool:
-        transactional = "'transactional': True" in repr(case.question.body)
-        ours, theirs = (code_at(answer, case.part.path) for answer in (case.ours, case.theirs))
-        return transactional and ours == refusal and theirs in ("NONE", "INVALID_REQUIRED_ACKS", *others)
-
-    return recognises
+def produced_unverified(case: DifferingPart) -> bool:
+    """Transactional records of an epoch that our log or coordinator refuses, for which theirs was not asked: they are in the
+    log, or refused for another reason."""
+    transactional = "'transactional': True" in repr(case.question.body)
+    ours, theirs = (code_at(answer, case.part.path) for answer in (case.ours, case.theirs))
+    refused = ours in ("INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING")
+    return transactional and refused and theirs in ("NONE", "INVALID_REQUIRED_ACKS", "INVALID_PRODUCER_EPOCH")
 
 
 def verified_together(case: DifferingPart) -> bool:

@@ -189,14 +189,6 @@ ROWS: tuple[KnownDifference, ...] = (
         lambda c: "UNKNOWN_SERVER_ERROR" in repr(c.theirs) and recognisers.names_unknown_transaction_version(c),
         since=FOUR,
     ),
-    KnownDifference(
-        "epoch in the log",
-        "Kafka looks at a producer's epoch in the log before it asks the coordinator for the id; the id is another story's",
-        "TxnOffsetCommit",
-        r".*\.error_code",
-        recognisers.pair("INVALID_PRODUCER_ID_MAPPING", "INVALID_PRODUCER_EPOCH"),
-        since=FOUR,
-    ),
     # -- of older versions of Kafka ----------------------------------------------------------------------------------------
     KnownDifference(
         "ZooKeeper's offsets",
@@ -242,22 +234,6 @@ ROWS: tuple[KnownDifference, ...] = (
         "ListGroups|DescribeGroups|DeleteGroups|OffsetCommit|OffsetDelete",
         r"groups\[\](\.(group_state|error_code|error_message))?|results\[\]\.error_code|topics.*|error_code",
         recognisers_of_groups.empty_in_kafka,
-    ),
-    KnownDifference(
-        "verified once",
-        "Kafka verifies a producer's transaction with its coordinator only where its log has none open",
-        "TxnOffsetCommit",
-        r".*\.error_code",
-        recognisers.verified_once,
-        since=THREE,
-    ),
-    KnownDifference(
-        "records verified once",
-        "the same for records",
-        "Produce",
-        r"responses\[\]\.partition_responses\[\]\.(error_code|base_offset|log_start_offset)",
-        recognisers.produced_unverified("INVALID_PRODUCER_ID_MAPPING"),
-        since=THREE,
     ),
     KnownDifference(
         "forgotten",

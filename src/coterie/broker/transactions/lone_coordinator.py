@@ -35,7 +35,7 @@ from coterie.coordinator.transactions.state import (
 )
 from coterie.coordinator.transactions.state_log import load_by_chunks, store_error, tombstone_batches
 from coterie.coordinator.transactions.steps import TXN_OFFSET_COMMIT_V2_FROM, Claim, offsets_claim, restart_timeouts
-from coterie.coordinator.transactions.verification import for_offsets, for_produce
+from coterie.coordinator.transactions.verification import for_offsets, for_produce, needs_verification
 from coterie.log.files.filesystem import FileSystem
 from coterie.log.files.findings import Finding, UnreadableFile
 from coterie.records.encoding import encode_batch
@@ -171,8 +171,10 @@ class TransactionCoordinator:
 
     def verify_offsets(self, request: TxnOffsetCommitRequest, version: int) -> None:
         """The offsets of a newer version add the group's partition to the transaction; for the others Refusal is raised
-        where the producer has no ongoing transaction with it."""
+        where the producer has no ongoing transaction with it. What is open in the partition's log was verified before."""
         claim, partition = offsets_claim(request, version), self._offsets_partition(request.group_id)
+        if not needs_verification(self._topics.partition(*partition).log, claim):
+            return
         try:
             self._add_or_check(request.transactional_id, claim, partition, version >= TXN_OFFSET_COMMIT_V2_FROM)
         except Refusal as refusal:

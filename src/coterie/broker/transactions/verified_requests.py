@@ -23,7 +23,13 @@ from coterie.coordinator.transactions.steps import (
     Claim,
     offsets_claim,
 )
-from coterie.coordinator.transactions.verification import for_offsets, for_produce, guard_of, is_open
+from coterie.coordinator.transactions.verification import (
+    for_offsets,
+    for_produce,
+    guard_of,
+    is_open,
+    needs_verification,
+)
 from coterie.records.batch import HEADER_BYTES, begins_transactional, read_header
 from coterie.wire import topic_names
 from coterie.wire.declaration import Message
@@ -36,8 +42,7 @@ Produce = Callable[[Mapping[TopicPartition, Check]], Message | Pending | None]
 
 
 class _TransactionalBatch:
-    """One for a partition that this broker leads. ``is_verified``: the log has the transaction open, so that the coordinator
-    need not be asked."""
+    """One for a partition that this broker leads. ``is_unverified``: the coordinator is to be asked."""
 
     def __init__(self, partition: Partition, claim: Claim) -> None:
         self._partition, self.claim, self._guard = (
@@ -45,8 +50,11 @@ class _TransactionalBatch:
             claim,
             guard_of(partition.log, partition.leader_epoch, claim),
         )
-        self.is_verified = is_open(partition.log, claim)
         self.code = ErrorCode.NONE
+        try:
+            self.is_unverified = needs_verification(partition.log, claim)
+        except Refusal as refusal:
+            self.is_unverified, self.code = False, refusal.code
 
     def check(self) -> None:
         """When the batch is about to be appended. Raises Refusal."""
@@ -73,7 +81,7 @@ class VerifiedRequests:
         checks = {partition: batch.check for partition, batch in batches.items()}
         unverified: dict[Claim, list[TopicPartition]] = {}
         for partition, batch in batches.items():
-            if not batch.is_verified:
+            if batch.is_unverified:
                 unverified.setdefault(batch.claim, []).append(partition)
         verification = self._verification
         if verification is None or not unverified:
@@ -119,8 +127,10 @@ class VerifiedRequests:
             return None
         abortable = version >= PRODUCE_ABORTABLE_FROM
         claim = Claim(header.producer_id, header.producer_epoch, returns_fenced=False, returns_abortable=abortable)
-        topic.partitions[data.index].log.producers.note_unverified(header)
-        return _TransactionalBatch(topic.partitions[data.index], claim)
+        batch = _TransactionalBatch(topic.partitions[data.index], claim)
+        if batch.is_unverified:
+            topic.partitions[data.index].log.producers.note_unverified(header)
+        return batch
 
     # -- offsets --------------------------------------------------------------------------------------------------------
 
@@ -129,14 +139,15 @@ class VerifiedRequests:
         topic = self._topics.by_name.get(OFFSETS_TOPIC)
         index = -1 if topic is None else partition_for(request.group_id, len(topic.partitions))
         claim = offsets_claim(request, version)
-        if (
-            self._verification is None
-            or topic is None
-            or not topic.partitions[index].is_led
-            or is_open(topic.partitions[index].log, claim)
-        ):
+        if self._verification is None or topic is None or not topic.partitions[index].is_led:
             return submit()
         pending, partition = Pending(), topic.partitions[index]
+        try:
+            if not needs_verification(partition.log, claim):
+                return submit()
+        except Refusal as refusal:
+            pending.answer(refuse(request, refusal.code))
+            return pending
         guard = guard_of(partition.log, partition.leader_epoch, claim)
 
         def done(codes: Codes) -> None:

@@ -24,6 +24,13 @@ def is_open(log: PartitionLog, claim: Claim) -> bool:
     return claim.producer_id in log.transactions.open and producer is not None and producer.epoch == claim.epoch
 
 
+def needs_verification(log: PartitionLog, claim: Claim) -> bool:
+    """Whether the coordinator is to be asked. Raises Refusal INVALID_PRODUCER_EPOCH, whatever the coordinator has, for an epoch
+    below the log's own (UnifiedLog.maybeStartTransactionVerification)."""
+    log.producers.check_epoch(claim.producer_id, claim.epoch)
+    return not is_open(log, claim)
+
+
 def guard_of(log: PartitionLog, leader_epoch: int, claim: Claim) -> Guard:
     """Another one as soon as a marker of the producer has been written to the log, or another broker has led it: what was
     verified before then may be over (Kafka's VerificationGuard)."""

@@ -98,7 +98,7 @@ class Producers:
             # The batches before may have been deleted by retention, so any sequence is accepted (KIP-360).
             self._check_lowest(header)
             return None
-        self.check_epoch(header)
+        self.check_epoch(header.producer_id, header.producer_epoch)
         if header.producer_epoch > producer.epoch:
             if header.base_sequence != 0:
                 raise Refusal(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a new epoch must begin with sequence 0")
@@ -123,10 +123,10 @@ class Producers:
                 f"sequence {header.base_sequence} of producer {header.producer_id} came after {lowest.sequence}",
             )
 
-    def check_epoch(self, header: BatchHeader) -> None:
+    def check_epoch(self, producer_id: int, epoch: int) -> None:
         """Raises Refusal for a producer that a newer one with its id has fenced."""
-        producer = self.by_id.get(header.producer_id)
-        if producer is not None and header.producer_epoch < producer.epoch:
+        producer = self.by_id.get(producer_id)
+        if producer is not None and epoch < producer.epoch:
             raise Refusal(ErrorCode.INVALID_PRODUCER_EPOCH)
 
     def appended(self, header: BatchHeader, last_offset: int) -> None:

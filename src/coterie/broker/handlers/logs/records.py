@@ -18,6 +18,7 @@ from coterie.broker.storage.replica_effects import AppendToken
 from coterie.broker.storage.topic import INTERNAL_TOPICS, JOURNAL_CLIENT_ID, Partition
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.coordinator.transactions.steps import PRODUCE_ABORTABLE_FROM, PRODUCE_V2_FROM, Claim
+from coterie.coordinator.transactions.verification import needs_verification
 from coterie.log.appended import Appended
 from coterie.log.aside import Aside, resumable
 from coterie.log.partition_log import PartitionLog
@@ -238,9 +239,9 @@ class _Produce:
         assert transactional_id is not None, "records of a transaction came without its id"
         abortable = self.call.api_version >= PRODUCE_ABORTABLE_FROM
         claim = Claim(header.producer_id, header.producer_epoch, returns_fenced=False, returns_abortable=abortable)
-        partition.log.producers.check_epoch(header)
-        partition.log.producers.note_unverified(header)
-        transactions.verify_records(transactional_id, claim, key, adds=self.call.api_version >= PRODUCE_V2_FROM)
+        if needs_verification(partition.log, claim):
+            partition.log.producers.note_unverified(header)
+            transactions.verify_records(transactional_id, claim, key, adds=self.call.api_version >= PRODUCE_V2_FROM)
 
 
 def _refused(index: int, refusal: Refusal, log: PartitionLog | None) -> PartitionProduceResponse:
