@@ -15,6 +15,7 @@ from coterie.records.encoding import encode_batch
 from coterie.testing import ErrorCode
 from coterie.testing.simulated import WorldBroker, simulate
 from coterie.wire.declaration import Message
+from coterie.wire.errors import error_of
 from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -73,7 +74,7 @@ class AnyBroker:
         request = ProduceRequest(transactional_id, -1, 30_000, topics)
 
         def code_of(response: Any) -> ErrorCode:
-            return ErrorCode(response.responses[0].partition_responses[0].error_code)
+            return error_of(response.responses[0].partition_responses[0].error_code)
 
         return code_of(await self._ask(request, 9, code_of))
 
@@ -83,7 +84,7 @@ class AnyBroker:
         request = TxnOffsetCommitRequest(transactional_id, "g", *producer, generation, member, None, topics)
 
         def code_of(response: Any) -> ErrorCode:
-            return ErrorCode(response.topics[0].partitions[0].error_code)
+            return error_of(response.topics[0].partitions[0].error_code)
 
         return code_of(await self._ask(request, 3, code_of))
 

@@ -10,7 +10,7 @@ import pytest
 
 from coterie_conformance.tools.commands import COMMANDS
 from coterie_conformance.tools.programs import NO_END, PROGRAMS, output_of
-from coterie_conformance.tools.run import Output, ToolsSide, compare, run_program
+from coterie_conformance.tools.run import Output, ToolsSide, compare, run_program, side_of
 from coterie_conformance.tools.table import FILES, LEFT_OUT, TOOLS, VERSIONS, Accepted, Compare, ToolCommand
 
 SIDE = ToolsSide("127.0.0.1:9092", Path("/tmp/x/files"), Path("/tmp/x/data"))
@@ -69,6 +69,12 @@ def test_what_differs_by_nature_is_masked(printed: str, masked: str) -> None:
 
 def _status(theirs: Output, ours: Output, order: Compare = Compare.LINES, accepted: Accepted | None = None) -> str:
     return compare(ToolCommand("kafka-topics --list", compare=order, accepted=accepted), theirs, ours).status
+
+
+def test_a_broker_in_memory_has_files_for_the_commands_too(tmp_path: Path) -> None:
+    """Three of ours have no folder that was made for them."""
+    side = side_of(("127.0.0.1", 9092), tmp_path / "coterie")
+    assert {path.name for path in side.folder.iterdir()} == {*FILES}
 
 
 def test_outputs_and_exit_codes_are_compared() -> None:

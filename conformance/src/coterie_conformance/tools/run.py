@@ -253,7 +253,7 @@ def run_tools(version: str, folder: Path, on_result: Callable[[Result], None], *
         coterie = stack.enter_context(coterie_broker(SETTINGS, folder / "coterie" / "data", brokers))
         if version in OLD:
             _set_transaction_version(coterie, 0)
-        sides = [_side(kafka, folder / "kafka"), _side(coterie, folder / "coterie")]
+        sides = [side_of(kafka, folder / "kafka"), side_of(coterie, folder / "coterie")]
         for side in sides:
             stack.enter_context(prepared(side.server))
         java = JavaTools(version)
@@ -276,9 +276,10 @@ def _set_transaction_version(address: tuple[str, int], level: int) -> None:
     broker.close()
 
 
-def _side(address: tuple[str, int], folder: Path) -> ToolsSide:
+def side_of(address: tuple[str, int], folder: Path) -> ToolsSide:
+    """The broker at that address, with the files of the commands in a folder that need not exist."""
     files = folder / "files"
-    files.mkdir()
+    files.mkdir(parents=True)
     for name, text in FILES.items():
         (files / name).write_text(text)
     return ToolsSide(format_address(*address), files, folder / "data")
