@@ -22,6 +22,7 @@ VERBS = {
     "consume": ("coterie.cli.consume", "Read a topic, alone or as a member of a group."),
     "groups": ("coterie.cli.groups.groups", "Show, explain, reset and delete consumer groups."),
     "clients": ("coterie.cli.clients", "Show the metrics that clients push."),
+    "proxy": ("coterie.cli.proxy", "Run a proxy before any Kafka."),
     "log": ("coterie.cli.log", "Check a data folder, coterie's or Apache Kafka's."),
     "pipeline": ("coterie.cli.pipeline.pipeline", "Turn topics into tables with Spark."),
     "lab": ("coterie.cli.lab.lab", "Run groups in virtual time, under faults."),

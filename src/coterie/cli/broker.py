@@ -263,13 +263,13 @@ def _start_trouble(
     if isinstance(error, UnreadableFile):
         return f"{data}/{error}"
     if isinstance(error, CannotListen):
-        return f"cannot listen on {format_address(*address)}: {_bind_trouble(error)}; choose another --listen"
+        return f"cannot listen on {format_address(*address)}: {bind_trouble(error)}; choose another --listen"
     if isinstance(error, OSError) and data is not None:
         return folder_trouble(data, error)
     return None
 
 
-def _bind_trouble(error: OSError) -> str:
+def bind_trouble(error: OSError) -> str:
     """The system's reason, without what asyncio writes before it."""
     return re.sub(_ASYNCIO_BEFORE, "", error.strerror or str(error))
 
@@ -297,7 +297,7 @@ async def _serve_http(broker: Broker, address: tuple[str, int], names: tuple[str
         host, port = await broker.serve_http(HttpServer(broker, names), *address)
     except OSError as error:
         where = format_address(*address)
-        write_line(f"Error: cannot listen on {where} for HTTP: {_bind_trouble(error)}; choose another --http", err=True)
+        write_line(f"Error: cannot listen on {where} for HTTP: {bind_trouble(error)}; choose another --http", err=True)
         return False
     warn_of_exposure("--http", host, port, "can read every group")
     write_line(f"groups and metrics on http://{format_address(host, port)}", err=True)

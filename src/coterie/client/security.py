@@ -58,10 +58,15 @@ class Security:
         context.check_hostname = self.check_host
         return context
 
+    @property
+    def has_login(self) -> bool:
+        """Whether a connection begins with SASL."""
+        return self.protocol.startswith("SASL_")
+
     def login(self) -> Login:
         """Yields (request, class of its response) and is sent the responses; ends without a step where there is no SASL.
         Raises KafkaError."""
-        if not self.protocol.startswith("SASL_"):
+        if not self.has_login:
             return
         answer = yield SaslHandshakeRequest(self.mechanism), SaslHandshakeResponse
         if answer.error_code:

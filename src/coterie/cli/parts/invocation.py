@@ -21,9 +21,14 @@ COMMAND_CONFIG = "coterie.command_config"  # the file's settings in the meta of 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def client_options(help_text: str, default: str | None = None, envvar: str | None = None) -> Callable[[F], F]:
-    """--bootstrap-server and --command-config: ``client``, the settings of a client by Kafka's names. Without an address and
-    a default it has no bootstrap.servers."""
+def client_options(
+    help_text: str,
+    default: str | None = None,
+    envvar: str | None = None,
+    names: Sequence[str] = ("--bootstrap-server", "-b"),
+) -> Callable[[F], F]:
+    """--bootstrap-server, or another of those ``names``, and --command-config: ``client``, the settings of a client by Kafka's
+    names. Without an address and a default it has no bootstrap.servers."""
 
     def add(command: F) -> F:
         command = click.option(
@@ -36,8 +41,7 @@ def client_options(help_text: str, default: str | None = None, envvar: str | Non
             help="A properties file of client settings, for TLS and SASL, as Kafka's tools take. Options override it.",
         )(command)
         return click.option(
-            "--bootstrap-server",
-            "-b",
+            *names,
             "client",
             default=default,
             envvar=envvar,

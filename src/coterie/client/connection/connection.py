@@ -243,6 +243,13 @@ class Connection(FrameReceiver):
             if self._transport.get_write_buffer_size():
                 asyncio.get_running_loop().call_later(LINGER_S, self._transport.abort)
 
+    def detach(self) -> asyncio.Transport:
+        """The transport, whose handshakes and login are done, for another protocol. The connection itself is of no further
+        use."""
+        assert self._transport is not None, "it is not connected"
+        self.closed = True
+        return self._transport
+
     def abort(self, why: str | None = None) -> None:
         """Drops the connection at once."""
         self.closed = True

@@ -1,0 +1,120 @@
+"""Clients of one broker and of three work through the proxy, and are never told of another address."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from coterie.testing.simulated import SimulatedWorld, simulate
+from coterie.wire.framing import encode_request
+from coterie.wire.messages.clients.api_versions import ApiVersionsRequest
+from tests.proxy.worlds import WorldProxy, consume, produce
+
+
+def connected_hosts(world: SimulatedWorld, host: str) -> set[str]:
+    """The hosts that a host's processes have connections to."""
+    return {end.remote_host for end in world.network._transports if end.local[0] == host}
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_a_group_reads_what_a_producer_writes_through_the_proxy_alone(brokers: int) -> None:
+    with simulate(1) as world:
+        broker = world.broker(brokers=brokers)
+        broker.create_topic("orders", 6)
+        proxied = WorldProxy(world, broker)
+        seen: list[bytes] = []
+        world.spawn("one", consume, proxied.bootstrap_servers, "billing", "orders", seen)
+        world.spawn("two", consume, proxied.bootstrap_servers, "billing", "orders", seen)
+        world.spawn("writer", produce, proxied.bootstrap_servers, "orders", 30)
+        world.until(lambda: len(seen) == 30, "every record")
+        assert sorted(map(int, seen)) == list(range(30))
+        assert {host for client in ("one", "two") for host in connected_hosts(world, client)} == {"proxy"}
+        assert len(proxied.proxy.addresses) == brokers
+
+
+def test_a_killed_broker_of_three_is_survived_and_the_addresses_stay() -> None:
+    with simulate(2) as world:
+        broker = world.broker(brokers=3)
+        broker.create_topic("orders", 6)
+        proxied = WorldProxy(world, broker)
+        seen: list[bytes] = []
+        world.spawn("one", consume, proxied.bootstrap_servers, "billing", "orders", seen)
+        world.spawn("before", produce, proxied.bootstrap_servers, "orders", 10)
+        world.until(lambda: len(seen) == 10, "the first records")
+        before = dict(proxied.proxy.addresses)
+        leader = broker.leader_of("orders", 0)
+        broker.kill(leader)
+        world.spawn("after", produce, proxied.bootstrap_servers, "orders", 10)
+        world.until(lambda: len(seen) >= 20, "the records behind the kill")
+        broker.restart(leader)
+        world.until(lambda: broker.is_in_sync(leader), "the broker is in sync again")
+        world.advance(10)
+        assert proxied.proxy.addresses == before
+        assert connected_hosts(world, "one") == {"proxy"}
+
+
+def test_an_upstream_that_is_down_closes_the_client_s_connection() -> None:
+    with simulate(4) as world:
+        broker = world.broker()
+        proxied = WorldProxy(world, broker)
+        host, port = proxied.bootstrap_servers.split(":")
+        broker.kill()
+
+        async def read() -> bytes:
+            reader, _ = await asyncio.open_connection(host, int(port))
+            return await reader.read()
+
+        assert world.run(read()) == b""
+
+
+def test_a_client_that_sends_no_more_still_gets_its_response() -> None:
+    with simulate(5) as world:
+        broker = world.broker()
+        proxied = WorldProxy(world, broker)
+        host, port = proxied.bootstrap_servers.split(":")
+
+        async def read() -> bytes:
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(encode_request(7, "c", ApiVersionsRequest("a", "1"), 3))
+            writer.write_eof()
+            return await reader.read()
+
+        assert world.run(read())[4:8] == b"\0\0\0\7"
+        world.advance(1)
+        assert not proxied.proxy.passages
+
+
+def test_a_frame_beyond_the_limit_ends_the_connection() -> None:
+    with simulate(6) as world:
+        proxied = WorldProxy(world, world.broker())
+        host, port = proxied.bootstrap_servers.split(":")
+
+        async def read() -> bytes:
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b"\x7f\xff\xff\xff")
+            return await reader.read()
+
+        assert world.run(read()) == b""
+
+
+def test_a_client_that_does_not_read_stops_the_broker_s_side() -> None:
+    with simulate(7) as world:
+        broker = world.broker()
+        broker.create_topic("orders", 1)
+        broker.produce("orders", *[bytes(500_000)] * 1)
+        for _ in range(20):
+            broker.produce("orders", bytes(900_000))
+        proxied = WorldProxy(world, broker)
+        seen: list[bytes] = []
+        slow = world.spawn("slow", consume, proxied.bootstrap_servers, "g", "orders", seen)
+        world.network.slow_down("slow", 100_000)
+        world.advance(20)
+        held = max(
+            (p.client.transport.get_write_buffer_size() for p in proxied.proxy.passages if p.client.transport),
+            default=0,
+        )
+        assert held < 4 << 20
+        world.network.slow_down("slow", None)
+        world.until(lambda: len(seen) == 21, "every record")
+        slow.kill()
