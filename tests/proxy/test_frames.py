@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from coterie.proxy.frames import FrameError, FrameStream, Kind
+from coterie.proxy.frames import FrameStream, PartKind, UnfitFrame
 from coterie.proxy.heads import request_head, request_head_bytes, response_head_bytes
 from coterie.wire.apis import APIS
 from coterie.wire.framing import encode_request
@@ -22,14 +22,14 @@ def parts(stream: FrameStream, data: bytes, rng: random.Random, collected: set[i
         stream.receive(data[at : at + step])
         at += step
         while (part := stream.next()) is not None:
-            if part.kind is Kind.HEAD:
+            if part.kind is PartKind.HEAD:
                 if len(frames) in collected:
                     stream.collect()
                 else:
                     stream.pass_on()
                 frames.append((part.data, b""))
             else:
-                assert (part.kind is Kind.FRAME) == (len(frames) - 1 in collected)
+                assert (part.kind is PartKind.FRAME) == (len(frames) - 1 in collected)
                 frames[-1] = frames[-1][0], frames[-1][1] + part.data
     return frames
 
@@ -50,7 +50,7 @@ def test_frames_come_out_as_they_went_in(seed: int) -> None:
 def test_a_size_that_none_may_have_is_an_error(size: int) -> None:
     stream = FrameStream(response_head_bytes, 100)
     stream.receive(size.to_bytes(4, "big", signed=True))
-    with pytest.raises(FrameError):
+    with pytest.raises(UnfitFrame):
         stream.next()
 
 

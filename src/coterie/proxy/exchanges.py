@@ -63,7 +63,7 @@ class Exchanges:
                 return exchange
 
     def own_responses(self) -> Iterator[bytes]:
-        """The proxy's own responses that are due: those that nothing waits before."""
+        """The proxy's own responses that are due: nothing waits before them."""
         while self.waiting and self.waiting[0].own_response is not None:
             yield self.waiting.popleft().own_response or b""
 

@@ -15,11 +15,11 @@ _SIZE = struct.Struct(">i")
 SIZE_BYTES = _SIZE.size
 
 
-class FrameError(ValueError):
+class UnfitFrame(ValueError):
     """A frame has a size that none may have."""
 
 
-class Kind(Enum):
+class PartKind(Enum):
     """What `FrameStream.next` returns."""
 
     HEAD = "the beginning of a frame, with its size: `pass_on` or `collect` is due"
@@ -27,10 +27,10 @@ class Kind(Enum):
     FRAME = "a whole frame that was collected, with its size"
 
 
-class Part(NamedTuple):
+class FramePart(NamedTuple):
     """``is_last``: the frame ends with it."""
 
-    kind: Kind
+    kind: PartKind
     data: bytes
     is_last: bool = False
 
@@ -58,12 +58,12 @@ class FrameStream:
         return len(self._data) > self._at
 
     def receive(self, data: bytes) -> None:
-        """Bytes of the peer, behind those that are not taken yet."""
+        """Bytes of the peer, behind what is not taken yet."""
         self._data = data if self._at == len(self._data) else self._data[self._at :] + data
         self._at = 0
 
-    def next(self) -> Part | None:
-        """The next part; None while more bytes are needed. Raises FrameError."""
+    def next(self) -> FramePart | None:
+        """The next part; None while more bytes are needed. Raises UnfitFrame."""
         if self._left:
             return self._content()
         available = len(self._data) - self._at
@@ -71,12 +71,12 @@ class FrameStream:
             return None
         (size,) = _SIZE.unpack_from(self._data, self._at)
         if not 0 <= size <= self._max_frame_bytes:
-            raise FrameError(f"a frame of {size} bytes; at most {self._max_frame_bytes} are allowed")
+            raise UnfitFrame(f"a frame of {size} bytes; at most {self._max_frame_bytes} are allowed")
         start = self._at + SIZE_BYTES
         needed = min(self._head_bytes(self._data, start, size), size)
         if available - SIZE_BYTES < needed:
             return None
-        return Part(Kind.HEAD, self._data[self._at : start + needed])
+        return FramePart(PartKind.HEAD, self._data[self._at : start + needed])
 
     def pass_on(self) -> None:
         """The frame whose head was returned comes in pieces."""
@@ -88,7 +88,7 @@ class FrameStream:
         self.pass_on()
         self._collects = True
 
-    def _content(self) -> Part | None:
+    def _content(self) -> FramePart | None:
         data, at = self._data, self._at
         available = len(data) - at
         taken = min(available, self._left)
@@ -100,10 +100,10 @@ class FrameStream:
         if self._at == len(data):
             self._data, self._at = b"", 0
         if not self._collects:
-            return Part(Kind.PIECE, piece, not self._left)
+            return FramePart(PartKind.PIECE, piece, not self._left)
         self._parts.append(piece)
         if self._left:
             return None
         frame = piece if len(self._parts) == 1 else b"".join(self._parts)
         self._parts = []
-        return Part(Kind.FRAME, frame, True)
+        return FramePart(PartKind.FRAME, frame, True)

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from coterie.client.errors import KafkaError
 from coterie.proxy.exchanges import Exchange, Exchanges, has_tokens_behind
-from coterie.proxy.frames import FrameError, FrameStream, HeadBytes, Kind
+from coterie.proxy.frames import FrameStream, HeadBytes, PartKind, UnfitFrame
 from coterie.proxy.heads import request_head, request_head_bytes, response_head_bytes
 from coterie.proxy.rewriting import Address, NamedBrokers, named_brokers, names_brokers
 from coterie.runtime.receiver import Receiver
@@ -219,13 +219,13 @@ class Passage:
         out: list[bytes] = []
         try:
             while not self.client.is_stopped and (part := self.client.stream.next()) is not None:
-                if part.kind is Kind.HEAD:
+                if part.kind is PartKind.HEAD:
                     self._begin_request(part.data)
-                elif part.kind is Kind.PIECE:
+                elif part.kind is PartKind.PIECE:
                     out.append(part.data)
                 else:
                     self._pass_request(part.data, out)
-        except (FrameError, WireError) as error:
+        except (UnfitFrame, WireError) as error:
             self._refuse(error)
         self.broker.write(out)
         if self._client_ended:
@@ -239,7 +239,7 @@ class Passage:
             return
         head = request_head(data)
         if head is None:
-            raise FrameError(f"a request of {len(data) - 4} bytes is too short for its header")
+            raise UnfitFrame(f"a request of {len(data) - 4} bytes is too short for its header")
         self.client_id = head.client_id
         exchange = Exchange(head)
         if has_tokens_behind(head):
@@ -270,13 +270,13 @@ class Passage:
         out: list[bytes] = []
         try:
             while not self.broker.is_stopped and (part := self.broker.stream.next()) is not None:
-                if part.kind is Kind.HEAD:
+                if part.kind is PartKind.HEAD:
                     self._begin_response(part.data)
-                elif part.kind is Kind.PIECE:
+                elif part.kind is PartKind.PIECE:
                     out.append(part.data)
                 else:
                     self._pass_response(part.data, out)
-        except FrameError as error:
+        except UnfitFrame as error:
             self._refuse(error)
         self.client.write(out)
         if len(self.exchanges.waiting) < MAX_WAITING:
