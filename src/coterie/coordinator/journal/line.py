@@ -17,11 +17,12 @@ OWNERS_SHOWN = 5000
 FIELDS = {
     "time_ms": "when, in ms since 1970",
     "group": "the group's id",
-    "generation": "the group's generation, or group epoch (KIP-848), after the event",
+    "generation": "the group's generation, or group epoch (KIP-848), after the event; -1 where the observer does not know it",
     "event": "one of the events below",
     "state_from": "the group's state before the event",
     "state_to": "the group's state after the event",
-    "causes": "why: objects with kind, member_id, client_id, group_instance_id and reason (the client's own words, KIP-800)",
+    "causes": "why: objects with kind, member_id, client_id, group_instance_id and reason (the client's own words, KIP-800); "
+    "from `coterie observe` also evidence (observed, inferred or unknown; without it observed) and the rule of an inferred one",
     "leader": "the member id of the leader",
     "protocol": "the assignor in force",
     "members": "the number of members",
@@ -59,6 +60,7 @@ EVENTS = {
     "empty": "no members are left",
     "group_removed": "the group is gone",
     "coordinator_moved": "another broker of the cluster has loaded the group and coordinates it",
+    "pattern_seen": "what several rebalances, or a long phase, show from outside (`coterie observe`)",
     "epoch_raised": "the group epoch rose: a new target assignment is due (KIP-848)",
     "target_computed": "the target assignment of the group epoch is computed; `moved` is what it changes",
     "member_revokes": "a member is to revoke the partitions in `moved`, and keeps its epoch until it has",
@@ -75,6 +77,18 @@ class CauseWords(NamedTuple):
     is_departure: bool = False
 
 
+# Kinds of `coterie observe` alone, which sees neither requests nor timers.
+SEEN_FROM_OUTSIDE = {
+    "member_gone": CauseWords("left or was removed", "a member left or was removed", True),
+    "not_seen": CauseWords("the cause was not seen", "the cause was not seen"),
+    "deploy": CauseWords("a deploy: members are restarted one after the other", "a deploy"),
+    "member_flaps": CauseWords("comes and goes again and again", "a member flaps"),
+    "slow_join": CauseWords("the join phase is long", "the join phase was long"),
+    "slow_sync": CauseWords("the leader has not sent the assignment", "the leader sent the assignment late"),
+    "instance_fenced": CauseWords("another process has the same group.instance.id", "instances fenced each other"),
+    "commit_by_stranger": CauseWords("a commit by no member", "somebody else committed"),
+    "coordinator_lost": CauseWords("the group has no coordinator", "the group had no coordinator"),
+}
 CAUSE_WORDS = {
     "member_joined": CauseWords("joined", "a member joined"),
     "leader_rejoined": CauseWords("the leader requested a rebalance", "the leader rejoined"),
@@ -101,6 +115,7 @@ CAUSE_WORDS = {
     "deleted": CauseWords("deleted by an administrator", "an administrator deleted the group"),
     "expired": CauseWords("its offsets expired", "the group's offsets expired"),
     "tombstone": CauseWords("a tombstone in the log", "a tombstone in the log"),
+    **SEEN_FROM_OUTSIDE,
 }
 CAUSES = {kind: words.verb for kind, words in CAUSE_WORDS.items()}
 CAUSE_TITLES = {kind: words.title for kind, words in CAUSE_WORDS.items()}
@@ -251,6 +266,8 @@ def _is_cause(value: Any) -> bool:
 
 
 def _cause_text(cause: dict[str, str]) -> str:
-    who = cause.get("group_instance_id") or cause.get("member_id") or ""
+    who = cause.get("group_instance_id") or cause.get("member_id") or cause.get("client_id") or ""
     text = f"{who} {CAUSES.get(cause['kind'], cause['kind'])}".strip()
-    return f"{text} ({cause['reason']})" if cause.get("reason") else text
+    more = [cause["reason"]] if cause.get("reason") else []
+    more += [f"inferred: {cause['rule'].replace('_', ' ')}"] if cause.get("rule") else []
+    return f"{text} ({', '.join(more)})" if more else text

@@ -140,18 +140,18 @@ def _stored(story: _Story, step: Step, value: GroupMetadataValue, now_ms: int) -
     line.members, line.leader, line.protocol = len(value.members), value.leader, value.protocol
     line.join_ms = _since(story.started_ms, story.formed_ms if value.members else now_ms)
     line.sync_ms = _since(story.formed_ms, now_ms) if value.members else None
-    _note_ownership(line, story.ownership.stored(value, now_ms), is_timed=story.started_ms is not None)
+    note_ownership(line, story.ownership.stored(value, now_ms), is_timed=story.started_ms is not None)
     owners = story.ownership.partitions.owners
     if len(owners) <= OWNERS_SHOWN:
-        line.owners = _by_member(owners)
+        line.owners = by_member(owners)
     text = line.to_json(story.causes)
     story.started_ms, story.formed_ms, story.causes = None, None, []
     story.last_cause, story.last_json = None, ""
     return text
 
 
-def _note_ownership(line: JournalLine, change: GenerationChange, *, is_timed: bool) -> None:
-    """``is_timed``: whether the start of the rebalance is known."""
+def note_ownership(line: JournalLine, change: GenerationChange, *, is_timed: bool) -> None:
+    """Completes a generation's line; ``is_timed``: whether the start of the rebalance is known."""
     line.moved = [
         {"topic": topic, "partition": partition, "from": last_owner, "to": owner}
         for (topic, partition), last_owner, owner in change.changes[:MOVED_SHOWN]
@@ -192,7 +192,8 @@ def _since(start_ms: int | None, now_ms: int | None) -> int | None:
     return None if start_ms is None or now_ms is None else now_ms - start_ms
 
 
-def _by_member(owners: dict[TopicPartition, str]) -> dict[str, dict[str, list[int]]]:
+def by_member(owners: dict[TopicPartition, str]) -> dict[str, dict[str, list[int]]]:
+    """The field ``owners`` of a line."""
     grouped: dict[str, dict[str, list[int]]] = {}
     for (topic, partition), member_id in sorted(owners.items()):
         grouped.setdefault(member_id, {}).setdefault(topic, []).append(partition)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from coterie.coordinator.journal.group_ownership import GenerationChange, GroupOwnership
 from coterie.coordinator.journal.line import DEPARTURES, JournalLine
+from coterie.coordinator.journal.stored_changes import member_name, stored_change
 from coterie.machines.ownership import UnownedSpell
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.group_metadata import stored_value
@@ -196,11 +197,9 @@ def _changed(
         return ownership.stored(now, time_ms)
     known = dict(zip(event["removed"], event["removed_ms"], strict=True))
     ownership.started(event["started_ms"])
-    there = {m.group_instance_id or m.member_id for m in now.members}
-    for m in before.members if before is not None else ():
-        if (m.group_instance_id or m.member_id) not in there:
-            removed_ms = known[m.member_id] if m.member_id in known else event["time_ms"]
-            ownership.removed(m.member_id, removed_ms, is_silent=m.member_id in event["silent"])
+    for m in stored_change(before, now).departed:
+        removed_ms = known[m.member_id] if m.member_id in known else event["time_ms"]
+        ownership.removed(m.member_id, removed_ms, is_silent=m.member_id in event["silent"])
     return ownership.stored(now, event["time_ms"])
 
 
@@ -214,14 +213,14 @@ def _same_members(before: GroupMetadataValue, now: GroupMetadataValue) -> bool:
 
 
 def _between(before: GroupMetadataValue | None, now: GroupMetadataValue, row: Row) -> Row:
-    old = {m.group_instance_id or m.member_id: m for m in (before.members if before else ())}
-    new = {m.group_instance_id or m.member_id: m for m in now.members}
-    joined, departed = [n for n in new if n not in old], [n for n in old if n not in new]
-    changed = [n for n in new if n in old and new[n].subscription != old[n].subscription]
+    change = stored_change(before, now)
+    joined, departed = list(map(member_name, change.joined)), list(map(member_name, change.departed))
     causes = [("member_joined", f"{n} joined") for n in joined]
     causes += [("member_left", f"{n} left or was removed") for n in departed]
     if not causes:
-        causes += [("subscription_changed", f"{n} changed its subscription") for n in changed]
+        causes += [
+            ("subscription_changed", f"{member_name(m)} changed its subscription") for _, m in change.resubscribed
+        ]
     if not causes:
         causes = [("leader_rejoined", "the same members: the leader asked, or partitions were added")]
     return {

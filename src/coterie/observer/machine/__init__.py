@@ -1,0 +1,1 @@
+"""What an observer makes of its sights: a machine without IO."""

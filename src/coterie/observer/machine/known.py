@@ -1,0 +1,143 @@
+"""What an observer knows of a group and its members."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.coordinator.journal.group_ownership import GroupOwnership
+from coterie.coordinator.journal.line import JournalLine
+from coterie.observer.machine.sights import Described
+from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
+
+COMMITS_KEPT, LIVES_KEPT = 8, 200
+SAME_COMMIT_MS = 50  # a member's partitions are committed by one request
+REGULAR_COMMITS = 3
+
+
+class Life(NamedTuple):
+    """The beginning or the end of a member's life."""
+
+    time_ms: int
+    member_id: str
+    client_id: str
+    has_come: bool
+
+
+@dataclass(slots=True)
+class KnownMember:
+    """A member: the times of its last commits, when a broker last described it as one, and since when none does."""
+
+    metadata: MemberMetadata
+    commits: deque[int] = field(default_factory=lambda: deque(maxlen=COMMITS_KEPT))
+    listed_ms: int | None = None
+    missing_ms: int | None = None
+    came_ms: int = 0  # of a member of the consumer protocol: when its subscription was stored
+
+    @property
+    def session_ms(self) -> int | None:
+        """None where no record has told it."""
+        return self.metadata.session_timeout or None
+
+    @property
+    def last_commit_ms(self) -> int | None:
+        """None where no commit was seen."""
+        return self.commits[-1] if self.commits else None
+
+    @property
+    def every_ms(self) -> int | None:
+        """The longest pause between its last commits; None where there are too few of them for a cadence."""
+        if len(self.commits) < REGULAR_COMMITS:
+            return None
+        return max(later - earlier for earlier, later in pairwise(self.commits))
+
+    def committed(self, time_ms: int) -> None:
+        """One of its partitions was committed."""
+        if not self.commits or time_ms - self.commits[-1] > SAME_COMMIT_MS:
+            self.commits.append(time_ms)
+
+
+@dataclass(slots=True)
+class Course:
+    """The states that were described since the last generation: the present one and since when it is seen, and the first times
+    at which PreparingRebalance and CompletingRebalance were."""
+
+    state: str = ""
+    since_ms: int = 0
+    preparing_ms: int | None = None
+    completing_ms: int | None = None
+    is_reported: bool = False  # that the state lasts long
+
+
+@dataclass(slots=True)
+class KnownTopics:
+    """How many partitions each topic has, and since when the observer sees the topic; 0: since its first look."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    since_ms: dict[str, int] = field(default_factory=dict)
+    ids: dict[str, bytes] = field(default_factory=dict)
+    names: dict[bytes, str] = field(default_factory=dict)
+
+    def seen(self, counts: Mapping[str, int], ids: Mapping[str, bytes], time_ms: int) -> None:
+        """All topics, as the metadata has them."""
+        for topic in counts:
+            self.since_ms.setdefault(topic, time_ms if self.counts else 0)
+        self.counts, self.ids = dict(counts), dict(ids)
+        self.names.update((topic_id, topic) for topic, topic_id in ids.items())
+
+    def is_new(self, topic: str, time_ms: int) -> bool:
+        """Whether the topic did not exist then; False where the observer has not looked yet."""
+        return bool(self.counts) and self.since_ms.get(topic, time_ms + 1) > time_ms
+
+
+@dataclass(slots=True)
+class KnownGroup:
+    """A group. ``stored``: its last generation, by a record, or as described where none was read (``is_baseline``)."""
+
+    group: str
+    stored: GroupMetadataValue | None = None
+    is_baseline: bool = False
+    stored_ms: int = 0
+    members: dict[str, KnownMember] = field(default_factory=dict)
+    ownership: GroupOwnership = field(default_factory=GroupOwnership)
+    course: Course = field(default_factory=Course)
+    described: Described | None = None
+    asked_ms: int | None = None
+    moved_ms: int | None = None
+    coordinator: tuple[int, int] | None = None
+    is_lost: bool = False
+    counts: dict[str, int] = field(default_factory=dict)  # partitions of the subscribed topics at the last generation
+    is_revoking: bool = False  # the last generation of a cooperative group took partitions away
+    logged: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    consumer: ConsumerGroup | None = None
+    notes: list[dict[str, str]] = field(default_factory=list)  # causes of the next group epoch (KIP-848)
+    removal: JournalLine | None = None  # not written yet: the group may only have changed its protocol
+    lives: deque[Life] = field(default_factory=lambda: deque(maxlen=LIVES_KEPT))
+    replacements: dict[str, list[int]] = field(default_factory=dict)  # by instance id: when it got a new member id
+    patterns: dict[tuple[str, str], int] = field(default_factory=dict)  # when each was last reported
+    strangers: set[tuple[str, int]] = field(default_factory=set)
+
+    @property
+    def generation(self) -> int:
+        """-1 where none is known."""
+        if self.consumer is not None:
+            return self.consumer.group_epoch
+        return -1 if self.stored is None else self.stored.generation
+
+    @property
+    def is_hot(self) -> bool:
+        """Whether a rebalance is under way, as far as described."""
+        return self.course.state not in ("", "Stable", "Empty", "Dead")
+
+    def member(self, metadata: MemberMetadata) -> KnownMember:
+        """The member of that id, with what is new about it; a record tells more than a description."""
+        known = self.members.get(metadata.member_id)
+        if known is None:
+            known = self.members[metadata.member_id] = KnownMember(metadata)
+        elif metadata.session_timeout or not known.metadata.session_timeout:
+            known.metadata = metadata
+        return known
