@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Any
 
 import pytest
@@ -191,8 +191,8 @@ def test_every_api_that_kafka_011_lacks_is_in_the_history() -> None:
     """Its keys end with AlterConfigs, 33; those of coterie itself begin at 30000."""
     newer = {
         getattr(request, "api_key", 0): request.__name__
-        for module in iter_modules(messages.__path__)
-        for request in vars(import_module(f"{messages.__name__}.{module.name}")).values()
+        for module in walk_packages(messages.__path__, f"{messages.__name__}.")
+        for request in vars(import_module(module.name)).values()
         if isinstance(request, type)
         and request.__name__.endswith("Request")
         and 33 < getattr(request, "api_key", 0) < 30_000
