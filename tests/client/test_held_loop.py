@@ -92,7 +92,7 @@ def test_the_warning_about_a_loop_that_waits_again_blames_no_line(caplog: pytest
     """The code that held the loop has returned before the thread looked."""
 
     async def warn() -> None:
-        thread = HeartbeatThread("c")
+        thread = HeartbeatThread("c", print)
         thread._loop_thread = _idle_thread()
         pulse = Pulse(("127.0.0.1", 1), HeartbeatRequest("g", 1, "m"), 0.0, 0.1)
         thread._stand_in(pulse)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ import pytest
 from coterie.client import ClientBugError, KafkaError
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.consumer.heartbeat_thread import HeartbeatThread, Pulse
+from coterie.consuming.commits.commits import Commits
 from coterie.consuming.fetching.fetching import Fetching
 from coterie.testing import LocalBroker
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
@@ -82,18 +82,33 @@ def test_the_membership_says_that_it_has_ended(
     asyncio.run(story())
 
 
-def test_the_heartbeat_thread_survives_it(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(BrokerSocket, "__init__", broken)
-    heartbeat = HeartbeatRequest("g", 1, "m")
+@pytest.mark.parametrize("method", ["next", "answered"])
+def test_a_commit_ends_with_it(broker: LocalBroker, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """The task ended with the exception, and the commit had no end."""
 
-    async def story() -> None:
-        thread = HeartbeatThread("test")
-        pulse = Pulse(("127.0.0.1", 1), heartbeat, 0.0, 0.01)
+    async def scenario() -> None:
+        async with asyncio.timeout(20), member(broker) as one:
+            await settled(one, 1)
+            await one.commit({("t", 0): 1})
+            monkeypatch.setattr(Commits, method, broken)
+            with pytest.raises(ClientBugError) as raised:
+                await one.commit({("t", 0): 1})
+            assert isinstance(raised.value.__cause__, ZeroDivisionError)
+            monkeypatch.undo()
+
+    asyncio.run(scenario())
+
+
+def test_the_heartbeat_thread_survives_it_and_the_next_poll_raises_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BrokerSocket, "__init__", broken)
+    bugs: list[ClientBugError] = []
+
+    async def scenario() -> None:
+        thread = HeartbeatThread("test", bugs.append)
+        pulse = Pulse(("127.0.0.1", 1), HeartbeatRequest("g", 1, "m"), 0.0, 0.01)
         for _ in range(3):
             thread._stand_in(pulse)
-        assert [r.getMessage() for r in caplog.records if "could not be sent" in r.getMessage()] == [
-            "a heartbeat could not be sent from the thread: ZeroDivisionError('a bug')"
-        ] * 3
+        await asyncio.sleep(0)
 
-    with caplog.at_level(logging.WARNING):
-        asyncio.run(story())
+    asyncio.run(scenario())
+    assert [type(bug.__cause__) for bug in bugs] == [ZeroDivisionError] * 3

@@ -250,6 +250,11 @@ class ClientBugError(KafkaError):
         self.__cause__ = error
 
 
+def client_error(raised: Exception) -> KafkaError:
+    """What a caller receives of an exception of an attempt: a KafkaError is itself, any other is a bug."""
+    return raised if isinstance(raised, KafkaError) else ClientBugError(raised)
+
+
 _E = ErrorCode
 CLASSES: dict[ErrorCode, type[KafkaError]] = {
     _E.UNKNOWN_TOPIC_OR_PARTITION: UnknownTopicOrPartitionError,

@@ -12,7 +12,7 @@ from typing import Any
 from coterie.client.connection.cluster import COORDINATOR, Cluster
 from coterie.client.connection.coordinator import Coordinator
 from coterie.client.consumer.membership import Membership
-from coterie.client.errors import ConfigError, KafkaError
+from coterie.client.errors import ClientBugError, ConfigError, KafkaError, client_error
 from coterie.client.listener import ConsumerInterceptor
 from coterie.client.offsets.checks import commit_error
 from coterie.client.offsets.offsets import committed_offsets
@@ -47,7 +47,7 @@ class Committer:
         self._coordinator = Coordinator(cluster, group_id or "")
         self._membership: Membership | None = None
         self._results: dict[int, asyncio.Future[CommitEnded]] = {}
-        self._errors: dict[int, Exception] = {}  # what a commit's last attempt raised
+        self._errors: dict[int, KafkaError] = {}  # what a commit's last attempt raised
         self._tasks: set[asyncio.Task[None]] = set()
         self._async_commits: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -193,7 +193,12 @@ class Committer:
         send: SendCommit | None = None
         if self._closed or self._group_id is None:
             return None
-        for effect in self.machine.next(now_ms()):
+        try:
+            effects = self.machine.next(now_ms())
+        except Exception as bug:  # else what waits for a result would wait for ever
+            self._fail(ClientBugError(bug))
+            return None
+        for effect in effects:
             match effect:
                 case SendCommit() if effect.token == own and own in self.machine:
                     send = effect
@@ -233,8 +238,9 @@ class Committer:
         code, is_final = ErrorCode.NONE, False
         try:
             await self._coordinator.node()
-        except Exception as error:
-            code, is_final = _code(error), _is_final(error)
+        except Exception as raised:
+            error = client_error(raised)
+            code, is_final = error.code, not error.retriable
             self._errors.update(dict.fromkeys(self._results, error))
         self.machine.coordinator_looked_up(code, now_ms(), jitter(), is_final=is_final)
         self._pump()
@@ -252,12 +258,20 @@ class Committer:
         except asyncio.CancelledError:
             self.machine.request_abandoned(token)
             raise
-        except Exception as error:
+        except Exception as raised:
+            error = client_error(raised)
             if token in self._results:
                 self._errors[token] = error
-            what = self.machine.request_failed(token, _code(error), now_ms(), jitter(), is_final=_is_final(error))
+            # Another attempt would fail as well, e.g. for an untrusted certificate, whose code is NETWORK_EXCEPTION.
+            is_final = not error.retriable
+            what = self.machine.request_failed(token, error.code, now_ms(), jitter(), is_final=is_final)
         else:
-            what = self.machine.answered(token, response, now_ms(), jitter())
+            try:
+                what = self.machine.answered(token, response, now_ms(), jitter())
+            except Exception as bug:
+                self.machine.request_abandoned(token)
+                self._fail(ClientBugError(bug))
+                return
             cluster.waits.responded(f"a commit of group {self._group_id}", first_error(response)[0])
         if what != Verdict.DONE and self._membership is not None:
             self._membership.wake()
@@ -270,20 +284,16 @@ class Committer:
             self._timer.cancel()
         for task in self._tasks | self._async_commits:
             task.cancel()
+        self._fail(commit_error(Verdict.GIVE_UP, ErrorCode.NETWORK_EXCEPTION, "the consumer was closed"))
+
+    def _fail(self, error: KafkaError) -> None:
+        """Ends every commit under way with that error."""
         for token, result in self._results.items():
             if not result.done():
-                code, text = ErrorCode.NETWORK_EXCEPTION, "the consumer was closed"
-                result.set_result(CommitEnded(token, {}, Verdict.GIVE_UP, code, text))
+                self.machine.cancel(token)
+                self._errors[token] = error
+                result.set_result(CommitEnded(token, {}, Verdict.GIVE_UP, error.code, str(error)))
 
 
 def _plain(offsets: CommitOffsets) -> dict[TopicPartition, int]:
     return {TopicPartition(*tp): o if isinstance(o, int) else o[0] for tp, o in offsets.items()}
-
-
-def _code(error: Exception) -> ErrorCode:
-    return error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
-
-
-def _is_final(error: Exception) -> bool:
-    """Whether another attempt would fail as well, such as for an untrusted certificate, whose code is NETWORK_EXCEPTION."""
-    return not (isinstance(error, KafkaError) and error.retriable)

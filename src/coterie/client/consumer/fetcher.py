@@ -11,11 +11,11 @@ from typing import Any
 from coterie.client.connection.cluster import COORDINATOR, DATA, Cluster
 from coterie.client.connection.connection import Connection
 from coterie.client.errors import (
-    ClientBugError,
     CorruptBatchError,
     KafkaError,
     LogTruncationError,
     RecordDeserializationError,
+    client_error,
     error_about,
 )
 from coterie.client.pauses.clock import jitter, now_ms
@@ -150,23 +150,15 @@ class Fetcher:
             response = await connection.request(
                 sent.request, FetchResponse, self._cluster.timeout_s + 1, highest=highest
             )
-        except KafkaError as error:
+            arrived = machine.answered(sent, response, now_ms(), jitter())
+        except Exception as raised:  # the next poll raises a bug, and the partitions are read on
+            error = client_error(raised)
             if error.retriable:
                 machine.failed(sent, error.code, now_ms(), jitter())
                 self.wake()
             else:
                 machine.refused(sent)
                 self._fail(error)
-            return
-        except Exception as error:
-            machine.refused(sent)
-            self._fail(ClientBugError(error))
-            return
-        try:
-            arrived = machine.answered(sent, response, now_ms(), jitter())
-        except Exception as error:  # a bug: the next poll raises it, and the partitions are read on
-            machine.refused(sent)
-            self._fail(ClientBugError(error))
             return
         if arrived:
             self.arrived.set()
@@ -187,11 +179,11 @@ class Fetcher:
                 response = await connection.request(sent.request, OffsetForLeaderEpochResponse, cluster.timeout_s)
                 if machine.validated(sent, response, now_ms(), jitter()):
                     self.arrived.set()
-        except Exception as error:
-            code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
-            machine.validation_failed(sent, code, now_ms(), jitter())
-            if not isinstance(error, KafkaError) or not error.retriable:
-                self._fail(error if isinstance(error, KafkaError) else ClientBugError(error))
+        except Exception as raised:
+            error = client_error(raised)
+            machine.validation_failed(sent, error.code, now_ms(), jitter())
+            if not error.retriable:
+                self._fail(error)
         self.wake()
 
     def _truncated(self, cut: LogTruncated) -> None:
@@ -208,11 +200,10 @@ class Fetcher:
     async def _refresh(self, refresh: RefreshMetadata) -> None:
         try:
             await self._cluster.refresh(refresh.topics)
-        except KafkaError as error:
+        except Exception as raised:
+            error = client_error(raised)
             if not error.retriable:  # else the machine continues with the leaders that are known
                 self._fail(error)
-        except Exception as error:
-            self._fail(ClientBugError(error))
         self.machine.metadata_refreshed(refresh, now_ms(), jitter())
         self.wake()
 

@@ -9,16 +9,18 @@ holds the loop. It never joins, syncs or assigns: whatever its heartbeat is told
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.client.connection.blocking_socket import BrokerSocket
-from coterie.client.errors import KafkaError
+from coterie.client.errors import ClientBugError, KafkaError
 from coterie.client.security import PLAINTEXT, Security
 from coterie.wire.declaration import Message
 
@@ -45,13 +47,16 @@ class Pulse:
 
 
 class HeartbeatThread:
-    """Runs from `start` to `stop`; made and told (`expect`) on the loop that it stands in for."""
+    """Runs from `start` to `stop`; made and notified (`expect`) on the loop that it stands in for. ``on_bug`` is called on that
+    loop with an exception that nothing in the thread provides for."""
 
-    def __init__(self, client_id: str, security: Security = PLAINTEXT) -> None:
+    def __init__(
+        self, client_id: str, on_bug: Callable[[ClientBugError], None], security: Security = PLAINTEXT
+    ) -> None:
         self.pulse: Pulse | None = None
         self.poll_deadline_s = float("inf")  # until when the member counts as alive (max.poll.interval.ms)
         self.sent = 0  # heartbeats that the loop was too late for
-        self._client_id, self._security = client_id, security
+        self._client_id, self._on_bug, self._security = client_id, on_bug, security
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
         self._answered = threading.Event()
         self._stopped = False
@@ -137,10 +142,12 @@ class HeartbeatThread:
                 self._socket = BrokerSocket(*pulse.address, self._client_id, timeout_s, self._security)
             self._socket.request(request)
             self.sent += 1
-        except Exception as error:  # none may end the thread
-            if not isinstance(error, KafkaError | OSError):
-                logger.warning("a heartbeat could not be sent from the thread: %r", error)
+        except (KafkaError, OSError):
             self._close()  # the loop's own heartbeat will find out more
+        except Exception as bug:
+            self._close()
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._on_bug, ClientBugError(bug))
 
     def _tell_if_held(self, late_s: float) -> None:
         """When even this thread came too late, something held the whole interpreter."""

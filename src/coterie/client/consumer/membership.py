@@ -53,7 +53,7 @@ class Membership(ABC):
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._driver: asyncio.Task[None] | None = None
-        self._thread = HeartbeatThread(cluster.settings.client_id, cluster.settings.security())
+        self._thread = HeartbeatThread(cluster.settings.client_id, self._complain, cluster.settings.security())
 
     # -- calls of the consumer -----------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextvars import Context, copy_context
 from typing import Any
 
-from coterie.client.errors import ClientBugError, KafkaError
+from coterie.client.errors import KafkaError, client_error
 from coterie.client.types import RecordMetadata
 from coterie.producing.batch import Acknowledged, ProduceFailure, ProducerBatch
 
@@ -137,7 +137,7 @@ def report_failure(batch: ProducerBatch, end: BatchEnd, callback: Callable[[Kafk
 
 def failure_of(error: Exception) -> ProduceFailure:
     """An exception of an attempt as the producer's machine has it."""
-    failed = error if isinstance(error, KafkaError) else ClientBugError(error)
+    failed = client_error(error)
     return ProduceFailure(failed.code, None, failed.retriable, failed)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from coterie.client.connection.cluster import Cluster
 from coterie.client.connection.coordinator import Coordinator
 from coterie.client.connection.handshake import answer_type
-from coterie.client.errors import ClientBugError, FatalError, KafkaError, TransactionAbortableError
+from coterie.client.errors import ClientBugError, FatalError, KafkaError, TransactionAbortableError, client_error
 from coterie.client.pauses import clock
 from coterie.client.pauses.loop_clock import until_due
 from coterie.client.pauses.retrying import backoff_of
@@ -71,7 +71,7 @@ class TransactionManager:
         self._results: dict[int, asyncio.Future[Exception | None]] = {}
         self._transition: _Transition | None = None
         self._driver: asyncio.Task[None] | None = None
-        self.attempt_error: Exception | None = None  # what the last attempt raised
+        self.attempt_error: KafkaError | None = None  # what the last attempt raised
         self._cause: KafkaError | None = None  # of the error state
 
     @property
@@ -277,10 +277,8 @@ class TransactionManager:
             self.attempt_error = None
         except Exception as raised:
             is_closed = self._cluster.is_closed
-            error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, CLOSED_BEFORE) if is_closed else raised
-            self.attempt_error = error
-            code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
-            is_final = is_closed or not (isinstance(error, KafkaError) and error.retriable)
+            error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, CLOSED_BEFORE) if is_closed else client_error(raised)
+            self.attempt_error, code, is_final = error, error.code, is_closed or not error.retriable
         now_ms, jitter = clock.now_ms(), clock.jitter()
         if response is not None:
             self._machine.answered(response, now_ms, jitter)

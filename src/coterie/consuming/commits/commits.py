@@ -159,7 +159,7 @@ class Commits:
 
     def request_abandoned(self, token: int) -> None:
         """The driver gave the request up, after the end of its commit: nothing is known of the coordinator."""
-        del self._requests[token]
+        self._requests.pop(token, None)
 
     def _received(
         self, token: int, code: ErrorCode, partition: str, now_ms: float, jitter: float, is_final: bool
