@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from coterie.broker.cluster.applied_settings import AppliedSettings
+from coterie.broker.cluster.client_entities import ClientEntities
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.entity_settings import EntitySettings
@@ -84,6 +85,7 @@ async def join(
     node.replica_effects.act, node.replica_effects.notify = member.manager.act, member.manager.notify
     node.member, node.topic_changes = member, changes
     node.entity_settings = EntitySettings(member.driver.apply, applied.changed)
+    node.client_entities = ClientEntities(node.entity_settings, node.clients, lacks_ips=node.lacks_topic_ids)
     await member.start(open_session)
     await member.driver.producer_ids()
     transactions.take_ids_from(member.driver.take_producer_id)

@@ -46,6 +46,7 @@ from coterie.wire.apis import advertised_versions
 from coterie.wire.messages.clients.api_versions import ApiVersion
 
 if TYPE_CHECKING:
+    from coterie.broker.cluster.client_entities import ClientEntities
     from coterie.broker.cluster.entity_settings import EntitySettings
     from coterie.broker.cluster.member import ClusterMember
     from coterie.broker.cluster.topic_changes import TopicAdministration
@@ -79,6 +80,7 @@ class BrokerNode:
         self.member: ClusterMember | None = None
         self.topic_changes: TopicAdministration | None = None
         self.entity_settings: EntitySettings | None = None
+        self.client_entities: ClientEntities | None = None
         self.transaction_requests: TransactionRequests | None = None
         self.verified_requests: VerifiedRequests | None = None
         self.unserved = UnservedRequests()

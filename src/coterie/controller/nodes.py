@@ -12,6 +12,7 @@
 /admin/reassign_partitions     persistent  version 1: partitions and their replicas, by tools before KIP-455
 /admin/preferred_replica_election          version 1: partitions whose preferred leader shall lead, by tools before KIP-460
 /config/topics/T               persistent  version 1: the settings that the topic has of its own
+/config/{users,clients,ips}/N  persistent  version 1: quotas, and a user's credentials; /config/users/U/clients/C of both
 /config/changes/config_change_N            sequential, version 2: whose settings were altered
 """
 
@@ -40,6 +41,9 @@ TOPICS_KIND = "topics"
 BROKERS_KIND = "brokers"
 GROUPS_KIND = "groups"
 CLIENT_METRICS_KIND = "client-metrics"
+USERS_KIND = "users"
+CLIENTS_KIND = "clients"
+IPS_KIND = "ips"
 DEFAULT_ENTITY = "<default>"  # of all brokers
 _MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
 

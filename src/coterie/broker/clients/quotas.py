@@ -36,6 +36,7 @@ _OF_CLIENTS: dict[str, int | None] = {
 _ORDER_OF_THREE = ("consumer_byte_rate", "controller_mutation_rate", "request_percentage", "producer_byte_rate")
 _ORDER_OF_FOUR = ("producer_byte_rate", "consumer_byte_rate", "controller_mutation_rate", "request_percentage")
 _OF_ADDRESSES: dict[str, int | None] = {"connection_creation_rate": _MAX_INT}
+QUOTAS = frozenset({*_OF_CLIENTS, *_OF_ADDRESSES})
 
 
 class Match(IntEnum):
@@ -86,6 +87,10 @@ class ClientQuotas:
                 if isinstance(error, UnreadableFile):
                     raise
                 raise UnreadableFile(_FILE, "it does not hold quotas", remedy) from error
+
+    def replace(self, values: Mapping[Entity, dict[str, float]]) -> None:
+        """Puts the quotas of a cluster in the stead of those before; nothing is written."""
+        self._values = dict(values)
 
     def check(self, entity: Entity, changes: Mapping[str, float | None]) -> None:
         """Raises Refusal INVALID_REQUEST for quotas (None removes one) that the entity cannot have."""

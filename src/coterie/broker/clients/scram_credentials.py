@@ -7,7 +7,7 @@ Kafka's ScramControlManager; the keys are derived as in RFC 5802.
 from __future__ import annotations
 
 import base64
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -27,7 +27,7 @@ class Mechanism(IntEnum):
     SCRAM_SHA_512 = 2
 
 
-_Kept = dict[str, str | int]
+KeptCredential = dict[str, str | int]  # salt, stored_key and server_key in base64, iterations
 _HASHES = {Mechanism.SCRAM_SHA_256: "sha256", Mechanism.SCRAM_SHA_512: "sha512"}
 
 
@@ -42,17 +42,24 @@ class Credential:
     salted_password: bytes | None = None
 
 
+Change = tuple[Credential, KeptCredential | None]
+
+
 class ScramCredentials:
     """The credentials of a broker. Changes are on disk when `altering` returns."""
 
     def __init__(self, fs: FileSystem) -> None:
         self._fs = fs
-        self._by_user: dict[str, dict[str, _Kept]] = {}  # user -> mechanism's name -> what is kept
+        self._by_user: dict[str, dict[str, KeptCredential]] = {}  # user -> mechanism's name -> what is kept
         if fs.exists(_FILE):
             remedy = "restore it from a backup, or move it away to go on without credentials"
             self._by_user = checked_files.read_json(fs, _FILE, remedy)
             if not isinstance(self._by_user, dict) or not all(isinstance(u, dict) for u in self._by_user.values()):
                 raise UnreadableFile(_FILE, "it does not hold credentials", remedy)
+
+    def replace(self, by_user: Mapping[str, dict[str, KeptCredential]]) -> None:
+        """Puts the credentials of a cluster in the stead of those before; nothing is written."""
+        self._by_user = dict(by_user)
 
     def users(self) -> list[str]:
         return list(self._by_user)
@@ -63,10 +70,23 @@ class ScramCredentials:
         return {m: int(kept[m.name]["iterations"]) for m in Mechanism if m.name in kept}
 
     def altering(self, changes: Iterable[Credential]) -> Generator[None, None, dict[str, Refusal | None]]:
-        """Applies each change that is in order, with one write after the last step; returns the result by user. A user that
+        """Applies each change that is in order, with one write after the last step; returns the result by user."""
+        results, accepted = yield from self.checked(changes)
+        if accepted:
+            try:
+                self._keep(accepted.values())
+            except OSError as error:
+                text = f"the credentials cannot be written: {error.strerror}"
+                results |= dict.fromkeys(accepted, Refusal(ErrorCode.KAFKA_STORAGE_ERROR, text))
+        return results
+
+    def checked(
+        self, changes: Iterable[Credential]
+    ) -> Generator[None, None, tuple[dict[str, Refusal | None], dict[str, Change]]]:
+        """The result of each user, and the changes that are in order with what is to be kept, None for a removal. A user that
         comes twice has neither."""
         results: dict[str, Refusal | None] = {}
-        accepted: dict[str, tuple[Credential, _Kept | None]] = {}
+        accepted: dict[str, Change] = {}
         for change in changes:
             if results.get(change.user) is not None:
                 continue  # the first refusal of a user stands
@@ -79,13 +99,7 @@ class ScramCredentials:
             except Refusal as refusal:
                 results[change.user] = refusal
             yield
-        if accepted:
-            try:
-                self._keep(accepted.values())
-            except OSError as error:
-                text = f"the credentials cannot be written: {error.strerror}"
-                results |= dict.fromkeys(accepted, Refusal(ErrorCode.KAFKA_STORAGE_ERROR, text))
-        return results
+        return results, accepted
 
     def _check(self, change: Credential) -> None:
         if not change.user:
@@ -102,7 +116,7 @@ class ScramCredentials:
         if not change.salted_password:
             raise Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "the salted password must not be empty")
 
-    def _keep(self, changes: Iterable[tuple[Credential, _Kept | None]]) -> None:
+    def _keep(self, changes: Iterable[Change]) -> None:
         """Writes what is after the changes, and puts it in force. Raises OSError."""
         by_user = dict(self._by_user)
         for change, kept in changes:
@@ -118,14 +132,14 @@ class ScramCredentials:
         self._by_user = by_user
 
 
-def _kept(change: Credential) -> _Kept | None:
+def _kept(change: Credential) -> KeptCredential | None:
     """None for a removal."""
     if change.salted_password is None:
         return None
     return _derived(change, change.salted_password, _HASHES[Mechanism(change.mechanism)])
 
 
-def _derived(change: Credential, salted_password: bytes, digest: str) -> _Kept:
+def _derived(change: Credential, salted_password: bytes, digest: str) -> KeptCredential:
     """What a broker needs to check a login, base64."""
     import hashlib  # these two with OpenSSL's digests: 1.5 ms of a start
     import hmac

@@ -1,4 +1,5 @@
-"""Settings of topics, brokers, groups and client metrics in ZooKeeper, described and altered there (Kafka's AdminZkClient)."""
+"""Settings of topics, brokers, groups, clients and client metrics in ZooKeeper, described and altered there (Kafka's
+AdminZkClient)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from coterie.controller import nodes
 from coterie.controller.config_changes import SettingsChanged
 from coterie.zookeeper import paths
-from coterie.zookeeper.operations import BadVersion, Corrupt, Create, NodeExists, Operation, Read, Write, Znode
+from coterie.zookeeper.operations import BadVersion, Corrupt, Create, List, NodeExists, Operation, Read, Write, Znode
 
 MISSING = -1  # the version of a node that does not exist
 
@@ -34,6 +35,11 @@ class EntitySettings:
             identity = (nodes.topic_id_of(topic.data), topic.created) if isinstance(topic, Znode) else (None, -1)
             self._changed(SettingsChanged(kind, name, settings, *identity))
         return settings, version
+
+    async def names(self, kind: str) -> list[str]:
+        """The nodes of that kind. Raises ZooKeeperError."""
+        names: list[str] = await self._apply(List(nodes.configs(kind)))  # type: ignore[assignment]
+        return sorted(names)
 
     async def write(self, kind: str, name: str, settings: Mapping[str, str], version: int) -> bool:
         """Replaces what was read in that version, and notifies all brokers; False, without effect, where it was altered since.

@@ -34,6 +34,7 @@ from coterie.wire.declaration import Message
 from coterie.wire.messages.clients.api_versions import ApiVersion
 
 if TYPE_CHECKING:
+    from coterie.broker.cluster.client_entities import ClientEntities
     from coterie.broker.cluster.entity_settings import EntitySettings
     from coterie.broker.cluster.member import ClusterMember
     from coterie.broker.cluster.topic_changes import TopicAdministration
@@ -166,9 +167,11 @@ class LogDirServices(Protocol):
 
 
 class ClientServices(Protocol):
-    """For the requests of client quotas, SCRAM credentials and client telemetry."""
+    """For the requests of client quotas, SCRAM credentials and client telemetry. ``client_entities`` is None for a broker
+    alone, which keeps quotas and credentials in files."""
 
     clients: Clients
+    client_entities: ClientEntities | None
     clock: Clock
     turns: Turns
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Generator
+from typing import TypeVar
 
 from coterie.broker.requests.pending import Pending
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.zookeeper.operations import ZooKeeperError
 
+R = TypeVar("R")
+
+logger = logging.getLogger(__name__)
 _running: set[asyncio.Task[None]] = set()
 
 
@@ -29,6 +34,25 @@ def answered_by(work: Coroutine[object, object, Message]) -> Pending:
     _running.add(task)
     task.add_done_callback(_running.discard)
     return pending
+
+
+async def refreshed(read: Callable[[], Awaitable[None]], work: Generator[None, None, R]) -> R:
+    """The result of ``work`` once ``read`` has brought what ZooKeeper has; where it cannot be reached, of what was here."""
+    try:
+        await read()
+    except ZooKeeperError as error:
+        logger.info("ZooKeeper cannot be read (%r): settings are described as they were last read", error)
+    return await in_turns(work)
+
+
+async def in_turns(work: Generator[None, None, R]) -> R:
+    """The result of the work, one step of it in each turn of the loop."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        await asyncio.sleep(0)
 
 
 def refusal_of(error: Refusal | ZooKeeperError) -> Refusal:

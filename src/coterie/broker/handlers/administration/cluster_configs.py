@@ -3,11 +3,10 @@ ZooKeeper; those of a broker, that broker."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING
 
+from coterie.broker.handlers.administration import cluster_answers
 from coterie.broker.handlers.administration.alterations import (
     Alteration,
     Result,
@@ -29,7 +28,6 @@ from coterie.zookeeper.operations import ZooKeeperError
 if TYPE_CHECKING:
     from coterie.broker.cluster.entity_settings import EntitySettings
 
-logger = logging.getLogger(__name__)
 _NAMED = {ResourceType.CLIENT_METRICS: nodes.CLIENT_METRICS_KIND, ResourceType.GROUP: nodes.GROUPS_KIND}
 
 
@@ -101,23 +99,14 @@ def refreshed(
     """Runs ``describing`` once the settings of the resources, by type and name, are here as ZooKeeper has them; where it cannot
     be reached, as they were."""
 
-    async def work() -> Message:
-        try:
-            for resource_type, name in resources:
-                entity = (
-                    None if broker.lacks_topic_ids and resource_type in _NAMED else _entity(broker, resource_type, name)
-                )
-                if entity is not None:
-                    await entities.read(*entity)
-                if resource_type == ResourceType.BROKER and name:
-                    await entities.read(nodes.BROKERS_KIND, nodes.DEFAULT_ENTITY)
-        except ZooKeeperError as error:
-            logger.info("ZooKeeper cannot be read (%r): settings are described as they were last read", error)
-        while True:
-            try:
-                next(describing)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
-            await asyncio.sleep(0)
+    async def read() -> None:
+        for resource_type, name in resources:
+            entity = (
+                None if broker.lacks_topic_ids and resource_type in _NAMED else _entity(broker, resource_type, name)
+            )
+            if entity is not None:
+                await entities.read(*entity)
+            if resource_type == ResourceType.BROKER and name:
+                await entities.read(nodes.BROKERS_KIND, nodes.DEFAULT_ENTITY)
 
-    return answered_by(work())
+    return answered_by(cluster_answers.refreshed(read, describing))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import TYPE_CHECKING
 
 from coterie.broker.clients.quotas import Component, Entity
+from coterie.broker.handlers.administration.cluster_answers import answered_by, in_turns, refreshed, refusal_of
 from coterie.broker.handlers.services import ClientServices, Handler
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
@@ -21,13 +23,20 @@ from coterie.wire.messages.settings.describe_client_quotas import (
     DescribeClientQuotasResponse,
     ValueData,
 )
+from coterie.zookeeper.operations import ZooKeeperError
+
+if TYPE_CHECKING:
+    from coterie.broker.cluster.client_entities import ClientEntities
 
 
 def handle_describe_client_quotas(
     broker: ClientServices, request: DescribeClientQuotasRequest, call: Call
 ) -> Message | Pending:
     """KIP-546. INVALID_REQUEST, UNSUPPORTED_VERSION for a filter that cannot be."""
-    return broker.turns.run(_describe(broker, request))
+    describing = _describe(broker, request)
+    if broker.client_entities is None:
+        return broker.turns.run(describing)
+    return answered_by(refreshed(broker.client_entities.read_quotas, describing))
 
 
 def _describe(broker: ClientServices, request: DescribeClientQuotasRequest) -> Generator[None, None, Message]:
@@ -51,11 +60,41 @@ def handle_alter_client_quotas(
     broker: ClientServices, request: AlterClientQuotasRequest, call: Call
 ) -> Message | Pending:
     """One result for each entity. Of an entity that comes twice the first entry is applied, and the result is an error."""
-    return broker.turns.run(_alter(broker, request))
+    if broker.client_entities is None:
+        return broker.turns.run(_alter(broker, request))
+    return answered_by(_alter_in_cluster(broker, broker.client_entities, request))
 
 
 def _alter(broker: ClientServices, request: AlterClientQuotasRequest) -> Generator[None, None, Message]:
     """All are checked, and then kept with one write."""
+    results, altered = yield from _checked(broker, request)
+    if altered:
+        try:
+            broker.clients.quotas.alter(altered)
+        except OSError as error:
+            text = f"the quotas cannot be written: {error.strerror}"
+            results |= dict.fromkeys(altered, Refusal(ErrorCode.KAFKA_STORAGE_ERROR, text))
+    yield
+    return _response(results)
+
+
+async def _alter_in_cluster(
+    broker: ClientServices, entities: ClientEntities, request: AlterClientQuotasRequest
+) -> Message:
+    """Each entity has a node of its own."""
+    results, altered = await in_turns(_checked(broker, request))
+    for entity, changes in altered.items():
+        try:
+            await entities.alter_quotas(entity, changes)
+        except (Refusal, ZooKeeperError) as error:
+            results[entity] = refusal_of(error)
+    return _response(results)
+
+
+def _checked(
+    broker: ClientServices, request: AlterClientQuotasRequest
+) -> Generator[None, None, tuple[dict[Entity, Refusal | None], dict[Entity, dict[str, float | None]]]]:
+    """The result of each entity, and the changes that are to be made."""
     results: dict[Entity, Refusal | None] = {}
     altered: dict[Entity, dict[str, float | None]] = {}
     for entry in request.entries:
@@ -72,13 +111,10 @@ def _alter(broker: ClientServices, request: AlterClientQuotasRequest) -> Generat
         except Refusal as refusal:
             results[entity] = refusal
         yield
-    if altered and not request.validate_only:
-        try:
-            broker.clients.quotas.alter(altered)
-        except OSError as error:
-            text = f"the quotas cannot be written: {error.strerror}"
-            results |= dict.fromkeys(altered, Refusal(ErrorCode.KAFKA_STORAGE_ERROR, text))
-    yield
+    return results, {} if request.validate_only else altered
+
+
+def _response(results: dict[Entity, Refusal | None]) -> Message:
     return AlterClientQuotasResponse(
         entries=[
             AlteredEntry(

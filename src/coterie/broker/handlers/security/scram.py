@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Generator
+from typing import TYPE_CHECKING
 
-from coterie.broker.clients.scram_credentials import Credential
+from coterie.broker.clients.scram_credentials import Credential, Mechanism
+from coterie.broker.handlers.administration.cluster_answers import answered_by, refreshed, refusal_of
 from coterie.broker.handlers.services import ClientServices, Handler
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import Work
 from coterie.wire.declaration import Message
-from coterie.wire.errors import ErrorCode, short_text
+from coterie.wire.errors import ErrorCode, Refusal, short_text
 from coterie.wire.messages.security.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -22,16 +25,23 @@ from coterie.wire.messages.security.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from coterie.zookeeper.operations import ZooKeeperError
+
+if TYPE_CHECKING:
+    from coterie.broker.cluster.client_entities import ClientEntities
 
 
 def handle_describe_user_scram_credentials(
     broker: ClientServices, request: DescribeUserScramCredentialsRequest, call: Call
 ) -> Message | Pending:
     """The credentials of the users requested, each once; no list, or an empty one, asks for all."""
-    return broker.turns.run(_describe(broker, request))
+    describing = _describe(broker, request)
+    if broker.client_entities is None:
+        return broker.turns.run(describing)
+    return answered_by(refreshed(broker.client_entities.read_credentials, describing))
 
 
-def _describe(broker: ClientServices, request: DescribeUserScramCredentialsRequest) -> Work:
+def _describe(broker: ClientServices, request: DescribeUserScramCredentialsRequest) -> Generator[None, None, Message]:
     requested = Counter(user.name for user in request.users or ())
     response = DescribeUserScramCredentialsResponse(error_message="")
     for user in requested or broker.clients.scram_credentials.users():
@@ -54,13 +64,30 @@ def handle_alter_user_scram_credentials(
     broker: ClientServices, request: AlterUserScramCredentialsRequest, call: Call
 ) -> Message | Pending:
     """KIP-554: one result for each user; a user that comes twice has DUPLICATE_RESOURCE."""
-    return broker.turns.run(_alter(broker, request))
-
-
-def _alter(broker: ClientServices, request: AlterUserScramCredentialsRequest) -> Work:
     changes = [Credential(d.name, d.mechanism) for d in request.deletions]
     changes += [Credential(u.name, u.mechanism, u.iterations, u.salt, u.salted_password) for u in request.upsertions]
-    results = yield from broker.clients.scram_credentials.altering(changes)
+    if broker.client_entities is None:
+        return broker.turns.run(_alter(broker, changes))
+    return answered_by(_alter_in_cluster(broker, broker.client_entities, changes))
+
+
+def _alter(broker: ClientServices, changes: list[Credential]) -> Work:
+    return _response((yield from broker.clients.scram_credentials.altering(changes)))
+
+
+async def _alter_in_cluster(broker: ClientServices, entities: ClientEntities, changes: list[Credential]) -> Message:
+    """What a removal removes has to be known before it is checked."""
+    credentials = broker.clients.scram_credentials
+    results, accepted = await refreshed(entities.read_credentials, credentials.checked(changes))
+    for user, (change, kept) in accepted.items():
+        try:
+            await entities.alter_credential(user, Mechanism(change.mechanism), kept)
+        except ZooKeeperError as error:
+            results[user] = refusal_of(error)
+    return _response(results)
+
+
+def _response(results: dict[str, Refusal | None]) -> Message:
     return AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResult(user)
