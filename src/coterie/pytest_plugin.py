@@ -1,5 +1,6 @@
 """The pytest plugin: fixtures ``coterie_broker``, a fresh `LocalBroker` per test, ``coterie_cluster``, one of three brokers,
-and ``coterie_world``, a `SimulatedWorld` in virtual time; when the test fails, the journal is printed with the failure.
+``coterie_proxy``, which makes a `LocalProxy` before any Kafka, and ``coterie_world``, a `SimulatedWorld` in virtual time; when
+the test fails, the journal is printed with the failure.
 
 Marker ``coterie`` gives the brokers of the first two settings: ``@pytest.mark.coterie(num_partitions=6)``. Marker
 ``coterie_seeds`` runs a test of a world under several seeds, ``@pytest.mark.coterie_seeds(20)``; ``--coterie-seed 7`` runs
@@ -8,13 +9,15 @@ all such tests under that one.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import contextlib
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from coterie.testing.local_broker import LocalBroker
+    from coterie.testing.local_proxy import LocalProxy
     from coterie.testing.simulated import SimulatedWorld
 
 _BROKER = pytest.StashKey["LocalBroker | SimulatedWorld"]()
@@ -58,6 +61,19 @@ def coterie_broker(request: pytest.FixtureRequest) -> Iterator[LocalBroker]:
 def coterie_cluster(request: pytest.FixtureRequest) -> Iterator[LocalBroker]:
     """Three brokers in this process that replicate, with the ids 1, 2 and 3, empty and in memory."""
     yield from _started(request, 3)
+
+
+@pytest.fixture
+def coterie_proxy() -> Iterator[Callable[..., LocalProxy]]:
+    """A function of a cluster's bootstrap.servers, and of client settings for TLS and SASL, to a proxy before it."""
+    from coterie.testing.local_proxy import LocalProxy
+
+    with contextlib.ExitStack() as proxies:
+
+        def before(upstream: str, settings: Mapping[str, object] | None = None) -> LocalProxy:
+            return proxies.enter_context(LocalProxy(upstream, settings))
+
+        yield before
 
 
 @pytest.fixture

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from coterie.client import Consumer, Producer
 from coterie.proxy.proxy import Proxy
+from coterie.testing.faults import Faults
 from coterie.testing.simulated import SimulatedWorld, WorldBroker
 from coterie.text.addresses import format_address, parse_address
+from coterie.wire.declaration import Message
+from coterie.wire.framing import encode_request
 
 
 class WorldProxy:
@@ -15,8 +20,10 @@ class WorldProxy:
         self.world, self.process = world, world.process("proxy")
         upstream = [parse_address(address) for address in broker.bootstrap_servers.split(",")]
 
+        self.faults = Faults()
+
         async def start() -> str:
-            self.proxy = Proxy(upstream)
+            self.proxy = Proxy(upstream, rules=self.faults)
             return format_address(*await self.proxy.start("proxy", 0))
 
         self.bootstrap_servers = world.run_in(self.process, start())
@@ -37,3 +44,22 @@ async def consume(servers: str, group: str, topic: str, seen: list[bytes], **set
         async for record in consumer:
             assert record.value is not None
             seen.append(record.value)
+
+
+class RawClient:
+    """A connection through the proxy that sends frames and reads them."""
+
+    def __init__(self, proxied: WorldProxy) -> None:
+        self._host, self._port = parse_address(proxied.bootstrap_servers)
+
+    async def open(self) -> RawClient:
+        self.reader, self.writer = await asyncio.open_connection(self._host, self._port)
+        return self
+
+    async def frame(self) -> bytes:
+        """Without its size."""
+        return await self.reader.readexactly(int.from_bytes(await self.reader.readexactly(4), "big"))
+
+    async def exchange(self, request: Message, version: int, correlation_id: int = 1, client_id: str = "c") -> bytes:
+        self.writer.write(encode_request(correlation_id, client_id, request, version))
+        return await self.frame()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coterie.testing import ErrorCode, LocalBroker
+from coterie.testing import ErrorCode, LocalBroker, LocalProxy
 from coterie.testing.argument_checks import CHECKS
 from coterie.testing.faults import FaultRule
 from coterie.testing.local_zookeeper import LocalZooKeeper
@@ -24,7 +24,9 @@ def broker() -> Iterator[LocalBroker]:
 
 # By parameter a value that fits, and others that do not.
 VALUES: dict[str, tuple[Any, list[Any]]] = {
-    **dict.fromkeys(("client_id", "group", "member", "name", "topic", "transactional_id"), ("t", [7, b"t", ["t"]])),
+    **dict.fromkeys(
+        ("client_id", "group", "member", "name", "topic", "transactional_id", "upstream"), ("t", [7, b"t", ["t"]])
+    ),
     **dict.fromkeys(("broker_id", "count", "members", "ms", "partition", "times"), (1, ["1", 1.5, True, -1])),
     "api": ("JoinGroup", [7, None, "joingroup"]),
     "brokers": (1, ["3", 0, True]),
@@ -55,7 +57,7 @@ def methods_of(kind: type) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 WRONG = [
     pytest.param(method, parameter, value, id=f"{kind.__name__}-{name}-{parameter}-{value!r}")
-    for kind in (LocalBroker, LocalZooKeeper)
+    for kind in (LocalBroker, LocalProxy, LocalZooKeeper)
     for name, method in methods_of(kind)
     for parameter in inspect.signature(method).parameters
     if parameter != "self"
@@ -84,7 +86,7 @@ def test_each_parameter_has_a_check() -> None:
     """But `self`: one of a new name needs a row in `CHECKS`, and its values here."""
     parameters = {
         parameter
-        for kind in (LocalBroker, LocalZooKeeper)
+        for kind in (LocalBroker, LocalProxy, LocalZooKeeper)
         for _, method in methods_of(kind)
         for parameter in inspect.signature(method).parameters
     }

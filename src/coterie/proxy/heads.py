@@ -7,7 +7,9 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from coterie.wire.framing import skip_tags
+from coterie.wire.apis import APIS, CLUSTER_APIS
+from coterie.wire.declaration import Message
+from coterie.wire.framing import read_head, skip_tags
 from coterie.wire.primitives import WireError, read_unsigned_varint
 
 PRODUCE, FETCH, METADATA, FIND_COORDINATOR, SASL_HANDSHAKE, DESCRIBE_CLUSTER = 0, 1, 3, 10, 17, 60
@@ -82,3 +84,15 @@ def _acks(data: bytes, at: int, version: int) -> int | None:
     except (WireError, IndexError, struct.error):
         return None
     return int(acks)
+
+
+def decoded_request(head: RequestHead, frame: bytes) -> Message | None:
+    """Of a whole frame, its size included; None for an API or version that is not known here. Raises WireError."""
+    api = APIS.get(head.api_key) or CLUSTER_APIS.get(head.api_key)
+    if api is None or head.api_version not in api.request.versions:
+        return None
+    cls = api.request
+    body_at = read_head(frame, 4).body_at
+    return cls.decode(
+        frame, head.api_version, skip_tags(frame, body_at) if head.api_version in cls.flexible else body_at
+    )

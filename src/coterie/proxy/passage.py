@@ -8,41 +8,60 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from enum import Enum
-from typing import Protocol
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from coterie.client.errors import KafkaError
 from coterie.proxy.exchanges import Exchange, Exchanges, has_tokens_behind
-from coterie.proxy.frames import FrameStream, HeadBytes, PartKind, UnfitFrame
-from coterie.proxy.heads import request_head, request_head_bytes, response_head_bytes
+from coterie.proxy.frames import PartKind, UnfitFrame
+from coterie.proxy.heads import decoded_request, request_head, request_head_bytes, response_head_bytes
 from coterie.proxy.rewriting import Address, NamedBrokers, named_brokers, names_brokers
-from coterie.runtime.receiver import Receiver
-from coterie.wire.framing import read_head
+from coterie.proxy.sides import BrokerSide, ClientSide, Side, Stop
+from coterie.wire.apis import API_NAMES
+from coterie.wire.declaration import Message
+from coterie.wire.framing import encode_response
 from coterie.wire.messages.security.sasl_handshake import SaslHandshakeRequest
 from coterie.wire.primitives import WireError
 
 logger = logging.getLogger("coterie.proxy")
 
-WRITE_AHEAD_BYTES = 1 << 20  # that a side may be behind before the other one stops reading
 MAX_WAITING = 1000  # requests of a connection without a response
 MAX_REQUEST_BYTES = 100 * 1024 * 1024  # Kafka's socket.request.max.bytes
 MAX_RESPONSE_BYTES = 512 * 1024 * 1024
 
 
-class Stop(Enum):
-    """Why a side does not read."""
+class FaultOfRequest(Protocol):
+    """What becomes of a request (`coterie.testing.faults`): it fails with ``code``, comes ``delay_s`` later, has no response,
+    ends its connection, or, with none of these, is held."""
 
-    CONNECTING = "the broker's side is not open yet"
-    PEER_SLOW = "the other side does not read"
-    WAITING = "too many requests wait for responses"
-    HELD = "a request is held"
-    LISTENING = "a listener for a new broker is opened"
+    code: Any
+    delay_s: float
+    lost: bool
+    is_cut: bool
+    held: list[Callable[[], None]]
+
+    def response(self, request: Any) -> Message | None:
+        """That of a rule with a code."""
+
+
+class FaultRules(Protocol):
+    """The rules in force."""
+
+    asked: Counter[str]
+
+    def concern(self, api: str, client_id: str) -> bool:
+        """Whether a request of that API and client must be looked at."""
+
+    def taken(self, api: str, request: Any, client_id: str) -> FaultOfRequest | None:
+        """The rule for a request, which has one time less now."""
 
 
 class Brokers(Protocol):
     """What a passage uses of its proxy."""
 
     addresses: dict[Address, Address]
+    rules: FaultRules | None
 
     async def connect(self, side: BrokerSide, upstreams: list[Address]) -> None:
         """Opens the connection to the first that can be reached. Raises OSError, KafkaError."""
@@ -52,106 +71,6 @@ class Brokers(Protocol):
 
     def ended(self, passage: Passage) -> None:
         """Both sides are closed."""
-
-
-class Side(Receiver):
-    """One of the two connections."""
-
-    def __init__(self, passage: Passage, head_bytes: HeadBytes, max_frame_bytes: int) -> None:
-        super().__init__()
-        self.stream = FrameStream(head_bytes, max_frame_bytes)
-        self.transport: asyncio.Transport | None = None
-        self.is_closed = False
-        self._passage = passage
-        self._stops = set[Stop]()
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether it does not read now."""
-        return bool(self._stops)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by asyncio, before any other method."""
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        transport.set_write_buffer_limits(high=WRITE_AHEAD_BYTES)
-        if self._stops:
-            transport.pause_reading()
-
-    def stop(self, reason: Stop) -> None:
-        """Reads no further until `resume` for the same reason."""
-        if not self._stops and self.transport is not None:
-            self.transport.pause_reading()
-        self._stops.add(reason)
-
-    def resume(self, reason: Stop) -> None:
-        """Reads on, unless there is another reason not to."""
-        if reason not in self._stops:
-            return
-        self._stops.discard(reason)
-        if not self._stops and self.transport is not None and not self.is_closed:
-            self.transport.resume_reading()
-
-    def write(self, pieces: list[bytes]) -> None:
-        """Sends them, if the side is still there."""
-        if pieces and self.transport is not None and not self.transport.is_closing():
-            self.transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-
-    def close(self, *, now: bool = False) -> None:
-        """Ends the connection once everything is written, or ``now``."""
-        if self.transport is not None:
-            if now:
-                self.transport.abort()
-            else:
-                self.transport.close()
-
-
-class ClientSide(Side):
-    """The connection that a listener has accepted."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.stop(Stop.CONNECTING)
-        super().connection_made(transport)
-        self._passage.begin()
-
-    def data_received(self, data: bytes) -> None:
-        self.stream.receive(data)
-        self._passage.take_requests()
-
-    def eof_received(self) -> bool:
-        """The client sends no more, and may still read."""
-        self._passage.client_ended()
-        return True
-
-    def pause_writing(self) -> None:
-        self._passage.broker.stop(Stop.PEER_SLOW)
-
-    def resume_writing(self) -> None:
-        self._passage.broker.resume(Stop.PEER_SLOW)
-        self._passage.take_responses()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.is_closed = True
-        self._passage.side_lost(self._passage.broker, error)
-
-
-class BrokerSide(Side):
-    """The connection to the broker."""
-
-    def data_received(self, data: bytes) -> None:
-        self.stream.receive(data)
-        self._passage.take_responses()
-
-    def pause_writing(self) -> None:
-        self._passage.client.stop(Stop.PEER_SLOW)
-
-    def resume_writing(self) -> None:
-        self._passage.client.resume(Stop.PEER_SLOW)
-        self._passage.take_requests()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.is_closed = True
-        self._passage.side_lost(self._passage.client, error)
 
 
 class Passage:
@@ -166,6 +85,8 @@ class Passage:
         self._task: asyncio.Task[None] | None = None
         self._present: Exchange | None = None  # whose response passes
         self._present_request: Exchange | None = None
+        self._response_passes = False  # part of one was passed on
+        self._is_silent = False  # the client gets no further response
         self._client_ended = False
 
     # -- opening and closing ------------------------------------------------------------------------------------------
@@ -242,7 +163,11 @@ class Passage:
             raise UnfitFrame(f"a request of {len(data) - 4} bytes is too short for its header")
         self.client_id = head.client_id
         exchange = Exchange(head)
-        if has_tokens_behind(head):
+        rules = self._brokers.rules
+        api = API_NAMES.get(head.api_key, "")
+        if rules is not None:
+            rules.asked[api] += 1
+        if has_tokens_behind(head) or (rules is not None and rules.concern(api, head.client_id)):
             self._present_request = exchange
             stream.collect()
             return
@@ -252,11 +177,56 @@ class Passage:
     def _pass_request(self, frame: bytes, out: list[bytes]) -> None:
         exchange, self._present_request = self._present_request, None
         assert exchange is not None, "a request was collected, and nobody wanted it"
-        if has_tokens_behind(exchange.head):
-            handshake = SaslHandshakeRequest.decode(frame, 0, read_head(frame, 4).body_at)
-            self.exchanges.tokens_follow(handshake)
-        out.append(frame)
+        head, rules = exchange.head, self._brokers.rules
+        exchange.request = decoded_request(head, frame)
+        if isinstance(exchange.request, SaslHandshakeRequest) and has_tokens_behind(head):
+            self.exchanges.tokens_follow(exchange.request)
+        api = API_NAMES.get(head.api_key, "")
+        rule = None if rules is None else rules.taken(api, exchange.request, head.client_id)
+        if rule is None:
+            out.append(frame)
+            self._sent(exchange)
+        else:
+            self._apply(rule, exchange, frame, out)
+
+    def _apply(self, rule: FaultOfRequest, exchange: Exchange, frame: bytes, out: list[bytes]) -> None:
+        """Raises WireError for a response that the request's version cannot have."""
+        if rule.is_cut:
+            self.close(now=True)
+        elif rule.code is not None:
+            if exchange.request is None:
+                raise WireError(f"{API_NAMES[exchange.head.api_key]} {exchange.head.api_version} is not known here")
+            response = rule.response(exchange.request)
+            if response is not None:
+                exchange.own_response = encode_response(
+                    exchange.head.correlation_id, response, exchange.head.api_version
+                )
+                self._sent(exchange)
+                self._write_own()
+        elif rule.lost:
+            exchange.is_lost = True
+            out.append(frame)
+            self._sent(exchange)
+        else:
+            self.client.stop(Stop.HELD)
+            if rule.delay_s:
+                asyncio.get_running_loop().call_later(rule.delay_s, self._release, exchange, frame)
+            else:
+                rule.held.append(lambda: self._release(exchange, frame))
+
+    def _release(self, exchange: Exchange, frame: bytes) -> None:
+        """A request that was held goes on."""
+        if self.client.is_closed or self.broker.is_closed:
+            return
+        self.broker.write([frame])
         self._sent(exchange)
+        self.client.resume(Stop.HELD)
+        self.take_requests()
+
+    def _write_own(self) -> None:
+        """The proxy's own responses that are due."""
+        if not (self._response_passes or self._is_silent or self.broker.is_stopped_for(Stop.LISTENING)):
+            self.client.write(list(self.exchanges.own_responses()))
 
     def _sent(self, exchange: Exchange) -> None:
         self.exchanges.sent(exchange)
@@ -272,10 +242,16 @@ class Passage:
             while not self.broker.is_stopped and (part := self.broker.stream.next()) is not None:
                 if part.kind is PartKind.HEAD:
                     self._begin_response(part.data)
+                elif self._is_silent:
+                    continue
                 elif part.kind is PartKind.PIECE:
                     out.append(part.data)
                 else:
                     self._pass_response(part.data, out)
+                if part.is_last:
+                    self._response_passes = False
+                    if not self.broker.is_stopped_for(Stop.LISTENING):
+                        out += self.exchanges.own_responses()
         except UnfitFrame as error:
             self._refuse(error)
         self.client.write(out)
@@ -286,6 +262,9 @@ class Passage:
 
     def _begin_response(self, data: bytes) -> None:
         exchange = self._present = self.exchanges.answered(int.from_bytes(data[4:8], "big", signed=True))
+        self._response_passes = True
+        if exchange is not None and exchange.is_lost:
+            self._is_silent = True  # a later response before it would be taken for it
         if exchange is not None and names_brokers(exchange.head.api_key, exchange.head.api_version):
             self.broker.stream.collect()
         else:
@@ -317,4 +296,5 @@ class Passage:
             return
         self.client.write([named.frame(self._brokers.addresses)])
         self.broker.resume(Stop.LISTENING)
+        self._write_own()
         self.take_responses()

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from coterie.client.connection.connection import Connection
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
-from coterie.proxy.passage import BrokerSide, Passage
+from coterie.proxy.passage import FaultRules, Passage
 from coterie.proxy.rewriting import Address
+from coterie.proxy.sides import BrokerSide
 from coterie.text.addresses import format_address
 
 logger = logging.getLogger("coterie.proxy")
@@ -20,12 +21,15 @@ CLIENT_ID = "coterie-proxy"
 
 
 class Proxy:
-    """``upstream``: the addresses that clients of the cluster would begin with. ``addresses`` has the proxy's own for each
-    broker, which stay while it runs."""
+    """``upstream``: the addresses that clients of the cluster would begin with; ``rules``: what becomes of requests.
+    ``addresses`` has the proxy's own for each broker, which stay while it runs."""
 
-    def __init__(self, upstream: Sequence[Address], security: Security = PLAINTEXT) -> None:
+    def __init__(
+        self, upstream: Sequence[Address], security: Security = PLAINTEXT, rules: FaultRules | None = None
+    ) -> None:
         self._upstream = list(upstream)
         self._security = security
+        self.rules = rules
         self._context: ssl.SSLContext | None = security.context()
         self._host = ""
         self._servers: list[asyncio.Server] = []
@@ -48,6 +52,13 @@ class Proxy:
             server.close()
         for passage in list(self.passages):
             passage.close(now=True)
+
+    def drop_connections(self, client_id: str | None) -> int:
+        """Cuts every connection, or those of one client; returns how many."""
+        dropped = [passage for passage in self.passages if client_id in (None, passage.client_id)]
+        for passage in dropped:
+            passage.close(now=True)
+        return len(dropped)
 
     async def _listen(self, upstreams: list[Address], port: int) -> Address:
         def accepted() -> asyncio.BaseProtocol:

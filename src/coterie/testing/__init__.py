@@ -8,13 +8,14 @@
         broker.fail("OffsetCommit", ErrorCode.COORDINATOR_NOT_AVAILABLE, times=2)
         broker.until_stable("billing", members=2)
 
-`simulate` is a world in virtual time (`simulated`).
+`LocalProxy` stands before any Kafka and has the same faults. `simulate` is a world in virtual time (`simulated`).
 """
 
 from __future__ import annotations
 
 from coterie.testing.local_broker import LocalBroker
+from coterie.testing.local_proxy import LocalProxy
 from coterie.testing.simulated import simulate
 from coterie.wire.errors import ErrorCode
 
-__all__ = ["ErrorCode", "LocalBroker", "simulate"]
+__all__ = ["ErrorCode", "LocalBroker", "LocalProxy", "simulate"]

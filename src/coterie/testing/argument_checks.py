@@ -71,7 +71,10 @@ def _yes_or_no(value: Any) -> bool:
 
 
 CHECKS: dict[str, Callable[[Any], Any]] = {
-    **{name: _text(name) for name in ("api", "client_id", "group", "member", "name", "topic", "transactional_id")},
+    **{
+        name: _text(name)
+        for name in ("api", "client_id", "group", "member", "name", "topic", "transactional_id", "upstream")
+    },
     **{name: _number(name) for name in ("broker_id", "count", "members", "ms", "partition", "times")},
     "brokers": lambda value: arguments.integer(value, "brokers"),
     "code": error_code,

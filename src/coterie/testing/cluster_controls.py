@@ -9,12 +9,11 @@ from typing import Any, TypeVar
 from coterie.broker.storage.topic import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from coterie.testing.argument_checks import checked_arguments
 from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
+from coterie.testing.loop_thread import START_S, WAIT_S
 
 __tracebackhide__ = True  # for pytest: a failure is shown where the test called
 
 T = TypeVar("T")
-START_S = 10.0
-WAIT_S = 10.0
 
 
 @checked_arguments

@@ -1,4 +1,4 @@
-"""What a test may do to requests at a broker's door; a part of `LocalBroker`."""
+"""What a test may do to requests at the door of a broker, or of a proxy: a part of `LocalBroker` and `LocalProxy`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TypeVar
 
 from coterie.testing.argument_checks import checked_arguments, error_code
 from coterie.testing.faults import API_KEYS, FAILABLE, FaultRule, Faults
+from coterie.testing.loop_thread import WAIT_S
+from coterie.text.quantity import quantity
 from coterie.wire.errors import ErrorCode
 
 __tracebackhide__ = True  # for pytest: a failure is shown where the test called
@@ -24,7 +26,11 @@ class FaultControls(ABC):
 
     @abstractmethod
     def _call(self, what: Callable[[], T]) -> T:
-        """Carries it out on the brokers' loop."""
+        """Carries it out on the loop of the broker, or the proxy."""
+
+    @abstractmethod
+    def _until(self, done: Callable[[], T], wanted: str, why: Callable[[], str], timeout_s: float) -> T:
+        """The first true result. Raises TimeoutError."""
 
     def hold(
         self, api: str, *, group: str | None = None, client_id: str | None = None, times: int = 1
@@ -59,6 +65,16 @@ class FaultControls(ABC):
         """The next so many requests of that API are carried out, and never answered."""
         return self._add(FaultRule(_known(api, API_KEYS), group, client_id, times, lost=True))
 
+    def delay(
+        self, api: str, ms: int, *, times: int = 1, group: str | None = None, client_id: str | None = None
+    ) -> FaultRule:
+        """The next so many requests of that API are carried out so many milliseconds later."""
+        return self._add(FaultRule(_known(api, API_KEYS), group, client_id, times, delay_s=ms / 1000))
+
+    def cut(self, api: str, *, times: int = 1, group: str | None = None, client_id: str | None = None) -> FaultRule:
+        """The next so many requests of that API are not carried out, and their connections are closed."""
+        return self._add(FaultRule(_known(api, API_KEYS), group, client_id, times, is_cut=True))
+
     def _add(self, rule: FaultRule) -> FaultRule:
         self._call(lambda: self.faults.rules.append(rule))
         return rule
@@ -66,6 +82,16 @@ class FaultControls(ABC):
     def asked(self, api: str) -> int:
         """How many requests of that API came so far."""
         return self.faults.asked[_known(api, API_KEYS)]
+
+    def until_held(self, rule: FaultRule, count: int = 1, timeout_s: float = WAIT_S) -> None:
+        """Waits until so many requests wait at the door."""
+        self._until(lambda: len(rule.held) >= count, f"no {rule.api} came", lambda: "", timeout_s)
+
+    def until_asked(self, api: str, count: int, timeout_s: float = WAIT_S) -> None:
+        """Waits until so many requests of that API have come in all."""
+        self._until(
+            lambda: self.asked(api) >= count, f"{api} came fewer than {quantity(count, 'time')}", lambda: "", timeout_s
+        )
 
 
 def _known(api: str, names: Iterable[str]) -> str:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.broker.handlers.services import Handler, Services
-from coterie.broker.requests.calls import Call
+from coterie.broker.requests.calls import Call, CannotAnswer
 from coterie.broker.requests.pending import Pending
 from coterie.coordinator.refusals import response_with
 from coterie.testing import admin_refusals
-from coterie.wire.apis import APIS, CLUSTER_APIS
+from coterie.wire.apis import API_NAMES, APIS
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -40,7 +40,6 @@ from coterie.wire.messages.topics.metadata import MetadataResponse, MetadataResp
 from coterie.wire.messages.transactions.init_producer_id import InitProducerIdResponse
 
 _GROUP_KEY = 0  # FindCoordinator: type of the key
-API_NAMES = {key: api.name for key, api in {**APIS, **CLUSTER_APIS}.items()}
 API_KEYS = {api.name: key for key, api in APIS.items()}
 _BY_THE_CORE = {
     "JoinGroup",
@@ -154,6 +153,11 @@ _REFUSALS: dict[str, Callable[[Any, ErrorCode], Message | None]] = {
 FAILABLE = tuple(sorted(_REFUSALS))
 
 
+def refusal(api: str, request: Any, code: ErrorCode) -> Message | None:
+    """The response to a request of a FAILABLE API with that error code; None where its client reads none."""
+    return _REFUSALS[api](request, code)
+
+
 @dataclass(eq=False)
 class FaultRule:
     """Which requests, and what becomes of them: failed with ``code``, or held while ``code`` is None."""
@@ -165,16 +169,21 @@ class FaultRule:
     code: ErrorCode | None = None
     lost: bool = False  # carried out, but the response is never sent
     delay_s: float = 0.0  # carried out so much later, by the broker's own loop
+    is_cut: bool = False  # its connection is closed instead
     held: list[Callable[[], None]] = field(default_factory=list)
 
-    def matches(self, api: str, request: Any, call: Call) -> bool:
+    def concerns(self, api: str, client_id: str) -> bool:
+        """Whether the rule has times left, and may be for a request of that API and client."""
+        return self.times > 0 and api == self.api and self.client_id in (None, client_id)
+
+    def matches(self, api: str, request: Any, client_id: str) -> bool:
         """Whether the rule is for this request, and has times left."""
-        return (
-            self.times > 0
-            and api == self.api
-            and (self.group is None or self.group in _groups(request))
-            and self.client_id in (None, call.client_id)
-        )
+        return self.concerns(api, client_id) and (self.group is None or self.group in _groups(request))
+
+    def response(self, request: Any) -> Message | None:
+        """That of a rule with a code; None where the client reads none."""
+        assert self.code is not None, "a rule without a code has no response"
+        return refusal(self.api, request, self.code)
 
 
 def _groups(request: Any) -> list[str]:
@@ -197,15 +206,27 @@ class Faults:
         """The handlers by API key, each behind the rules."""
         return {key: self._before(API_NAMES[key], handler) for key, handler in handlers.items()}
 
+    def concern(self, api: str, client_id: str) -> bool:
+        """Whether a rule may be for a request of that API and client."""
+        return any(rule.concerns(api, client_id) for rule in self.rules)
+
+    def taken(self, api: str, request: Any, client_id: str) -> FaultRule | None:
+        """The rule for the request, which has one time less now."""
+        rule = next((r for r in self.rules if r.matches(api, request, client_id)), None)
+        if rule is not None:
+            rule.times -= 1
+        return rule
+
     def _before(self, api: str, handler: Handler) -> Handler:
         def handle(broker: Services, request: Any, call: Call) -> Message | Pending | None:
             self.asked[api] += 1
-            rule = next((r for r in self.rules if r.matches(api, request, call)), None)
+            rule = self.taken(api, request, call.client_id)
             if rule is None:
                 return handler(broker, request, call)
-            rule.times -= 1
+            if rule.is_cut:
+                raise CannotAnswer("")
             if rule.code is not None:
-                return _REFUSALS[api](request, rule.code)
+                return rule.response(request)
             return self._hold(rule, lambda: handler(broker, request, call))
 
         return handle

@@ -9,9 +9,8 @@ waits for; in an async test they go to a thread, so that the test's own consumer
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from coterie.broker.broker import Broker
@@ -29,9 +28,10 @@ from coterie.coordinator.state import Phase
 from coterie.records.encoding import encode_batch
 from coterie.testing.argument_checks import checked_arguments
 from coterie.testing.cluster_brokers import ClusterBrokers
-from coterie.testing.cluster_controls import START_S, WAIT_S, ClusterControls
+from coterie.testing.cluster_controls import ClusterControls
 from coterie.testing.fault_controls import FaultControls
-from coterie.testing.faults import FaultRule, Faults
+from coterie.testing.faults import Faults
+from coterie.testing.loop_thread import START_S, WAIT_S, LoopThread
 from coterie.text.addresses import format_address
 from coterie.text.quantity import quantity
 from coterie.wire.errors import ErrorCode, Refusal
@@ -41,7 +41,6 @@ from coterie.wire.messages.topics.create_topics import CreatableTopic, Creatable
 __tracebackhide__ = True  # for pytest: a failure is shown where the test called
 
 T = TypeVar("T")
-LOOK_EVERY_S = 0.005
 PRODUCE_VERSION = 12
 _PEERS = ("broker-", "controller-")  # client ids of connections between brokers
 DEFAULTS: dict[str, object] = {
@@ -58,7 +57,7 @@ DEFAULTS: dict[str, object] = {
 
 
 @checked_arguments
-class LocalBroker(ClusterControls, FaultControls):
+class LocalBroker(LoopThread, ClusterControls, FaultControls):
     """``settings`` by Kafka's names, over those above. Use as a context manager, or `start` and `stop`. ``brokers``: with more
     than one they are a cluster with replicas and a controller, with the ids 1, 2, ... and, where given, ``racks`` in that
     order; the methods of a cluster raise ValueError for a broker alone."""
@@ -70,20 +69,17 @@ class LocalBroker(ClusterControls, FaultControls):
             raise ValueError(f"brokers must be at least 1, not {brokers}")
         if racks and len(racks) != brokers:
             raise ValueError(f"racks must name one for each of {quantity(brokers, 'broker')}, not {len(racks)}")
+        super().__init__("broker")
         self.faults = Faults()
         self.journal: list[JournalLine] = []
         self._settings = DEFAULTS | dict(settings or {})
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
         self._epoch = 0
         self._number, self._racks = brokers, racks
         self._cluster: ClusterBrokers | None = None
 
     def start(self) -> LocalBroker:
         """Starts the broker, or all, on a free port of 127.0.0.1; returns itself once they accept connections."""
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="coterie-broker", daemon=True)
-        self._thread.start()
+        self._begin()
         self.host, self.port = self._on_loop(self._start(), START_S)
         return self
 
@@ -108,11 +104,7 @@ class LocalBroker(ClusterControls, FaultControls):
             self._on_loop(self._broker(broker_id).stop(), START_S)
             return
         self._on_loop(self.broker.stop() if self._cluster is None else self._cluster.stop(), START_S)
-        assert self._loop is not None, "it ran"
-        assert self._thread is not None, "it ran"
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(START_S)
-        self._loop.close()
+        self._end()
 
     def __enter__(self) -> LocalBroker:
         return self.start()
@@ -264,16 +256,6 @@ class LocalBroker(ClusterControls, FaultControls):
         wanted = f"group {group} is not Stable" + ("" if members is None else f" with {quantity(members, 'member')}")
         return self._until(stable, wanted, lambda: self.explain(group), timeout_s)
 
-    def until_held(self, rule: FaultRule, count: int = 1, timeout_s: float = WAIT_S) -> None:
-        """Waits until so many requests wait at the door."""
-        self._until(lambda: len(rule.held) >= count, f"no {rule.api} came", lambda: "", timeout_s)
-
-    def until_asked(self, api: str, count: int, timeout_s: float = WAIT_S) -> None:
-        """Waits until so many requests of that API have come in all."""
-        self._until(
-            lambda: self.asked(api) >= count, f"{api} came fewer than {quantity(count, 'time')}", lambda: "", timeout_s
-        )
-
     def until_committed(self, group: str, offsets: Mapping[tuple[str, int], int], timeout_s: float = WAIT_S) -> None:
         """Waits until the group has committed at least these offsets."""
 
@@ -282,16 +264,6 @@ class LocalBroker(ClusterControls, FaultControls):
             return all(has.get(tp, -1) >= offset for tp, offset in offsets.items())
 
         self._until(there, f"{group} has not committed {dict(offsets)}", lambda: str(self.committed(group)), timeout_s)
-
-    def _until(self, done: Callable[[], T], wanted: str, why: Callable[[], str], timeout_s: float) -> T:
-        deadline_s = time.monotonic() + timeout_s
-        while True:
-            result: T = self._call(done)
-            if result:
-                return result
-            if time.monotonic() > deadline_s:
-                raise TimeoutError(f"{wanted} after {timeout_s:g} s. {why()}".rstrip())
-            time.sleep(LOOK_EVERY_S)
 
     def explain(self, group: str) -> str:
         """Where the group stands and whom it waits for, in a sentence."""
@@ -357,21 +329,3 @@ class LocalBroker(ClusterControls, FaultControls):
             return self.host, self.port
         leader = self._cluster.brokers[self.leader_of(topic, partition)]
         return leader.host, leader.port
-
-    # -- its thread ---------------------------------------------------------------------------------------------------
-
-    def _call(self, what: Callable[[], T]) -> T:
-        async def on_loop() -> T:
-            return what()
-
-        self._require_running()
-        result: T = self._on_loop(on_loop(), START_S)
-        return result
-
-    def _require_running(self) -> None:
-        if self._thread is None or not self._thread.is_alive():
-            raise RuntimeError("the broker does not run: use it in a with-block, or call start")
-
-    def _on_loop(self, work: Any, timeout_s: float) -> Any:
-        assert self._loop is not None, "it has not started"
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)

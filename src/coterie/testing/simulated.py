@@ -28,8 +28,8 @@ from coterie.simulation.disk import MountedDisk, ProcessEnded
 from coterie.simulation.process import SimulatedProcess
 from coterie.simulation.world import Simulation
 from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
-from coterie.testing.cluster_controls import START_S
 from coterie.testing.local_broker import PRODUCE_VERSION, LocalBroker
+from coterie.testing.loop_thread import START_S
 from coterie.wire.declaration import Message
 from coterie.wire.errors import Refusal
 
