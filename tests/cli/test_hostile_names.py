@@ -80,6 +80,7 @@ COMMANDS = [
     "topics delete TOPIC-none",
     "consume TOPIC --from-beginning -n 2 --json",
     "produce TOPIC --json",
+    "observe --group GROUP --from-beginning --for 3",
     "certify --rules --like GROUP",
     "broker --memory --set GROUP=1",
     "wire GROUP",
@@ -103,6 +104,7 @@ ELSEWHERE = {
     "pipeline history": "writes counts and folders",
     "pipeline keys": "writes counts and folders",
     "pipeline table": "writes counts and folders",
+    "proxy": "writes addresses alone",
     "pipeline what-if": "shows settings of its own arguments",
 }
 

@@ -41,6 +41,7 @@ ASKED = [
     "groups history crew",
     "groups history crew --all",
     "groups history nobody",
+    "observe --from-beginning --for 3",
     "groups reset alone --to earliest --dry-run",
     "groups reset alone --to latest",
     "groups delete gone",

@@ -157,6 +157,8 @@ WHOLE = {
     "topics delete": "one topic",
     "log check": "a finding for each damage",
     "wire": "no broker",
+    "observe": "goes on until it is stopped; a sentence for what it cannot see",
+    "proxy": "reads nothing",
     "clients": "each broker for itself, as the groups in the last test here",
 }
 OF_OTHERS = {"pipeline", "lab", "certify", "demo", "cluster start", "cluster stop"}

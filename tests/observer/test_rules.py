@@ -103,7 +103,7 @@ def test_a_static_member_that_restarts_makes_no_generation() -> None:
     group.stored(0, 1, "anna-1", "ben-1")
     lines = group.stored(20, 1, "anna-1", "ben-2")
     assert [line.event for line in lines] == ["member_replaced"]
-    assert causes(lines) == [("member_replaced", "ben", "observed", "")]
+    assert causes(lines) == [("static_member_returned", "ben", "observed", "")]
     assert not causes(group.stored(200, 1, "anna-1", "ben-3"), "pattern_seen")
 
 
@@ -130,6 +130,7 @@ def test_a_subscription_that_grew(is_new: bool) -> None:
         group.topics["audits"] = 2
     group.seen_topics(0)
     group.stored(0, 1, "anna-1", "ben-1")
+    group.seen_topics(30)
     group.topics["audits"] = 2
     group.subscription = ["audits", "orders"]
     concluded = causes(group.stored(60, 2, "anna-1", "ben-1"))

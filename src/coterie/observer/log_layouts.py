@@ -48,12 +48,14 @@ def logged_lines(path: Path, containing: str) -> Iterator[LoggedLine]:
         encoding = text_encoding(data.read(64))
         data.seek(0)
         for line in io.TextIOWrapper(data, encoding, errors="replace"):
-            if containing not in line:
-                yield LoggedLine(_form(line), None, "")
-            elif line.lstrip().startswith("{"):
-                yield _of_json(line)
-            else:
-                yield LoggedLine(_form(line), time_of(line), line.rstrip())
+            yield logged_line(line, containing)
+
+
+def logged_line(line: str, containing: str) -> LoggedLine:
+    """One line; without ``containing`` it is not read, as by `logged_lines`."""
+    if containing not in line:
+        return LoggedLine(_form(line), None, "")
+    return _of_json(line) if line.lstrip().startswith("{") else LoggedLine(_form(line), time_of(line), line.rstrip())
 
 
 def _form(line: str) -> str:

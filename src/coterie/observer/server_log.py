@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.coordinator.journal.line import DEPARTURES
-from coterie.observer.log_layouts import logged_lines, time_of
+from coterie.observer.log_layouts import LoggedLine, logged_lines, time_of
 from coterie.text.quantity import quantity
 
 Row = dict[str, Any]
@@ -184,14 +184,23 @@ FILES_NAMED = 5
 def coordinator_lines(path: Path, counts: LogSurvey | None = None) -> Iterator[tuple[int, str, str]]:
     """(time in ms, group, line) of those lines that this module reads; the line begins with its time as Kafka writes it.
     ``counts`` gets all lines by their layout. Raises OSError."""
-    for line in logged_lines(path, "roup "):
+    for line in logged_lines(path, MENTION):
         if counts is not None:
             counts.layouts[line.form] += 1
-        if line.time_ms is None:
-            continue
-        match = next((match for pattern in _PATTERNS if (match := pattern.search(line.message))), None)
-        if match is not None:
-            yield line.time_ms, match["group"], f"[{_written(line.time_ms)}] {line.message}"
+        read = coordinator_line(line)
+        if read is not None:
+            yield read
+
+
+MENTION = "roup "  # stands in each line that this module reads
+
+
+def coordinator_line(line: LoggedLine) -> tuple[int, str, str] | None:
+    """As `coordinator_lines`, of one line; None for a line of anything else."""
+    if line.time_ms is None:
+        return None
+    match = next((match for pattern in _PATTERNS if (match := pattern.search(line.message))), None)
+    return None if match is None else (line.time_ms, match["group"], f"[{_written(line.time_ms)}] {line.message}")
 
 
 def _written(time_ms: int) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from coterie.cli.parts.json_documents import GroupEvent
     from coterie.client import Consumer, Record, TopicPartition
+    from coterie.coordinator.journal.line import JournalLine
 
 
 async def read_journal(group: str | None, client: dict[str, str]) -> tuple[list[GroupEvent], list[str]]:
@@ -48,10 +49,14 @@ async def _polled(consumer: Consumer, journal: TopicPartition, unread: list[str]
 
 def _line(value: bytes) -> GroupEvent:
     """Raises ValueError."""
-    import json
-
     from coterie.coordinator.journal.line import JournalLine
 
-    line = JournalLine.from_json(value)
+    return event_of(JournalLine.from_json(value))
+
+
+def event_of(line: JournalLine) -> GroupEvent:
+    """The line as commands print it with --json."""
+    import json
+
     event: GroupEvent = json.loads(line.to_json()) | {"why": line.why()}
     return event

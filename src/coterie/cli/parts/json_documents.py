@@ -102,13 +102,16 @@ class GroupDocument(TypedDict):
 
 
 class JournalCause(TypedDict):
-    """One cause of an event: ``kind`` is one of the journal's causes, ``reason`` the client's own words (KIP-800)."""
+    """One cause of an event: ``kind`` is one of the journal's causes, ``reason`` the client's own words (KIP-800). Of `coterie
+    observe` also ``evidence``, "observed", "inferred" or "unknown", and the ``rule`` of an inferred one."""
 
     kind: str
     member_id: NotRequired[str]
     client_id: NotRequired[str]
     group_instance_id: NotRequired[str]
     reason: NotRequired[str]
+    evidence: NotRequired[str]
+    rule: NotRequired[str]
 
 
 # A functional TypedDict: `from` is a keyword of Python.
@@ -130,6 +133,8 @@ class GroupEvent(TypedDict):
     leader: NotRequired[str]
     protocol: NotRequired[str]
     members: NotRequired[int]
+    member: NotRequired[str]
+    member_epoch: NotRequired[int]
     join_ms: NotRequired[int]
     sync_ms: NotRequired[int]
     moved: NotRequired[list[MovedPartition]]
@@ -328,6 +333,7 @@ def json_documents() -> dict[str, JsonDocument]:
         "lab handover": JsonDocument(list[Handover]),
         "lab migration": JsonDocument(list[MigrationStep]),
         "log check": JsonDocument(CheckedFolder),
+        "observe": JsonDocument(GroupEvent, per_line=True),
         "pipeline as-of": JsonDocument(GroupAsOf),
         "pipeline delays": JsonDocument(StreamedTable),
         "pipeline export": JsonDocument(dict[str, int], meaning=ROWS_OF_TABLES),

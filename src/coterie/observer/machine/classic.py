@@ -62,7 +62,7 @@ def _replaced(group: KnownGroup, change: StoredChange, value: GroupMetadataValue
     lines = []
     for _, member in change.returned:
         line = JournalLine(time_ms, group.group, value.generation, "member_replaced", STABLE, STABLE)
-        line.causes = [cause_of("member_replaced", member, OBSERVED)]
+        line.causes = [cause_of("static_member_returned", member, OBSERVED)]
         line.members = len(value.members)
         lines.append(line)
         times = group.replacements.setdefault(member.group_instance_id or "", [])
@@ -151,7 +151,7 @@ def _of_the_same_members(
         gained = now - before
         if not before and group.is_baseline:
             continue
-        if gained and before < now and all(topics.is_new(topic, group.stored_ms) for topic in gained):
+        if gained and before < now and all(topics.was_absent(topic, group.stored_ms) for topic in gained):
             return [{"kind": "regex_resolved", "evidence": INFERRED, "rule": "topic_gained"}]
         causes.append(cause_of("subscription_changed", member, OBSERVED))
     return causes or [why_same_members(group, value, _counts(group, value, topics))]

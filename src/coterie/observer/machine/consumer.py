@@ -12,7 +12,9 @@ from coterie.observer.machine.known import KnownGroup, Life
 from coterie.observer.machine.rules import OBSERVED, UNKNOWN, Cause, Departure, cause_of, why_departed
 from coterie.wire.messages.stored.consumer_offsets import MemberMetadata
 
-SESSION_MS = 45_000  # group.consumer.session.timeout.ms, which no record holds
+# group.consumer.session.timeout.ms and group.consumer.heartbeat.interval.ms, which no record holds: Kafka's defaults
+SESSION_MS, HEARTBEAT_MS = 45_000, 5_000
+TOPICS_CHANGED: Cause = {"kind": "topic_metadata_changed", "evidence": OBSERVED}
 
 
 def consumer_lines(
@@ -20,6 +22,7 @@ def consumer_lines(
 ) -> list[JournalLine]:
     """The line of a record, where it is worth one."""
     before = group.consumer or ConsumerGroup(group.group)
+    metadata_hash = before.metadata_hash
     phase, earlier = before.phase, before.members.get(getattr(event, "member_id", ""))
     subscription = None if earlier is None else earlier.subscription
     made = _noted(group, event, subscription, time_ms)
@@ -33,14 +36,18 @@ def consumer_lines(
         line.causes = made
         line.event = "member_replaced" if made and made[0]["kind"] == "member_replaced" else line.event
     elif line.event == "epoch_raised":
-        line.causes = group.notes or [{"kind": "topic_metadata_changed", "evidence": OBSERVED}]
-        if not group.is_baseline and not group.notes and not group.stored_ms:
-            line.causes = [{"kind": "not_seen", "evidence": UNKNOWN}]
+        line.causes = group.notes or [_of_topics(metadata_hash, shown.metadata_hash)]
         group.notes, group.stored_ms, group.moved_ms = [], time_ms, time_ms
     elif line.event == "group_removed":
         line.causes = [{"kind": "tombstone", "evidence": OBSERVED}]
         line.state_to = ConsumerGroupState.DEAD.value
     return [line]
+
+
+def _of_topics(hash_before: int, hash_now: int) -> Cause:
+    """The cause of an epoch before which no member changed: the record has the hash of the subscribed topics' metadata."""
+    is_changed = bool(hash_before) and hash_before != hash_now
+    return dict(TOPICS_CHANGED) if is_changed else {"kind": "not_seen", "evidence": UNKNOWN}
 
 
 def _noted(group: KnownGroup, event: c.ConsumerEvent, before: ConsumerSubscription | None, time_ms: int) -> list[Cause]:
@@ -67,8 +74,14 @@ def _noted(group: KnownGroup, event: c.ConsumerEvent, before: ConsumerSubscripti
             elif member is None:
                 causes = [cause_of("member_gone", metadata, UNKNOWN)]
             else:
-                causes = [why_departed(Departure(member, member.listed_ms, time_ms, time_ms, None, member.came_ms))]
+                causes = [
+                    why_departed(
+                        Departure(member, member.listed_ms, time_ms, time_ms, None, member.came_ms, HEARTBEAT_MS)
+                    )
+                ]
             group.lives.append(Life(time_ms, member_id, metadata.client_id, False))
+        case c.PartitionMetadataStored() if group.consumer is not None and group.stored_ms:
+            causes = [dict(TOPICS_CHANGED)]  # Kafka before 4.1: the topics instead of their hash
         case c.RegexStored(regex, resolved):
             known_regex = None if group.consumer is None else group.consumer.regexes.get(regex)
             if known_regex is not None and known_regex.topics != resolved.topics:

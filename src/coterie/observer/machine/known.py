@@ -75,23 +75,24 @@ class Course:
 
 @dataclass(slots=True)
 class KnownTopics:
-    """How many partitions each topic has, and since when the observer sees the topic; 0: since its first look."""
+    """How many partitions each topic has, and when the observer last saw the cluster without the topic; 0: never."""
 
     counts: dict[str, int] = field(default_factory=dict)
-    since_ms: dict[str, int] = field(default_factory=dict)
+    absent_ms: dict[str, int] = field(default_factory=dict)
     ids: dict[str, bytes] = field(default_factory=dict)
     names: dict[bytes, str] = field(default_factory=dict)
+    seen_ms: int = 0
 
     def seen(self, counts: Mapping[str, int], ids: Mapping[str, bytes], time_ms: int) -> None:
         """All topics, as the metadata has them."""
         for topic in counts:
-            self.since_ms.setdefault(topic, time_ms if self.counts else 0)
-        self.counts, self.ids = dict(counts), dict(ids)
+            self.absent_ms.setdefault(topic, self.seen_ms)
+        self.counts, self.ids, self.seen_ms = dict(counts), dict(ids), time_ms
         self.names.update((topic_id, topic) for topic, topic_id in ids.items())
 
-    def is_new(self, topic: str, time_ms: int) -> bool:
-        """Whether the topic did not exist then; False where the observer has not looked yet."""
-        return bool(self.counts) and self.since_ms.get(topic, time_ms + 1) > time_ms
+    def was_absent(self, topic: str, time_ms: int) -> bool:
+        """Whether the topic did not exist then, as a later look at the cluster showed."""
+        return self.absent_ms.get(topic, self.seen_ms) >= time_ms
 
 
 @dataclass(slots=True)

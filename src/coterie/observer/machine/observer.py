@@ -185,7 +185,8 @@ class GroupObserver:
         is_settled = group.stored is not None and not group.is_baseline and time_ms > group.stored_ms
         if owner is not None or not is_settled or partition in group.strangers or group.consumer is not None:
             return []
-        if partition in group.ownership.partitions.last_owners or group.course.state in (PREPARING, COMPLETING):
+        is_late = partition in group.ownership.partitions.last_owners or group.course.state in (PREPARING, COMPLETING)
+        if group.members and is_late:
             return []  # the last commit of an owner before
         group.strangers.add(partition)
         cause: Cause = {"kind": "commit_by_stranger", "evidence": INFERRED, "rule": "commit_of_no_member"}

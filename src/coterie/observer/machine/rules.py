@@ -2,7 +2,8 @@
 RULES. A rule concludes nothing where another cause would look the same.
 
 Commits are a member's signs of life: a coordinator takes a commit or a JoinGroup for a heartbeat, so that a session ends no
-sooner than its timeout after the last one. Consumers with enable.auto.commit commit in poll alone: a member that does not poll
+sooner than its timeout after the last one. In a group of the consumer protocol only heartbeats count, one of which came at most
+their interval before the commit. Consumers with enable.auto.commit commit in poll alone: a member that does not poll
 commits no more.
 """
 
@@ -101,7 +102,7 @@ RULES = {
         "likely",
     ),
     "commit_of_no_member": RuleWords(
-        "a commit of a topic to which no member of the stable group subscribes, or while it has no members",
+        "a commit while the group has no members, or of a partition that none of them owns",
         "somebody else commits for the group: a tool, or a consumer without subscription",
         "likely",
     ),
@@ -119,6 +120,7 @@ class Departure(NamedTuple):
     stored_ms: int
     preparing_ms: int | None
     generation_ms: int
+    heartbeat_ms: int = 0  # for so long a commit may follow the last heartbeat
 
     @property
     def silence_ms(self) -> int | None:
@@ -139,7 +141,7 @@ def _alive_within_session(departure: Departure) -> str | None:
     session_ms, silence_ms = departure.member.session_ms, departure.silence_ms
     if session_ms is None:
         return None
-    has_committed = silence_ms is not None and silence_ms < session_ms
+    has_committed = silence_ms is not None and silence_ms < session_ms - departure.heartbeat_ms
     # It joined that generation, a little before its assignment was stored.
     has_joined = departure.before_ms - departure.generation_ms < session_ms - SLACK_MS
     return "member_left" if has_committed or has_joined else None
@@ -150,7 +152,7 @@ def _stopped_before(departure: Departure, timeout_ms: int) -> bool:
     every_ms, silence_ms = departure.member.every_ms, departure.silence_ms
     if every_ms is None or silence_ms is None or every_ms > timeout_ms / 2:
         return False
-    return timeout_ms <= silence_ms <= timeout_ms + every_ms + SLACK_MS
+    return timeout_ms - departure.heartbeat_ms <= silence_ms <= timeout_ms + every_ms + SLACK_MS
 
 
 def _poll_interval_passed(departure: Departure) -> str | None:
@@ -169,7 +171,7 @@ def _silent_for_session(departure: Departure) -> str | None:
 def _static_members_stay(departure: Departure) -> str | None:
     session_ms, silence_ms = departure.member.session_ms, departure.silence_ms
     is_static = departure.member.metadata.group_instance_id is not None
-    is_long = session_ms is not None and silence_ms is not None and silence_ms >= session_ms
+    is_long = session_ms is not None and silence_ms is not None and silence_ms >= session_ms - departure.heartbeat_ms
     return "session_timeout" if is_static and is_long else None
 
 

@@ -1,0 +1,185 @@
+"""Groups described by their coordinators: many in one request, one connection to a broker, and no more requests a second than
+allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from coterie.assignors.blobs import encode_assignment, encode_subscription
+from coterie.client.connection.cluster import Cluster
+from coterie.client.connection.coordinator import Coordinator
+from coterie.client.errors import KafkaError, check
+from coterie.client.settings.settings import client_settings
+from coterie.coordinator.partitioning import partition_for
+from coterie.machines.cluster_metadata import NO_NODE
+from coterie.observer.machine.sights import Described, NoCoordinatorSeen, TopicsSeen
+from coterie.observer.offsets_tail import OFFSETS_TOPIC
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.groups import consumer_group_describe
+from coterie.wire.messages.groups.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from coterie.wire.messages.groups.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from coterie.wire.messages.groups.list_groups import ListGroupsRequest, ListGroupsResponse
+from coterie.wire.messages.stored.consumer_offsets import MemberMetadata
+
+REQUESTS_PER_S = 5.0
+GROUPS_AT_ONCE = 100  # in one request
+CONSUMER_TYPE = "consumer"
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+class RequestRate:
+    """No two requests are closer than the rate allows."""
+
+    def __init__(self, per_s: float) -> None:
+        self._pause_s, self._next_s = 1 / per_s, 0.0
+
+    async def turn(self) -> None:
+        """Returns once the next request may be sent."""
+        now_s = asyncio.get_running_loop().time()
+        self._next_s = max(self._next_s, now_s) + self._pause_s
+        await asyncio.sleep(self._next_s - self._pause_s - now_s)
+
+
+class Describer:
+    """Its methods raise KafkaError."""
+
+    def __init__(self, client: dict[str, Any], requests_per_s: float = REQUESTS_PER_S) -> None:
+        self._cluster = Cluster(client_settings(client))
+        self._rate = RequestRate(requests_per_s)
+        self._consumers: set[str] = set()  # groups of the consumer protocol (KIP-848)
+
+    def close(self) -> None:
+        self._cluster.close()
+
+    async def topics(self) -> TopicsSeen:
+        """All topics with their partitions."""
+        await self._rate.turn()
+        infos = await self._cluster.refresh(None)
+        counts = {name: len(info.leaders) for name, info in infos.items() if not info.error}
+        ids = {name: info.topic_id for name, info in infos.items() if any(info.topic_id)}
+        return TopicsSeen(now_ms(), counts, ids)
+
+    async def group_names(self) -> list[str]:
+        """The groups of all brokers; of one that does not respond none."""
+        names: list[str] = []
+        for node in self._cluster.node_ids():
+            await self._rate.turn()
+            try:
+                response: ListGroupsResponse = await self._cluster.request(ListGroupsRequest(), node)
+                check(response.error_code)
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                continue
+            names += [group.group_id for group in response.groups]
+            self._consumers |= {g.group_id for g in response.groups if g.group_type.lower() == CONSUMER_TYPE}
+        return names
+
+    async def described(self, names: Sequence[str]) -> list[Described | NoCoordinatorSeen]:
+        """What the coordinators describe of these groups. A broker that does not respond, or coordinates a group no more,
+        describes none; the next call looks for the coordinators again."""
+        by_node: dict[int, list[tuple[str, int]]] = {}
+        sights: list[Described | NoCoordinatorSeen] = []
+        for name in names:
+            node, epoch = await self._coordinator(name)
+            if node == NO_NODE:
+                sights.append(NoCoordinatorSeen(now_ms(), name))
+            else:
+                by_node.setdefault(node, []).append((name, epoch))
+        for node, groups in by_node.items():
+            for start in range(0, len(groups), GROUPS_AT_ONCE):
+                try:
+                    sights += await self._of_one_broker(node, dict(groups[start : start + GROUPS_AT_ONCE]))
+                except KafkaError as error:
+                    if not error.retriable:
+                        raise
+                    self._cluster.forget(OFFSETS_TOPIC)
+        return sights
+
+    async def _coordinator(self, name: str) -> tuple[int, int]:
+        """The node and the leader epoch of the group's partition; where that topic is hidden, what FindCoordinator names."""
+        infos = await self._cluster.topics([OFFSETS_TOPIC])
+        info = infos.get(OFFSETS_TOPIC)
+        if info is None or info.error or not info.leaders:
+            await self._rate.turn()
+            coordinator = Coordinator(self._cluster, name)
+            coordinator.forget()
+            return await coordinator.node(), -1
+        partition = partition_for(name, len(info.leaders))
+        leader = info.leaders.get(partition, NO_NODE)
+        if leader == NO_NODE:
+            self._cluster.forget(OFFSETS_TOPIC)
+        return leader, self._cluster.leader_epoch(OFFSETS_TOPIC, partition)
+
+    async def _of_one_broker(self, node: int, epochs: dict[str, int]) -> list[Described]:
+        consumers = sorted(epochs.keys() & self._consumers)
+        sights: list[Described] = []
+        classic = sorted(epochs.keys() - self._consumers)
+        if classic:
+            await self._rate.turn()
+            response: DescribeGroupsResponse = await self._cluster.request(DescribeGroupsRequest(classic), node)
+            for group in response.groups:
+                if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or group.group_state == "Dead":
+                    consumers.append(group.group_id)  # as it seems from the classic side
+                elif self._is_described(group):
+                    sights.append(_classic(group, (node, epochs[group.group_id])))
+        if consumers and (await self._cluster.connection(node)).serves(ConsumerGroupDescribeRequest):
+            await self._rate.turn()
+            request = ConsumerGroupDescribeRequest(consumers)
+            of_consumers: ConsumerGroupDescribeResponse = await self._cluster.request(request, node)
+            for described in of_consumers.groups:
+                if described.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+                    self._consumers.discard(described.group_id)
+                elif self._is_described(described):
+                    self._consumers.add(described.group_id)
+                    sights.append(_of_consumers(described, (node, epochs[described.group_id])))
+        return sights
+
+    def _is_described(self, group: DescribedGroup | consumer_group_describe.DescribedGroup) -> bool:
+        if group.error_code:
+            self._cluster.forget(OFFSETS_TOPIC)
+        return not group.error_code
+
+
+def _classic(group: DescribedGroup, coordinator: tuple[int, int]) -> Described:
+    members = tuple(
+        MemberMetadata(
+            m.member_id, m.group_instance_id, m.client_id, m.client_host, 0, 0, m.member_metadata, m.member_assignment
+        )
+        for m in group.members
+    )
+    protocol = group.protocol_data
+    return Described(
+        now_ms(), group.group_id, group.group_state, group.protocol_type, protocol, members, None, coordinator
+    )
+
+
+def _of_consumers(group: consumer_group_describe.DescribedGroup, coordinator: tuple[int, int]) -> Described:
+    members = tuple(
+        MemberMetadata(
+            m.member_id,
+            m.instance_id,
+            m.client_id,
+            m.client_host,
+            0,
+            0,
+            encode_subscription(m.subscribed_topic_names),
+            encode_assignment(_by_topic(m.assignment.topic_partitions)),
+        )
+        for m in group.members
+    )
+    assignor, epoch = group.assignor_name, group.group_epoch
+    return Described(now_ms(), group.group_id, group.group_state, CONSUMER_TYPE, assignor, members, epoch, coordinator)
+
+
+def _by_topic(topics: Iterable[consumer_group_describe.TopicPartitions]) -> dict[str, list[int]]:
+    return {topic.topic_name: list(topic.partitions) for topic in topics}

@@ -1,0 +1,146 @@
+"""An observer at work: the sights of a cluster into the machine, its lines to a sink."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import Any
+
+from coterie.client.errors import AuthenticationError, KafkaError
+from coterie.coordinator.journal.line import JournalLine
+from coterie.observer.describer import GROUPS_AT_ONCE, REQUESTS_PER_S, Describer, now_ms
+from coterie.observer.log_following import LogFollower
+from coterie.observer.machine.observer import GroupObserver
+from coterie.observer.machine.sights import Logged, Sight, Tick
+from coterie.observer.offsets_tail import OFFSETS_TOPIC, ReadRefused, offsets_tail
+from coterie.wire.errors import ErrorCode
+
+ROUND_S = 1.0  # between two looks at the groups, where the rate of requests allows it
+LIST_EVERY_S, TOPICS_EVERY_S, LOGS_EVERY_S, TICK_S = 30.0, 10.0, 0.5, 0.5
+AGAIN_S = 1.0  # after a failure
+REFUSALS = frozenset(
+    {
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
+
+
+class ClusterObservation:
+    """Of a cluster, or of some of its ``groups``. ``write`` takes each line, ``notice`` sentences about what cannot be seen."""
+
+    def __init__(
+        self,
+        client: dict[str, Any],
+        write: Callable[[JournalLine], None],
+        notice: Callable[[str], None],
+        *,
+        groups: Iterable[str] = (),
+        server_logs: Iterable[Path] = (),
+        from_beginning: bool = False,
+        requests_per_s: float = REQUESTS_PER_S,
+    ) -> None:
+        self._client, self._write, self._notice = client, write, notice
+        self._groups, self._logs = frozenset(groups), list(server_logs)
+        self._from_beginning, self._requests_per_s = from_beginning, requests_per_s
+        self.machine = GroupObserver(reads_logs=bool(self._logs))
+        self._noticed: set[str] = set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until the event is set. Raises KafkaError where no broker is reached at the start, and for settings and credentials
+        that no broker takes."""
+        describer = Describer(self._client, self._requests_per_s)
+        try:
+            self._see(await describer.topics())
+            works = [
+                self._forever(self._tail),
+                self._forever(lambda: self._describe(describer)),
+                self._forever(self._tick),
+            ]
+            works += [self._forever(self._follow_logs)] if self._logs else []
+            tasks = [asyncio.create_task(work) for work in (*works, stop.wait())]
+            try:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+        finally:
+            describer.close()
+
+    async def _forever(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Again after what passes; work that ends is done for good."""
+        while True:
+            try:
+                await work()
+            except AuthenticationError:
+                raise
+            except KafkaError as error:
+                if not error.retriable and error.code not in REFUSALS:
+                    raise
+                self._say(f"{error}; trying again")
+                await asyncio.sleep(AGAIN_S)
+            else:
+                await asyncio.Event().wait()
+
+    def _see(self, sight: Sight) -> None:
+        for line in self.machine.see(sight):
+            self._write(line)
+
+    def _say(self, sentence: str) -> None:
+        if sentence not in self._noticed:
+            self._noticed.add(sentence)
+            self._notice(sentence)
+
+    def _is_wanted(self, group: str) -> bool:
+        return not self._groups or group in self._groups
+
+    async def _tail(self) -> None:
+        try:
+            async for sights in offsets_tail(self._client, from_beginning=self._from_beginning):
+                for sight in sights:
+                    if self._is_wanted(sight.group):
+                        self._see(sight)
+        except ReadRefused:
+            self.machine.reads_records = False
+            self._say(
+                f"{OFFSETS_TOPIC} cannot be read: grant READ on the topic; until then generations are known by their "
+                "descriptions alone, and neither commits nor session timeouts are"
+            )
+
+    async def _describe(self, describer: Describer) -> None:
+        loop = asyncio.get_running_loop()
+        listed_s = topics_s = float("-inf")
+        while True:
+            began_s = loop.time()
+            if began_s - topics_s >= TOPICS_EVERY_S:
+                topics_s = began_s
+                self._see(await describer.topics())
+            if self._groups:
+                self.machine.listed(self._groups)
+            elif began_s - listed_s >= LIST_EVERY_S:
+                listed_s = began_s
+                self.machine.listed(await describer.group_names())
+            most = max(int(self._requests_per_s * ROUND_S), 1) * GROUPS_AT_ONCE
+            for sight in await describer.described(self.machine.worth_describing(now_ms(), most)):
+                self._see(sight)
+            await asyncio.sleep(max(began_s + ROUND_S - loop.time(), 0))
+
+    async def _tick(self) -> None:
+        while True:
+            self._see(Tick(now_ms()))
+            await asyncio.sleep(TICK_S)
+
+    async def _follow_logs(self) -> None:
+        follower = LogFollower(self._logs, from_beginning=self._from_beginning)
+        while True:
+            for row in await asyncio.to_thread(follower.read):
+                if self._is_wanted(row["group"]):
+                    self._see(Logged(now_ms(), row))
+            for sentence in follower.unreadable:
+                self._say(sentence)
+            await asyncio.sleep(LOGS_EVERY_S)

@@ -1,0 +1,140 @@
+"""What the observer concludes of each story, beside the broker's own journal: its causes by name, and none that is marked
+observed and is not the broker's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from coterie.coordinator.journal.line import JournalLine
+from coterie.testing import ErrorCode, simulate
+from coterie.testing.simulated import SimulatedWorld
+from tests.observer import stories
+from tests.observer.stories import GROUP, Crew
+
+Tell = Callable[[SimulatedWorld], Crew]
+COMPARED = ("stable", "empty", "epoch_raised", "member_replaced", "member_removed", "group_removed")
+# The observer's name of a cause, and the names that the broker has for the same.
+SAME = {
+    "tombstone": {"deleted", "expired"},
+    "topic_metadata_changed": {"subscription_changed", "leader_rejoined"},
+    "regex_resolved": {"subscription_changed"},
+}
+
+
+class Story(NamedTuple):
+    """``kind`` and ``evidence`` of the cause that the story is about, in a line of that ``event``."""
+
+    tell: Tell
+    event: str
+    kind: str
+    evidence: str
+
+
+STORIES = [
+    Story(stories.kill, "stable", "session_timeout", "inferred"),
+    Story(stories.clean_leave, "stable", "member_left", "inferred"),
+    Story(stories.slow_poll, "stable", "member_left", "inferred"),
+    Story(stories.paused, "stable", "session_timeout", "inferred"),
+    Story(stories.deploy, "pattern_seen", "deploy", "inferred"),
+    Story(stories.flapping, "pattern_seen", "member_flaps", "inferred"),
+    Story(stories.static_restart, "member_replaced", "static_member_returned", "observed"),
+    Story(stories.static_death, "stable", "session_timeout", "inferred"),
+    Story(stories.fenced_instance, "pattern_seen", "instance_fenced", "inferred"),
+    Story(stories.added_partitions, "stable", "topic_metadata_changed", "inferred"),
+    Story(stories.regex_gains_topic, "stable", "regex_resolved", "inferred"),
+    Story(stories.changed_subscription, "stable", "subscription_changed", "observed"),
+    Story(stories.cooperative_join, "stable", "subscription_changed", "inferred"),
+    Story(stories.commit_by_stranger, "pattern_seen", "commit_by_stranger", "inferred"),
+    Story(stories.consumer_kill, "epoch_raised", "session_timeout", "inferred"),
+    Story(stories.consumer_leave, "epoch_raised", "member_left", "inferred"),
+    Story(stories.consumer_added_partitions, "epoch_raised", "topic_metadata_changed", "observed"),
+    Story(stories.upgrade, "epoch_raised", "upgraded", "observed"),
+    Story(stories.deleted, "group_removed", "tombstone", "observed"),
+]
+NAMES = [story.tell.__name__ for story in STORIES]
+
+
+def of_group(lines: list[JournalLine]) -> list[JournalLine]:
+    return [line for line in lines if line.group == GROUP and line.event in COMPARED]
+
+
+def disagreements(crew: Crew) -> list[tuple[int, str, dict[str, str]]]:
+    """The observer's causes that the broker does not have in its line of the same event; unknown ones are none."""
+    true: dict[tuple[int, str], set[tuple[str, str]]] = {}
+    for line in of_group(list(crew.broker.journal)):
+        kinds = true.setdefault((line.generation, line.event), set())
+        kinds |= {(c["kind"], c.get("member_id", "")) for c in line.causes}
+    wrong = []
+    for line in of_group(crew.lines):
+        causes = true.get((line.generation, line.event), set())
+        names = {kind for kind, _ in causes}
+        for cause in line.causes:
+            kind, member_id = cause["kind"], cause.get("member_id", "")
+            is_right = (kind, member_id) in causes or (not member_id and names & {kind, *SAME.get(kind, ())})
+            if not is_right and cause["evidence"] != "unknown":
+                wrong.append((line.generation, line.event, cause))
+    return wrong
+
+
+@pytest.mark.parametrize("story", STORIES, ids=NAMES)
+def test_the_cause_is_the_brokers(story: Story) -> None:
+    with simulate(seed=1) as world:
+        crew = story.tell(world)
+        concluded = [
+            (cause["kind"], cause["evidence"])
+            for line in crew.lines
+            if line.event == story.event and line.group == GROUP
+            for cause in line.causes
+        ]
+        assert (story.kind, story.evidence) in concluded
+        assert disagreements(crew) == []
+        assert crew.notices == []
+        lines = {(line.generation, line.event) for line in of_group(crew.lines)} - {(1, "member_removed")}
+        every = {(line.generation, line.event) for line in of_group(list(crew.broker.journal))}
+        assert lines <= every
+        assert {line for line in every if line[1] in ("stable", "empty", "epoch_raised")} <= lines
+
+
+def test_a_coordinator_that_moved() -> None:
+    with simulate(seed=1) as world:
+        crew = stories.coordinator_moved(world)
+        (true,) = [line for line in crew.broker.journal if line.event == "coordinator_moved" and line.group == GROUP]
+        (seen,) = [line for line in crew.lines if line.event == "coordinator_moved"]
+        assert (seen.coordinator, seen.coordinator_epoch) == (true.coordinator, true.coordinator_epoch)
+        assert disagreements(crew) == []
+
+
+def test_without_the_right_to_read_the_groups_are_described() -> None:
+    with simulate(seed=1) as world:
+        crew = Crew(world, watched=False)
+        crew.broker.fail("Fetch", ErrorCode.TOPIC_AUTHORIZATION_FAILED, client_id="observer", times=10**9)
+        crew.join("anna")
+        crew.settle(1)
+        crew.watch()
+        crew.join("ben")
+        crew.settle(2)
+        crew.controls["ben"].leaves = True
+        world.advance(10)
+        crew.settle(1)
+        (notice,) = crew.notices
+        assert "grant READ" in notice
+        seen = [(line.event, [(c["kind"], c["evidence"]) for c in line.causes]) for line in crew.lines]
+        generations = [causes for event, causes in seen if event == "stable"]
+        assert generations == [[("member_joined", "observed")], [("member_gone", "unknown")]]
+
+
+def test_requests_stay_below_the_rate() -> None:
+    with simulate(seed=1) as world:
+        crew = Crew(world, brokers=3, watched=False)
+        for name in ("anna", "ben"):
+            crew.join(name)
+        crew.settle(2)
+        crew.watch(requests_per_s=2.0)
+        world.advance(5)
+        before = sum(map(crew.broker.asked, stories.DESCRIPTIONS))
+        world.advance(100)
+        asked = sum(map(crew.broker.asked, stories.DESCRIPTIONS)) - before
+        assert 90 <= asked <= 2 * 100 + 2
