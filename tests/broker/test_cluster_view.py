@@ -12,7 +12,6 @@ from coterie.broker.broker import Broker
 from coterie.broker.cluster.cluster_view import ClusterView, LiveBroker
 from coterie.broker.settings import BrokerSettings
 from coterie.coordinator.partitioning import partition_for
-from coterie.laboratory.cluster.replica_log import MemoryReplicaLog
 from coterie.replication.partition import Replica
 from coterie.replication.states import PartitionState, ReplicationConfig
 from coterie.wire.declaration import Message
@@ -47,6 +46,7 @@ from coterie.wire.messages.topics.describe_topic_partitions import (
 from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tests.broker.test_old_versions import batch
 from tests.broker.test_server import FAST, Client, make_topic, run
+from tests.replication.memory_log import MemoryReplicaLog
 
 ME, OTHER, DEAD = 1, 2, 3
 LED, FOLLOWED, NOT_HERE, LEADERLESS = range(4)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from coterie.controller import nodes
 from coterie.controller.isr_writer import IsrRefused, IsrWriter
-from coterie.laboratory.cluster.seeds import run_seed_of_clusters
 from coterie.replication.states import PartitionState, WriteIsr
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import ConnectionLost, Write
@@ -50,8 +49,3 @@ def test_a_write_that_waits_for_a_connection_goes_on_in_its_session() -> None:
     assert writer.next(1) is None
     writer.connected()
     assert writer.next(2) == first_write
-
-
-def test_a_seed_in_which_the_state_of_a_deleted_topic_came_back() -> None:
-    """Its leader epoch went back, and the elected leader never received its role."""
-    run_seed_of_clusters(151_561, minutes=2)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from coterie.laboratory.cluster.replica_log import Batch, MemoryReplicaLog
 from coterie.replication.leader import Leader
 from coterie.replication.states import Effect, PartitionState, ReplicaFetch, ReplicationConfig, WriteIsr
+from tests.replication.memory_log import Batch, MemoryReplicaLog
 
 NOW = 1_000_000
 PARTITION = ("orders", 0)

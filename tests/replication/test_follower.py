@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.laboratory.cluster.replica_log import Batch, MemoryReplicaLog
 from coterie.log.epochs.epoch_cache import UNDEFINED_EPOCH, UNDEFINED_OFFSET, EndOfEpoch, LeaderEpochCache
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
 from coterie.replication.states import EpochLookup, ReplicaError, ReplicaFetch, ReplicaFetched
 from tests.replication.fakes import CONFIG, PARTITION, log_of, state
+from tests.replication.memory_log import Batch, MemoryReplicaLog
 
 NOW = 1_000_000
 

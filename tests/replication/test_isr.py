@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from coterie.laboratory.cluster.replica_log import MemoryReplicaLog
 from coterie.replication.leader import UNKNOWN_OFFSET, Leader
 from coterie.replication.partition import Replica
 from coterie.replication.states import (
@@ -18,6 +17,7 @@ from coterie.replication.states import (
     WriteIsr,
 )
 from tests.replication.fakes import CONFIG, NOW, PARTITION, fetch, leader, log_of, state, written
+from tests.replication.memory_log import MemoryReplicaLog
 
 LAG_MS = CONFIG.replica_lag_time_max_ms
 Isr = tuple[int, ...]

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from coterie.laboratory.cluster.replica_log import Batch, MemoryReplicaLog
 from coterie.log.epochs.epoch_cache import EndOfEpoch
 from coterie.replication.states import (
     NO_EPOCH,
@@ -20,6 +19,7 @@ from coterie.replication.states import (
     ReplicaRefusal,
 )
 from tests.replication.fakes import CONFIG, NOW, PARTITION, fetch, leader, log_of, state
+from tests.replication.memory_log import Batch, MemoryReplicaLog
 
 
 def decided(effects: list[Effect]) -> list[AppendDecided]:

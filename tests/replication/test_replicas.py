@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.laboratory.cluster.replica_log import MemoryReplicaLog
 from coterie.log.epochs.epoch_cache import EndOfEpoch
 from coterie.replication.follower import Follower
 from coterie.replication.leader import Leader
@@ -22,6 +21,7 @@ from coterie.replication.states import (
     TopicPartition,
 )
 from tests.replication.fakes import CONFIG, NOW, PARTITION, log_of, state
+from tests.replication.memory_log import MemoryReplicaLog
 
 OTHER: TopicPartition = ("orders", 1)
 THIRD: TopicPartition = ("orders", 2)

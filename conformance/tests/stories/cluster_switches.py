@@ -24,6 +24,7 @@ from coterie.controller import isr_writer, machine, nodes, producer_id_blocks
 from coterie.controller.commands import Command, TopicConfigured
 from coterie.controller.config_changes import ConfigChanges
 from coterie.controller.elected import deletion, election, office, reassignment, session
+from coterie.controller.elected.view import ControllerView
 from coterie.controller.machine import ControllerMachine
 from coterie.controller.producer_id_blocks import ProducerIdBlocks
 from coterie.coordinator.consumer import steps
@@ -336,6 +337,18 @@ def a_broker_goes_on_without_its_directory(patch: Patch) -> None:
 
 def logs_are_trusted_after_an_fsync_that_failed(patch: Patch) -> None:
     patch.setattr(Topics, "distrust_logs", lambda topics: None)
+
+
+def the_controller_ignores_storage_errors(patch: Patch) -> None:
+    patch.setattr(office.Office, "_roles_assumed", lambda office, response: iter(()))
+
+
+def the_controller_reads_no_notifications(patch: Patch) -> None:
+    patch.setattr(office.Office, "_log_dirs_failed", lambda office: iter(()))
+
+
+def replicas_in_a_failed_directory_are_elected(patch: Patch) -> None:
+    patch.setattr(ControllerView, "is_in_offline_dir", lambda view, broker, partition: False)
 
 
 def followers_do_not_sync(patch: Patch) -> None:

@@ -121,7 +121,7 @@ def test_a_broker_whose_settings_change_meanwhile() -> None:
 
 def test_a_topic_that_was_read_before_it_had_a_node_is_read_again() -> None:
     """Its id follows from its node: with that of another reading, a broker refuses a consumer's fetches for ever, and names
-    the id of no topic in Metadata (laboratory, seed 195026 of clusters)."""
+    the id of no topic in Metadata."""
 
     async def story() -> None:
         async with starting() as one:

@@ -30,7 +30,6 @@ FAILURES_SHRUNK = 3
 Examples:
   coterie lab fuzz --seeds 200
   coterie lab fuzz --first 4711 --seeds 1
-  coterie lab fuzz --of clusters --seeds 20
   coterie lab fuzz --seeds 10000 --spark 'local[*]'
   coterie lab handover
   coterie lab migration
@@ -55,12 +54,12 @@ lab.add_command(study)
 )
 @seed_options
 def fuzz(story: str, **options: Any) -> None:
-    """Run groups, clients or clusters under random faults.
+    """Run groups or clients under random faults.
 
     With --of: members of groups of either protocol, transactional producers, producers at brokers whose leaders move (senders),
-    writers and readers of records, or whole clients, each with a broker; or clusters of several brokers. Exits 1 where a seed
-    breaks a rule. A failure is printed at once, with its seed and the commit; those of members at the end also with their
-    stories in the language of tests/spec, shrunk.
+    writers and readers of records, or whole clients, each with a broker. Exits 1 where a seed breaks a rule. A failure is
+    printed at once, with its seed and the commit; those of members at the end also with their stories in the language of
+    tests/spec, shrunk.
     """
     SeedRun(**options).run(
         story,
@@ -145,7 +144,6 @@ def migration(members: int, partitions: int, bounces: int, as_json: bool) -> Non
 
 
 def _one(story: str, seed: int, minutes: float) -> Result:
-    from coterie.laboratory.cluster.seeds import run_seed_of_clusters
     from coterie.laboratory.consumer_group_fuzz import run_consumer_seed
     from coterie.laboratory.fuzz import FuzzFailure, run_seed
     from coterie.laboratory.node.seeds import run_clients_seed
@@ -160,7 +158,6 @@ def _one(story: str, seed: int, minutes: float) -> Result:
         "senders": run_produce_seed,
         "records": run_records_seed,
         "clients": run_clients_seed,
-        "clusters": run_seed_of_clusters,
     }
     subject = list(runs)[seed % len(runs)] if story == ALL else story
     try:

@@ -13,7 +13,6 @@ from coterie.cli.parts.json_figures import (
     CertificateFigures,
     ClusterFigures,
     DemoResult,
-    FuzzedClusters,
     FuzzedConsumerGroups,
     FuzzedMembers,
     FuzzedProducers,
@@ -327,9 +326,7 @@ def json_documents() -> dict[str, JsonDocument]:
         "groups reset": JsonDocument(list[ResetOffset]),
         "groups watch": JsonDocument(GroupExplanation, per_line=True),
         "groups why": JsonDocument(GroupExplanation),
-        "lab fuzz": JsonDocument(
-            FuzzedMembers | FuzzedConsumerGroups | FuzzedProducers | FuzzedSenders | FuzzedClusters
-        ),
+        "lab fuzz": JsonDocument(FuzzedMembers | FuzzedConsumerGroups | FuzzedProducers | FuzzedSenders),
         "lab handover": JsonDocument(list[Handover]),
         "lab migration": JsonDocument(list[MigrationStep]),
         "log check": JsonDocument(CheckedFolder),

@@ -72,51 +72,6 @@ class FuzzedSenders(TypedDict):
     seeds_per_hour: int
 
 
-class FuzzedClusters(TypedDict):
-    """Totals over the seeds that broke no rule, with --of clusters; ``elections`` counts leader epochs in which something was
-    appended; ``crashes_of_all`` brokers at once, ``power_cuts_of_all`` machines, which sync each append then;
-    ``zookeeper_outages`` that come twice; ``deletions`` of topics that were requested, ``reassignments`` of partitions that
-    were accepted, ``record_deletions`` of a partition's records; ``slow_disks``, whose fsync takes seconds;
-    ``cut_reassignments``: power cuts while a partition of the broker moved; ``alterations`` of topics' settings;
-    ``retentions``: of a log that began later by retention.bytes; ``unclean_losses``: acknowledged records that unclean
-    elections lost; ``commits`` and ``aborts`` of the seeds with transactions, ``torn`` those of version 1 that are neither
-    whole nor not there at all; of the seeds with groups ``coordinator_loads`` of a partition of `__consumer_offsets`,
-    ``group_generations`` in which a member was assigned something, ``group_commits``: acknowledged offsets;
-    ``producer_ids`` that brokers gave; ``clock_jumps`` of machines."""
-
-    seeds: int
-    failed: int
-    events: int
-    acknowledged: int
-    delivered: int
-    elections: int
-    broker_crashes: int
-    power_cuts: int
-    crashes_of_all: int
-    power_cuts_of_all: int
-    zookeeper_outages: int
-    full_disks: int
-    slow_disks: int
-    cut_reassignments: int
-    alterations: int
-    retentions: int
-    unclean_losses: int
-    topics: int
-    deletions: int
-    reassignments: int
-    record_deletions: int
-    commits: int
-    aborts: int
-    torn: int
-    coordinator_loads: int
-    group_generations: int
-    group_commits: int
-    producer_ids: int
-    clock_jumps: int
-    seconds: float
-    seeds_per_hour: int
-
-
 class StreamedTable(TypedDict):
     """The rows of the table, and its folder."""
 

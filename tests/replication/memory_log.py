@@ -1,4 +1,4 @@
-"""A replica's log in memory, with what a power cut takes."""
+"""A replica's log in memory."""
 
 from __future__ import annotations
 
@@ -13,21 +13,17 @@ FETCHED_AT_MOST = 3  # batches: to catch up takes time
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One record, with the epoch of the leader that appended it; ``data``: the bytes of one on a disk."""
+    """One record, with the epoch of the leader that appended it."""
 
     offset: int
     leader_epoch: int
     value: str
-    data: bytes = b""
 
 
 class MemoryReplicaLog:
-    """The disk of one replica: it outlives the processes that open it. ``synced``: batches that a power cut leaves."""
-
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.epochs = LeaderEpochCache()
-        self.synced = 0
         self.high_watermark = 0
         self.gap_offset: int | None = None
 
@@ -65,7 +61,6 @@ class MemoryReplicaLog:
         """Removes the batches from ``end_offset`` on."""
         del self.batches[end_offset:]
         self.epochs.truncate_from_end(end_offset)
-        self.synced = min(self.synced, end_offset)
         if self.gap_offset is not None and self.gap_offset >= end_offset:
             self.gap_offset = None
 
@@ -74,21 +69,3 @@ class MemoryReplicaLog:
 
     def advance_start(self, offset: int) -> None:
         assert offset == 0, "no record is ever removed from the start of a log here"
-
-    def open(self, high_watermark: int) -> None:
-        """A new process opens the log."""
-        self.high_watermark = high_watermark
-
-    def close(self) -> None:
-        """The process ends in order."""
-        self.sync()
-
-    def sync(self) -> None:
-        self.synced = len(self.batches)
-
-    def power_cut(self) -> None:
-        """The batches that were not synced are lost; the epochs are rebuilt from what is left."""
-        del self.batches[self.synced :]
-        self.epochs = LeaderEpochCache()
-        for batch in self.batches:
-            self.epochs.assign(batch.leader_epoch, batch.offset)

@@ -1,1 +1,0 @@
-"""Clusters in virtual time: brokers that replicate, their controller, a simulated ZooKeeper, clients, and faults."""
