@@ -10,7 +10,6 @@ import pytest
 
 from coterie.broker.cluster.control_requests import ControlRequests
 from coterie.broker.cluster.hosted_topics import HostedTopics
-from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
 from coterie.broker.groups.group_coordinator import GroupCoordinator
 from coterie.broker.groups.hosted_shard import HostedShard, UnreplicatedDecisions, answer
 from coterie.broker.groups.unreplicated_assignments import UnreplicatedAssignments
@@ -319,16 +318,9 @@ def leaders_do_not_learn_of_departures(patch: Patch) -> None:
 
 
 def followers_are_timed_by_their_own_clocks(patch: Patch) -> None:
-    """As if a fetch carried the time at which it was sent."""
-    clocks: dict[int, Callable[[], int]] = {}
-    begin, fetch_from = ReplicaManager.__init__, Leader.fetch
-
-    def noted(manager: ReplicaManager, broker_id: int, config: Any, storage: Any, now_ms: Callable[[], int]) -> None:
-        clocks[broker_id] = now_ms
-        begin(manager, broker_id, config, storage, now_ms)
-
-    patch.setattr(ReplicaManager, "__init__", noted)
-    patch.setattr(Leader, "fetch", lambda leader, request, _: fetch_from(leader, request, clocks[request.replica_id]()))
+    """As if a fetch carried the time at which it was sent, by a clock that is a minute behind."""
+    fetch_from = Leader.fetch
+    patch.setattr(Leader, "fetch", lambda leader, request, now_ms: fetch_from(leader, request, now_ms - 60_000))
 
 
 def a_broker_goes_on_without_its_directory(patch: Patch) -> None:
