@@ -200,7 +200,8 @@ def test_history_shows_how_many_partitions_moved_and_which_lost_their_owner(outp
 
 
 def test_a_group_without_events(outputs: dict[str, str]) -> None:
-    assert outputs["history of no group"] == "the journal has no events of group nobody\n"
+    remedy = "of another broker than coterie, `coterie observe --journal DIR` writes one"
+    assert outputs["history of no group"] == f"the journal has no events of group nobody; {remedy}\n"
 
 
 def test_a_dump_leaves_out_what_an_empty_group_lacks(outputs: dict[str, str]) -> None:

@@ -315,3 +315,10 @@ def deleted(world: SimulatedWorld) -> Crew:
 async def deletion(servers: str) -> None:
     async with Admin({"bootstrap.servers": servers}) as admin:
         await admin.delete_consumer_group(GROUP)
+
+
+async def until_stable(crew: Crew, members: int) -> None:
+    """Within a coroutine of the world."""
+    while len(crew.broker.members(GROUP)) != members:
+        await asyncio.sleep(1)
+    await asyncio.sleep(10)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from coterie.cli.clients import value_text
 from coterie.cli.parts.completion import complete_groups
-from coterie.cli.parts.invocation import broker_option, json_option, run, run_until_stopped
+from coterie.cli.parts.invocation import broker_option, journal_option, json_option, run, run_until_stopped
 from coterie.cli.parts.ranges import IntegerRange, NumberRange
 from coterie.console.terminal import (
     drawing_console,
@@ -45,11 +45,15 @@ COLUMNS = ("MEMBER", "HOST", "LAST HEARD", "LAST FETCH", "SESSION LEFT", "PARTIT
 
 @click.command()
 @click.argument("group", shell_complete=complete_groups)
+@journal_option
 @broker_option
 @json_option
-def why(group: str, client: dict[str, str], as_json: bool) -> None:
-    """Explain what a group waits for, and what happens then."""
-    document = run(_explained(group, client))
+def why(group: str, journal: str | None, client: dict[str, str], as_json: bool) -> None:
+    """Explain what a group waits for, and what happens then.
+
+    Where the broker is not coterie the group is watched for some seconds, and described from outside.
+    """
+    document = run(_explained(group, journal, client))
     if as_json:
         write_json(asdict(document), indent=2)
         return
@@ -62,49 +66,58 @@ def why(group: str, client: dict[str, str], as_json: bool) -> None:
     "--every", type=NumberRange(0.1), default=WATCH_EVERY_S, show_default=True, help="Seconds between two requests."
 )
 @click.option("--times", type=IntegerRange(1), help="Stop after this number of requests.")
+@journal_option
 @broker_option
 @json_option
-def watch(group: str, every: float, times: int | None, client: dict[str, str], as_json: bool) -> None:
+def watch(
+    group: str, every: float, times: int | None, journal: str | None, client: dict[str, str], as_json: bool
+) -> None:
     """Show the output of `groups why`, live, until Ctrl-C.
 
     In a pipe or a file: a line for each change.
     """
-    run_until_stopped(lambda stop: _watch(stop, group, every, times, client, as_json))
+    looks = _Looks(every, times, as_json)
+    run_until_stopped(lambda stop: _watch(stop, looks, group, journal, client))
 
 
-async def _explained(group: str, client: dict[str, str]) -> GroupExplanation:
-    from coterie.client import Admin
+class _Looks(NamedTuple):
+    every_s: float
+    times: int | None
+    as_json: bool
 
-    async with Admin(client) as admin:
-        return await admin.explain_group(group)
+
+async def _explained(group: str, journal: str | None, client: dict[str, str]) -> GroupExplanation:
+    from coterie.cli.groups.explainer import Explainer
+
+    async with Explainer(group, journal, client) as explainer:
+        return await explainer.explain()
 
 
-async def _watch(
-    stop: asyncio.Event, group: str, every: float, times: int | None, client: dict[str, str], as_json: bool
-) -> None:
+async def _watch(stop: asyncio.Event, looks: _Looks, group: str, journal: str | None, client: dict[str, str]) -> None:
     from rich.live import Live
 
-    from coterie.client import Admin, KafkaError
+    from coterie.cli.groups.explainer import Explainer
+    from coterie.client import KafkaError
 
     # Of a broker that is away the next look is the next attempt.
-    async with Admin({"default.api.timeout.ms": "0"} | client) as admin:
-        live = None if as_json or not is_terminal() else Live(console=drawing_console(), auto_refresh=False)
+    async with Explainer(group, journal, {"default.api.timeout.ms": "0"} | client) as explainer:
+        live = None if looks.as_json or not is_terminal() else Live(console=drawing_console(), auto_refresh=False)
         shown, looked = "", 0
         try:
             if live is not None:
                 live.start()
-            while not stop.is_set() and (times is None or looked < times):
+            while not stop.is_set() and (looks.times is None or looked < looks.times):
                 try:
-                    document = await admin.explain_group(group)
+                    document = await explainer.explain()
                 except KafkaError as error:
                     if not looked or not error.retriable:
                         raise
                     document = None  # the broker is away for a moment: the next look tries again
                 looked += 1
                 if document is not None:
-                    shown = _show(document, live, as_json, shown)
+                    shown = _show(document, live, looks.as_json, shown)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(every):
+                    async with asyncio.timeout(looks.every_s):
                         await stop.wait()
         finally:
             if live is not None:
@@ -117,7 +130,8 @@ def _show(document: GroupExplanation, live: Any, as_json: bool, shown: str) -> s
         live.update(draw(document, terminal_width()), refresh=True)
         return shown
     lag = lag_text([asdict(p) for p in document.partitions])
-    line = f"generation {document.generation}, {document.state}: {document.verdict}; lag {lag}"
+    generation = f"generation {document.generation}, " if document.generation >= 0 else ""
+    line = f"{generation}{document.state}: {document.verdict}; lag {lag}"
     if as_json:
         write_json(asdict(document))
     elif line != shown:
@@ -146,7 +160,8 @@ def draw(document: GroupExplanation, width: int | None) -> RenderableType:
 def _above(document: GroupExplanation) -> list[str]:
     since = document.in_state_ms
     head = f"{document.group}: {document.state}" + ("" if since is None else f" for {span(since)}")
-    lines = [f"{head}, generation {document.generation}, assignor {document.protocol or '-'}", document.verdict]
+    generation = f", generation {document.generation}" if document.generation >= 0 else ""
+    lines = [f"{head}{generation}, assignor {document.protocol or '-'}", document.verdict]
     timeout = document.next_timeout
     if timeout is not None:
         whose = f" of {timeout.member_id}" if timeout.member_id else ""
@@ -158,7 +173,8 @@ def _below(document: GroupExplanation) -> list[str]:
     lines = [f"{r.member_id}: id given, not joined yet, {span(r.left_ms)} left" for r in document.reserved_ids]
     lines += [_pushed_text(member) for member in document.members if member.last_push_ms is not None]
     stalled = f"; stalled: {', '.join(document.stalled)}" if document.stalled else ""
-    return [*lines, f"lag {lag_text([asdict(p) for p in document.partitions])}{stalled}"]
+    lines.append(f"lag {lag_text([asdict(p) for p in document.partitions])}{stalled}")
+    return lines if document.unseen is None else [*lines, document.unseen]
 
 
 def _pushed_text(member: MemberExplanation) -> str:
@@ -173,14 +189,15 @@ def _row(member: MemberExplanation, document: GroupExplanation) -> tuple[str, ..
     owned = sum(1 for p in document.partitions if p.owner == member.member_id)
     owes = next((w.owes for w in document.waiting_for if w.member_id == member.member_id), None)
     waits = f"waits in {member.waits_in}" if member.waits_in else None
-    now = owes or waits or ("silent" if member.is_silent else "heartbeating")
+    is_heard = member.session_left_ms is not None
+    now = owes or waits or ("silent" if member.is_silent else "heartbeating" if is_heard else "-")
     fetched = member.last_fetch_ms
     return (
         member.member_id + (" (leader)" if member.leader else ""),
         member.host,
-        f"{span(member.last_heard_ms)} ago",
+        "-" if member.last_heard_ms is None else f"{span(member.last_heard_ms)} ago",
         "-" if fetched is None else f"{span(fetched)} ago",
-        "-" if member.waits_in else span(member.session_left_ms),
+        "-" if member.waits_in or member.session_left_ms is None else span(member.session_left_ms),
         str(owned),
         now,
     )

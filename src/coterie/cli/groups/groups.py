@@ -17,7 +17,7 @@ from coterie.cli.groups.offset_reset import reset
 from coterie.cli.groups.zookeeper import describe_in_zookeeper, list_in_zookeeper, migrate, zookeeper_option
 from coterie.cli.parts.commands import CommandGroup
 from coterie.cli.parts.completion import complete_groups
-from coterie.cli.parts.invocation import broker_option, done, json_option, run, sentences, show
+from coterie.cli.parts.invocation import broker_option, done, journal_option, json_option, run, sentences, show
 from coterie.cli.parts.partial_results import end_with
 from coterie.console.terminal import write_finding, write_line, write_lines
 from coterie.machines.ownership import unowned_text
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # static member, which makes no generation, and another coordinator.
 _CLASSIC_EVENTS = ("stable", "empty", "member_replaced")
 _CONSUMER_EVENTS = ("epoch_raised", "target_computed")  # a consumer group's generation: its causes, then what moves
-HISTORY_EVENTS = frozenset({*_CLASSIC_EVENTS, *_CONSUMER_EVENTS, "group_removed", "coordinator_moved"})
+HISTORY_EVENTS = frozenset({*_CLASSIC_EVENTS, *_CONSUMER_EVENTS, "group_removed", "coordinator_moved", "pattern_seen"})
 
 
 @click.group(
@@ -210,9 +210,10 @@ def _write_advice(advice: Advice) -> None:
     is_flag=True,
     help="Show every event, not only generations, restarts of static members and other coordinators.",
 )
+@journal_option
 @broker_option
 @json_option
-def history(group: str, everything: bool, client: dict[str, str], as_json: bool) -> None:
+def history(group: str, everything: bool, journal: str | None, client: dict[str, str], as_json: bool) -> None:
     """Show every generation of a group, from the journal.
 
     With its time, causes, phases and moved partitions. MOVED counts partitions that went from one member to another. UNOWNED is
@@ -220,11 +221,14 @@ def history(group: str, everything: bool, client: dict[str, str], as_json: bool)
     is without the clients' own reasons.
     """
     lines: list[GroupEvent]
-    lines, errors = run(read_journal(group, client))
+    lines, errors = run(read_journal(group, client, journal))
     shown = [line for line in lines if everything or line["event"] in HISTORY_EVENTS]
     rows = [history_row(line) for line in shown]
+    none = f"the journal has no events of group {group}"
+    if journal is None:
+        none += "; of another broker than coterie, `coterie observe --journal DIR` writes one"
     headers = ["TIME", "GENERATION", "EVENT", "MEMBERS", "JOIN", "SYNC", "MOVED", "UNOWNED", "WHY"]
-    show(shown, as_json, headers, rows, f"the journal has no events of group {group}", brief=without_reasons)
+    show(shown, as_json, headers, rows, none, brief=without_reasons)
     end_with(errors)
 
 

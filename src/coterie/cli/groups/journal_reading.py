@@ -4,34 +4,76 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from coterie.cli.parts.json_documents import GroupEvent
     from coterie.client import Consumer, Record, TopicPartition
     from coterie.coordinator.journal.line import JournalLine
 
 
-async def read_journal(group: str | None, client: dict[str, str]) -> tuple[list[GroupEvent], list[str]]:
-    """The lines of one group, or of all, oldest first, each with ``why`` in words; and a sentence for each line that cannot be
-    read. Raises KafkaError."""
-    from coterie.client import Admin, Consumer, TopicPartition
-    from coterie.coordinator.journal.line import TOPIC
+async def read_journal(
+    group: str | None, client: dict[str, str], journal: str | None = None
+) -> tuple[list[GroupEvent], list[str]]:
+    """`journal_lines` as documents, each with ``why`` in words."""
+    lines, unread = await journal_lines(group, client, journal)
+    return [event_of(line) for line in lines], unread
 
-    journal = TopicPartition(TOPIC, 0)
+
+async def journal_lines(
+    group: str | None, client: dict[str, str], journal: str | None = None
+) -> tuple[list[JournalLine], list[str]]:
+    """The lines of one group, or of all, oldest first, and a sentence for each line that cannot be read. ``journal``: a folder
+    or a topic of `coterie observe`; None for the broker's own. Raises KafkaError; ClickException for a folder without one."""
+    from coterie.coordinator.journal.line import TOPIC
+    from coterie.observer.journal_sinks import journal_folder
+
+    folder = None if journal is None else journal_folder(journal)
+    return await _of_topic(group, client, journal or TOPIC) if folder is None else _of_folder(group, folder)
+
+
+def _of_folder(group: str | None, folder: Path) -> tuple[list[JournalLine], list[str]]:
+    from coterie.coordinator.journal.line import JournalLine
+    from coterie.observer.journal_sinks import JOURNAL_FILE, read_folder
+
+    lines: list[JournalLine] = []
+    unread: list[str] = []
+    try:
+        for number, value in enumerate(read_folder(folder), 1):
+            try:
+                line = JournalLine.from_json(value)
+            except ValueError as error:
+                unread.append(f"line {number} of {folder / JOURNAL_FILE} cannot be read: {error}")
+                continue
+            lines += [line] if group in (None, line.group) else []
+    except OSError as error:
+        text = f"{folder} has no journal: {error.strerror}; `coterie observe --journal {folder}` writes one"
+        raise click.ClickException(text) from None
+    return lines, unread
+
+
+async def _of_topic(group: str | None, client: dict[str, str], topic: str) -> tuple[list[JournalLine], list[str]]:
+    from coterie.client import Admin, Consumer
+    from coterie.coordinator.journal.line import JournalLine
+
     async with Admin(client) as admin:
-        if TOPIC not in await admin.describe_topics():
-            return [], []
-        end = (await admin.list_offsets({journal: -1}))[journal]
-    lines: list[GroupEvent] = []
+        partitions = await admin.partitions([topic])
+        ends = await admin.list_offsets(dict.fromkeys(partitions, -1)) if partitions else {}
+    lines: list[JournalLine] = []
     unread: list[str] = []
     async with Consumer(client | {"auto.offset.reset": "earliest"}) as consumer:
-        await consumer.assign([journal])
-        while consumer.position(journal) < end:
-            for record in await _polled(consumer, journal, unread):
-                if record.value is not None and (group is None or record.key == group.encode()):
-                    try:
-                        lines.append(_line(record.value))
-                    except ValueError as error:
-                        unread.append(f"{TOPIC}-0 has a line at offset {record.offset} that cannot be read: {error}")
+        for journal, end in ends.items():
+            await consumer.assign([journal])
+            while consumer.position(journal) < end:
+                for record in await _polled(consumer, journal, unread):
+                    if record.value is not None and (group is None or record.key == group.encode()):
+                        try:
+                            lines.append(JournalLine.from_json(record.value))
+                        except ValueError as error:
+                            where = f"{topic}-{journal.partition} has a line at offset {record.offset}"
+                            unread.append(f"{where} that cannot be read: {error}")
     return lines, unread
 
 
@@ -45,13 +87,6 @@ async def _polled(consumer: Consumer, journal: TopicPartition, unread: list[str]
         unread.append(str(error))
         consumer.seek(journal, error.next_offset)
         return []
-
-
-def _line(value: bytes) -> GroupEvent:
-    """Raises ValueError."""
-    from coterie.coordinator.journal.line import JournalLine
-
-    return event_of(JournalLine.from_json(value))
 
 
 def event_of(line: JournalLine) -> GroupEvent:

@@ -101,6 +101,15 @@ def json_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
+def journal_option(command: F) -> F:
+    """--journal of the commands that read what `coterie observe` wrote."""
+    return click.option(
+        "--journal",
+        metavar="DIR|TOPIC",
+        help="Read the journal of `coterie observe` in this folder, or this topic.",
+    )(command)
+
+
 def was_given(option: str) -> bool:
     """Whether the running command has the option, by its parameter's name, from the command line or the environment."""
     source = click.get_current_context().get_parameter_source(option)

@@ -57,7 +57,8 @@ class MemberExplanation:
     told from another member's), the library that its client named, "NAME VERSION" (None likewise, or where it named none), and
     how much is left of its session. ``heartbeat_interval_ms``: between its heartbeats, by the broker's setting or, of the
     classic protocol, as the last two came; None where the broker does not know it. ``pushed``: the metrics that its client
-    pushed last, ``last_push_ms`` ago (None where it pushes none, or cannot be told from another member's)."""
+    pushed last, ``last_push_ms`` ago (None where it pushes none, or cannot be told from another member's). Of a broker that is
+    not coterie ``last_heard_ms`` is the time since its last commit, and what cannot be seen from outside is None."""
 
     member_id: str
     group_instance_id: str | None
@@ -66,10 +67,10 @@ class MemberExplanation:
     host: str
     leader: bool
     waits_in: str | None
-    last_heard_ms: int
-    session_timeout_ms: int
-    session_left_ms: int
-    rebalance_timeout_ms: int
+    last_heard_ms: int | None
+    session_timeout_ms: int | None
+    session_left_ms: int | None
+    rebalance_timeout_ms: int | None
     last_fetch_ms: int | None
     client_software: str | None
     heartbeat_interval_ms: int | None = None
@@ -81,6 +82,8 @@ class MemberExplanation:
         """Whether a heartbeat is missing: half an interval later than it is due, at least a second. Of a member whose interval
         is not known, once two are, of the three that a session usually has."""
         interval_ms = self.heartbeat_interval_ms
+        if self.last_heard_ms is None or self.session_timeout_ms is None:
+            return False
         if interval_ms is None:
             return self.last_heard_ms > self.session_timeout_ms * 2 / 3
         return self.last_heard_ms > interval_ms + max(interval_ms / 2, SLACK_MS)
@@ -116,7 +119,8 @@ class PartitionProgress:
 class GroupExplanation:
     """A group explained: for how long it is in its state, what it waits for, and ``verdict``, one sentence for a person.
     ``lag`` is the sum over the partitions, ``lag_ms`` the longest, None where no partition's is known; ``stalled`` names
-    the stalled partitions, as TOPIC-PARTITION."""
+    the stalled partitions, as TOPIC-PARTITION. ``unseen``: what cannot be seen of a group of another broker, or in a journal;
+    None of a coterie broker. ``generation`` is -1 where it is not known."""
 
     group: str
     state: GroupState
@@ -134,6 +138,7 @@ class GroupExplanation:
     lag: int | None
     stalled: tuple[str, ...]
     lag_ms: int | None = None
+    unseen: str | None = None
 
 
 def group_explanation(document: bytes) -> GroupExplanation:

@@ -37,7 +37,7 @@ async def protocol_support(
         await _settings(cluster, node, BROKER_RESOURCE, str(node), BROKER_SETTINGS) if serves else {},
         await _settings(cluster, node, GROUP_RESOURCE, group.group_id, (GROUP_SESSION_TIMEOUT,)) if serves else {},
         {m.member_id: m.client_software for m in members if m.client_software is not None},
-        {m.member_id: m.session_timeout_ms for m in members},
+        {m.member_id: m.session_timeout_ms for m in members if m.session_timeout_ms is not None},
     )
 
 

@@ -1,0 +1,129 @@
+"""What a group is doing, from outside: as `coterie groups why` explains it where the broker is not coterie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from coterie.client.admin.group_explanation import GroupExplanation, MemberExplanation, PartitionProgress
+from coterie.client.admin_types import GroupState
+from coterie.coordinator.journal.line import JournalLine
+from coterie.observer.machine.classic import COMPLETING, EMPTY, PREPARING, STABLE
+from coterie.observer.machine.known import KnownGroup, KnownMember
+from coterie.text.lag import total_lag, total_lag_ms
+from coterie.text.quantity import quantity, span
+
+UNSEEN = "heartbeats, timers, and who has joined are not seen from outside: a coterie broker shows them"
+OF_A_JOURNAL = "this is the state at the journal's last line; heartbeats, timers and lag are not in a journal"
+
+
+def seen_explanation(
+    group: KnownGroup,
+    lines: Sequence[JournalLine],
+    partitions: tuple[PartitionProgress, ...],
+    now_ms: int,
+    watched_ms: int,
+) -> GroupExplanation:
+    """Of a described group. ``lines``: what the observer wrote while it watched the group, for ``watched_ms``."""
+    described, course = group.described, group.course
+    assert described is not None
+    leader = None if group.stored is None else group.stored.leader
+    in_state_ms = now_ms - course.since_ms
+    rows = [{"committed": p.committed, "lag": p.lag, "lag_ms": p.lag_ms} for p in partitions]
+    known = [group.members.get(m.member_id) or KnownMember(m) for m in described.members]
+    return GroupExplanation(
+        group.group,
+        GroupState(described.state),
+        in_state_ms if in_state_ms < watched_ms else None,
+        group.generation if described.epoch is None else described.epoch,
+        described.protocol_type or None,
+        described.protocol or None,
+        leader,
+        (),
+        None,
+        _verdict(group, lines, watched_ms),
+        tuple(_member(member, leader, now_ms) for member in known),
+        (),
+        partitions,
+        total_lag(rows),
+        (),
+        total_lag_ms(rows),
+        UNSEEN,
+    )
+
+
+def _member(member: KnownMember, leader: str | None, now_ms: int) -> MemberExplanation:
+    m, last_ms = member.metadata, member.last_commit_ms
+    return MemberExplanation(
+        m.member_id,
+        m.group_instance_id,
+        m.client_id,
+        (),
+        m.client_host,
+        m.member_id == leader,
+        None,
+        None if last_ms is None else max(now_ms - last_ms, 0),
+        member.session_ms,
+        None,
+        m.rebalance_timeout or None,
+        None,
+        None,
+    )
+
+
+def _verdict(group: KnownGroup, lines: Sequence[JournalLine], watched_ms: int) -> str:
+    assert group.described is not None
+    state, members = group.described.state, quantity(len(group.described.members), "member")
+    happened = last_event(lines)
+    course = f"in the {span(watched_ms)} that it was watched: {happened}" if happened else ""
+    texts = {
+        STABLE: f"the group is stable with {members}",
+        EMPTY: "the group has no members",
+        PREPARING: f"a rebalance waits for members to join; the group has {members}",
+        COMPLETING: f"all of {members} have joined, and the leader has not sent the assignment yet",
+    }
+    text = texts.get(state, f"the group is {state} with {members}")
+    return f"{text}; {course or f'nothing moved in the {span(watched_ms)} that it was watched'}"
+
+
+def last_event(lines: Iterable[JournalLine]) -> str:
+    """The last lines that say why, in words."""
+    telling = [line for line in lines if line.why()]
+    return "; ".join(f"{line.event.replace('_', ' ')}, {line.why()}" for line in telling[-2:])
+
+
+def journal_explanation(lines: Sequence[JournalLine], now_ms: int) -> GroupExplanation:
+    """Of the group whose lines these are, oldest first and at least one."""
+    last = lines[-1]
+    stable = next((line for line in reversed(lines) if line.owners is not None or line.leader is not None), last)
+    owners = stable.owners or {}
+    partitions = tuple(
+        PartitionProgress(topic, partition, member_id, None, None, None, None, False)
+        for member_id, topics in owners.items()
+        for topic, numbers in topics.items()
+        for partition in numbers
+    )
+    members = tuple(
+        MemberExplanation(
+            member_id, None, "", (), "", member_id == stable.leader, None, None, None, None, None, None, None
+        )
+        for member_id in owners
+    )
+    return GroupExplanation(
+        last.group,
+        GroupState(last.state_to),
+        now_ms - last.time_ms,
+        last.generation,
+        None,
+        stable.protocol,
+        stable.leader,
+        (),
+        None,
+        last_event(lines) or "the journal has no cause",
+        members,
+        (),
+        partitions,
+        None,
+        (),
+        None,
+        OF_A_JOURNAL,
+    )
