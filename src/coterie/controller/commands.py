@@ -41,10 +41,12 @@ class ElectLeaders:
 
 @dataclass(frozen=True, slots=True)
 class AlterReassignments:
-    """AlterPartitionReassignments; the response is a `ReassignmentsAltered`. ``targets``: None cancels a reassignment."""
+    """AlterPartitionReassignments; the response is a `ReassignmentsAltered`. ``targets``: None cancels a reassignment.
+    ``may_change_factor``: a target may have another number of replicas (KIP-860)."""
 
     token: object
     targets: Mapping[TopicPartition, tuple[int, ...] | None]
+    may_change_factor: bool = True
 
 
 @dataclass(frozen=True, slots=True)

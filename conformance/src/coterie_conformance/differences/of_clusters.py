@@ -77,6 +77,28 @@ OF_CLUSTERS = (
         lasting=True,
     ),
     KnownDifference(
+        "cluster, replication factor",
+        "for the same reason a reassignment to one broker changes it, which the request may not allow (KIP-860)",
+        "AlterPartitionReassignments",
+        r"responses\[\]\.partitions\[\]\.error_(code|message)",
+        lambda case: "INVALID_REPLICATION_FACTOR" in repr(case.ours),
+        lasting=True,
+    ),
+    KnownDifference(
+        "cluster, settings",
+        "a follower of ours that met a partition before its leader did fetches again soon (`leading_broker`)",
+        "DescribeConfigs",
+        r"results\[\]\.configs\[\].*",
+        lambda case: "[replica.fetch.backoff.ms]" in case.part.path,
+    ),
+    KnownDifference(
+        "cluster, leader epochs",
+        "where another story moves replicas of it, __consumer_offsets has another epoch",
+        "Metadata",
+        r"topics\[\]\.partitions\[\]\.leader_epoch",
+        lambda case: "[__consumer_offsets]" in case.part.path and case.part.theirs == 0,
+    ),
+    KnownDifference(
         "cluster, elections",
         "results are grouped by topic and partition, as by Kafka's controllers on ZooKeeper",
         "ElectLeaders",

@@ -39,8 +39,11 @@ _SELDOM_CLEANED = {"log.cleaner.backoff.ms": "3600000"}
 _CONSUMER_GROUPS = {"group.consumer.assignors": "range", "group.consumer.assignment.interval.ms": "0"}
 # Where Kafka 3.9 serves the consumer protocol of groups only by a setting, neither side does.
 _BEFORE_4 = {"group.coordinator.rebalance.protocols": "classic"}
-# Producer id 0, a field's default, belongs to no story's producer.
-_FIRST_PRODUCER = Story("first producer", [Question("init", "InitProducerId", 1, {"transactional_id": None})])
+# The producer ids 0 and 1, a field's default and another small number, belong to no story's producer.
+_FIRST_PRODUCERS = Story(
+    "first producers",
+    [Question(f"init{number}", "InitProducerId", 1, {"transactional_id": None}) for number in range(2)],
+)
 PROGRESS_EVERY_S = 5.0
 Progress = Callable[[str], None]  # receives a line about the run now and then
 
@@ -100,7 +103,7 @@ async def ask_everything(bench: Bench, wanted: Wanted, version: str, progress: P
     verdict, common = JudgeResult(version), await common_versions((bench.ours, bench.theirs))
 
     report = _reporter(verdict, wanted, progress)
-    await judge(bench, [_FIRST_PRODUCER], JudgeResult(version), lambda _: None)
+    await judge(bench, [_FIRST_PRODUCERS], JudgeResult(version), lambda _: None)
     if wanted.replay is not None:
         story = Story.of_json(json.loads(wanted.replay.read_text()))
         return await judge(bench, [story], verdict, report)

@@ -325,8 +325,9 @@ class ClusterScenario:
                 min_insync_replicas=int(options.get("min-isr", 1)),
             )
 
-    def _reassign(self, words: list[str], _: Mapping[str, str]) -> None:
-        self._submit(AlterReassignments("", {partition_of(words[0]): _ids(words[1])}))
+    def _reassign(self, words: list[str], options: Mapping[str, str]) -> None:
+        may_change = options.get("factor-change") != "false"
+        self._submit(AlterReassignments("", {partition_of(words[0]): _ids(words[1])}, may_change))
 
     def _reassign_node(self, _: list[str], options: Mapping[str, str]) -> None:
         targets = {partition_of(name): _ids(ids) for name, ids in options.items()}

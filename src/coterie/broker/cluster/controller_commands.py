@@ -88,7 +88,7 @@ class ControllerCommands:
 
     def alter_reassignments(self, request: AlterPartitionReassignmentsRequest) -> Pending:
         """Has the controller reassign; returns the response."""
-        pending = Pending()
+        pending, may_change_factor = Pending(), request.allow_replication_factor_change
         targets = {
             (topic.name, row.partition_index): None if row.replicas is None else tuple(row.replicas)
             for topic in request.topics
@@ -104,10 +104,11 @@ class ControllerCommands:
                 for topic, results in _by_topic(response.results)
             ]
             answer = AlterPartitionReassignmentsResponse(error_code=response.error, error_message=_text(response.error))
+            answer.allow_replication_factor_change = may_change_factor
             answer.responses = rows
             pending.answer(answer)
 
-        self._driver.command(AlterReassignments(pending, targets), answered)
+        self._driver.command(AlterReassignments(pending, targets, may_change_factor), answered)
         return pending
 
     def list_reassignments(self, request: ListPartitionReassignmentsRequest) -> Pending:

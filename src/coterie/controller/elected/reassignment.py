@@ -52,7 +52,7 @@ class Reassignments:
         results: dict[TopicPartition, ErrorCode] = {}
         wanted: dict[TopicPartition, ReplicaAssignment] = {}
         for partition, target in command.targets.items():
-            assignment = self._wanted(partition, target)
+            assignment = self._wanted(partition, target, may_change_factor=command.may_change_factor)
             if isinstance(assignment, ErrorCode):
                 results[partition] = assignment
             else:
@@ -110,7 +110,9 @@ class Reassignments:
 
     # -- what is wanted -------------------------------------------------------------------------------------------------
 
-    def _wanted(self, partition: TopicPartition, target: Target | None) -> ReplicaAssignment | ErrorCode:
+    def _wanted(
+        self, partition: TopicPartition, target: Target | None, *, may_change_factor: bool = True
+    ) -> ReplicaAssignment | ErrorCode:
         view, assignment = self._view, self._known(partition)
         if isinstance(assignment, ErrorCode):
             return assignment
@@ -120,6 +122,8 @@ class Reassignments:
         wanted = assignment.reassigned_to(target)
         if not target or len(set(target)) < len(target) or not all(map(view.is_online, wanted.adding)):
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        if not may_change_factor and len(target) != len(assignment.target):
+            return ErrorCode.INVALID_REPLICATION_FACTOR
         return wanted
 
     def _known(self, partition: TopicPartition) -> ReplicaAssignment | ErrorCode:
