@@ -35,8 +35,22 @@ async def compared(wanted: Wanted) -> JudgeResult:
 
 
 # The systematic questions about these are asked; the random stories after them are about anything.
-OF_TOPICS = ("CreateTopics", "CreatePartitions", "DeleteTopics", "DeleteRecords", "AlterConfigs", "IncrementalAlterConfigs")
-OF_TRANSACTIONS = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "WriteTxnMarkers")
+OF_TOPICS = (
+    "CreateTopics",
+    "CreatePartitions",
+    "DeleteTopics",
+    "DeleteRecords",
+    "AlterConfigs",
+    "IncrementalAlterConfigs",
+)
+OF_TRANSACTIONS = (
+    "InitProducerId",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "TxnOffsetCommit",
+    "EndTxn",
+    "WriteTxnMarkers",
+)
 OF_GROUPS = ("OffsetCommit", "OffsetDelete", "DeleteGroups", "JoinGroup", "ConsumerGroupHeartbeat")
 OF_CLUSTERS = ("AlterPartitionReassignments", "AlterClientQuotas", "AlterUserScramCredentials", "DescribeConfigs")
 

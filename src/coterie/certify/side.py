@@ -110,7 +110,7 @@ class StorySide:
         """Deletes the story's topics and ends its fetch sessions, so that a long run does not fill the broker; then closes."""
         bodies = [q.body.get("topics") or () for q in story.questions if q.api == "CreateTopics"]
         made = {name for body in bodies for topic in body for name in texts_in(topic.get("name")) if name[:1] == "$"}
-        names = [self.real(name) for name in made]
+        names = [self.real(name) for name in sorted(made)]
         with contextlib.suppress(KafkaError):
             if names:
                 connection = await self.connection("sweep")
