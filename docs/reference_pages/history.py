@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coterie.coordinator.journal.line import CAUSES, EVENTS, FIELDS
+from coterie.observer.machine.rules import RULES
 from coterie.pipeline.history.tables import COLUMNS, OWN_COLUMNS, TABLES
 from reference_pages.markdown import code, sentence, table, text
 
@@ -18,6 +19,12 @@ def journal_events() -> str:
 def journal_causes() -> str:
     rows = ((code(name), text(words)) for name, words in CAUSES.items())
     return table(("kind", "as `groups history` prints it, after the member"), rows)
+
+
+def observer_rules() -> str:
+    """What the observer infers, by rule."""
+    rows = ((code(name), text(rule.seen), text(rule.concluded), text(rule.sure)) for name, rule in RULES.items())
+    return table(("rule", "what is seen", "what is inferred", "how sure"), rows)
 
 
 def columns_of(schema: str) -> list[tuple[str, str]]:

@@ -35,6 +35,7 @@ from coterie.coordinator.journal.line import CAUSES, EVENTS, FIELDS, JournalLine
 from coterie.coordinator.state import LEGAL_PREDECESSORS, Phase
 from coterie.member.consumer.stages import CONSUMER_SUCCESSORS, ConsumerStage
 from coterie.member.stages import KAFKA_STATES, LEGAL_SUCCESSORS, NOT_TAKING_PART, Stage
+from coterie.observer.machine.rules import RULES
 from coterie.pipeline.history.tables import COLUMNS, OWN_COLUMNS, TABLES
 from coterie.wire.apis import APIS
 from coterie.wire.errors import ErrorCode
@@ -84,6 +85,7 @@ def test_every_field_of_the_journal_has_a_meaning() -> None:
     assert first_cells(history.journal_fields()) == list(FIELDS)
     assert first_cells(history.journal_events()) == list(EVENTS)
     assert first_cells(history.journal_causes()) == list(CAUSES)
+    assert first_cells(history.observer_rules()) == list(RULES)
 
 
 def test_every_column_of_the_history_has_a_meaning() -> None:

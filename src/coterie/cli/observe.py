@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,12 +105,12 @@ def observe(
 
 
 def _show(line: JournalLine, as_json: bool) -> None:
-    from coterie.cli.groups.journal_reading import event_of
+    from coterie.cli.groups.journal_reading import event_of, time_text
 
     if as_json:
         write_json(event_of(line))
         return
-    at = datetime.datetime.fromtimestamp(line.time_ms / 1000).strftime("%H:%M:%S")
+    at = time_text(line.time_ms)
     generation = f" generation {line.generation}" if line.generation >= 0 else ""
     why = f": {line.why()}" if line.why() else ""
     write_line(f"{at} {line.group}{generation} {line.event}{why}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import click
 from coterie.cli.groups.explanation import watch, why
 from coterie.cli.groups.group_description import describe_group
 from coterie.cli.groups.group_description import list_groups as rows_of_groups
-from coterie.cli.groups.journal_reading import read_journal
+from coterie.cli.groups.journal_reading import read_journal, time_text
 from coterie.cli.groups.offset_reset import reset
 from coterie.cli.groups.zookeeper import describe_in_zookeeper, list_in_zookeeper, migrate, zookeeper_option
 from coterie.cli.parts.commands import CommandGroup
@@ -242,7 +241,7 @@ def without_reasons(why: str) -> str:
 def history_row(line: GroupEvent) -> tuple[Any, ...]:
     """The row of an event in the table of `groups history`."""
     return (
-        datetime.datetime.fromtimestamp(line["time_ms"] / 1000).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3],
+        time_text(line["time_ms"]),
         line["generation"],
         line["event"],
         line.get("members", 0),

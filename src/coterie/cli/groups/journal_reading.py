@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -87,6 +88,11 @@ async def _polled(consumer: Consumer, journal: TopicPartition, unread: list[str]
         unread.append(str(error))
         consumer.seek(journal, error.next_offset)
         return []
+
+
+def time_text(time_ms: int) -> str:
+    """A time as commands print it: local, to a millisecond."""
+    return datetime.datetime.fromtimestamp(time_ms / 1000).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
 def event_of(line: JournalLine) -> GroupEvent:
