@@ -1,11 +1,13 @@
-"""Rules that keep a cluster right, each switched off, and a seed of three or four brokers that sees it. A change of the code
-changes the stories of seeds. Prints, for each rule whose seed no longer sees that the rule is off, the first seed that does:
+"""Rules that keep a cluster right, each switched off, and a seed of three or four brokers that sees it, or a test of its room
+(`cluster_rooms`) where no seed does. A change of the code changes the stories of seeds. Prints, for each rule whose seed no
+longer sees that the rule is off, the first seed that does:
 
     python -m conformance.tests.stories.test_cluster_switches [NAME...]
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +15,10 @@ from typing import Any
 import pytest
 
 from conformance.tests.stories import cluster_switches as off
+from conformance.tests.stories.cluster_rooms import SEEN_IN_ROOMS
 from conformance.tests.stories.cluster_switches import Switch
 from coterie.laboratory.fuzz import FuzzFailure
+from coterie.laboratory.scenario import ScenarioError
 from coterie_conformance.stories.story import run_story_seed
 
 MINUTES = 0.25
@@ -89,6 +93,12 @@ SEEN: dict[Switch, Seen] = {
     off.an_abort_keeps_the_pending_offsets: Seen(1, TRANSACTIONS),
     off.the_producer_is_answered_before_the_decision_is_replicated: Seen(6, TRANSACTIONS),
     off.readers_get_open_transactions: Seen(1, TRANSACTIONS),
+    off.altered_settings_are_not_applied_to_replicas: Seen(14, TOPICS | {"only": ("program_paused",), "pace": 0.3}),
+    off.a_follower_behind_deleted_records_begins_at_the_leaders_end: Seen(9, TOPICS),
+    off.a_log_that_is_cut_keeps_its_producers: Seen(6, RECORDS),
+    off.partitions_are_not_added_to_the_transaction: Seen(0, TRANSACTIONS),
+    off.a_consumer_delivers_aborted_records: Seen(0, TRANSACTIONS),
+    off.a_producer_commits_what_has_failed: Seen(5, TRANSACTIONS | {"only": BROKER_FAULTS}),
 }
 
 
@@ -106,6 +116,21 @@ KNOWN = {(seen.seed, repr(seen.plan)): seen for seen in SEEN.values()}
 @pytest.mark.parametrize("seen", KNOWN.values(), ids=lambda seen: str(seen.seed))
 def test_that_seed_sees_nothing_while_all_rules_are_on(seen: Seen) -> None:
     seen.run(seen.seed)
+
+
+@pytest.mark.parametrize("switch", SEEN_IN_ROOMS, ids=lambda switch: switch.__name__)
+def test_a_room_sees_that_a_rule_is_off(switch: Switch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The room's own run shows that it passes while all rules are on."""
+    switch(monkeypatch)
+    with pytest.raises((AssertionError, ScenarioError, ValueError, pytest.fail.Exception)):
+        SEEN_IN_ROOMS[switch]()
+
+
+def test_each_switch_is_seen_once() -> None:
+    """By a seed, or in its room."""
+    switches = [f.__name__ for _, f in inspect.getmembers(off, inspect.isfunction) if f.__module__ == off.__name__]
+    own = [name for name in switches if list(inspect.signature(getattr(off, name)).parameters) == ["patch"]]
+    assert own == sorted(switch.__name__ for switch in [*SEEN, *SEEN_IN_ROOMS])
 
 
 def seeing_seed(switch: Switch, seen: Seen) -> int | None:
