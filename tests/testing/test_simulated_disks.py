@@ -75,3 +75,14 @@ def test_a_broker_may_die_in_a_write_of_its_shutdown(brokers: int) -> None:
         world.disk("broker-1").dies_in = 1
         broker.stop(1 if brokers > 1 else None)
         assert not broker.is_alive(1)
+
+
+def test_a_broker_whose_machine_lost_power_may_start_for_long() -> None:
+    """It leaves the ISR of each of its partitions first, by round trips to ZooKeeper."""
+    with simulate(seed=1) as world:
+        broker = world.broker(brokers=3)
+        broker.create_topic("orders", 200)
+        world.network.faults.max_latency_s = 0.1
+        broker.power_cut(2)
+        broker.restart(2)
+        assert broker.is_alive(2)

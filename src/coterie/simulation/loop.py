@@ -39,9 +39,10 @@ class SimulatedTimer(asyncio.TimerHandle):
         super().__init__(*arguments)
         self._number = number
 
-    def __lt__(self, other: object) -> bool:
-        assert isinstance(other, SimulatedTimer)
-        return (self._when, self._number) < (other._when, other._number)  # type: ignore[attr-defined]
+    def __lt__(self, other: Any) -> bool:
+        if self._when != other._when:  # type: ignore[attr-defined]
+            return bool(self._when < other._when)  # type: ignore[attr-defined]
+        return bool(self._number < other._number)
 
 
 class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
