@@ -10,8 +10,8 @@ import pytest
 
 from coterie_conformance.tools.commands import COMMANDS
 from coterie_conformance.tools.programs import NO_END, PROGRAMS, output_of
-from coterie_conformance.tools.run import Output, ToolsSide, compare, run_program, side_of
-from coterie_conformance.tools.table import FILES, LEFT_OUT, TOOLS, VERSIONS, Accepted, Compare, ToolCommand
+from coterie_conformance.tools.run import MASKS, MASKS_OF_SEVERAL, Output, ToolsSide, compare, run_program, side_of
+from coterie_conformance.tools.table import FILES, LEFT_OUT, OF_SEVERAL, TOOLS, VERSIONS, Accepted, Compare, ToolCommand
 
 SIDE = ToolsSide("127.0.0.1:9092", Path("/tmp/x/files"), Path("/tmp/x/data"))
 
@@ -73,7 +73,7 @@ def _status(theirs: Output, ours: Output, order: Compare = Compare.LINES, accept
 
 def test_a_broker_in_memory_has_files_for_the_commands_too(tmp_path: Path) -> None:
     """Three of ours have no folder that was made for them."""
-    side = side_of(("127.0.0.1", 9092), tmp_path / "coterie")
+    side = side_of(("127.0.0.1", 9092), tmp_path / "coterie", MASKS)
     assert {path.name for path in side.folder.iterdir()} == {*FILES}
 
 
@@ -98,6 +98,31 @@ def test_lines_that_are_left_out_have_a_reason_and_a_command() -> None:
         assert any(re.match(left_out.commands, c.name) for c in COMMANDS), left_out
     theirs, ours = Output("0", "__consumer_offsets:0:43\norders:0:1", ""), Output("0", "orders:0:1", "")
     assert compare(ToolCommand("kafka-get-offsets"), theirs, ours).status == "same"
+
+
+def test_what_three_brokers_print_otherwise_is_of_a_command() -> None:
+    assert {*OF_SEVERAL} <= {command.name for command in COMMANDS}
+
+
+@pytest.mark.parametrize(
+    ("printed", "masked"),
+    [
+        (
+            "Topic: t Partition: 0 Leader: 1 Replicas: 1,2,3 Isr: 1,2",
+            "Topic: t Partition: 0 Leader: 1 Replicas: N Isr: N",
+        ),
+        (
+            "Topic: t PartitionCount: 1 ReplicationFactor: 3 Configs:",
+            "Topic: t PartitionCount: 1 ReplicationFactor: N Configs:",
+        ),
+        ("Clearing broker-level throttles on broker 1", "Clearing broker-level throttles on brokers N"),
+        ("Clearing broker-level throttles on brokers 1,2,3", "Clearing broker-level throttles on brokers N"),
+        ("Dynamic configs for broker 1 are:\nDynamic configs for broker 2 are:", "Dynamic configs for broker 1 are:\n"),
+    ],
+)
+def test_what_is_of_one_of_three_brokers_is_masked(printed: str, masked: str) -> None:
+    side = ToolsSide("127.0.0.1:9092", Path("/f"), Path("/d"), (*MASKS, *MASKS_OF_SEVERAL))
+    assert side.masked(Output("0", printed, "")).out == masked
 
 
 def test_the_same_refusal_in_other_words_is_named_so() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -199,7 +200,7 @@ class ClusterBrokers:
         }
         self.faults, self.listeners = faults, list(listeners)
         self.zookeeper, self.interconnect = InProcessZooKeeper(), Interconnect()
-        self.cluster_id = uuid.uuid4().hex[:22]
+        self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         make_broker = make_broker or ClusteredBroker
         self.brokers = {
             number: make_broker(self, number, racks[number - 1] if racks else None) for number in range(1, brokers + 1)

@@ -55,7 +55,7 @@ func topicSteps(admin *kadm.Client) {
 	step("create topics with wrong names", func() (any, error) {
 		return admin.CreateTopics(ctx, 1, 1, nil, "", "..", "a/b", strings.Repeat("x", 250))
 	})
-	step("create with too many replicas", func() (any, error) { return admin.CreateTopics(ctx, 1, 3, nil, "wrong") })
+	step("create with too many replicas", func() (any, error) { return admin.CreateTopics(ctx, 1, words.TooManyReplicas, nil, "wrong") })
 	step("create without partitions", func() (any, error) { return admin.CreateTopics(ctx, 0, 1, nil, "wrong") })
 	step("create by the broker's defaults", func() (any, error) { return admin.CreateTopics(ctx, -1, -1, nil, plainTopic) })
 	step("only validate", func() (any, error) { return admin.ValidateCreateTopics(ctx, 1, 1, nil, "more", topic) })

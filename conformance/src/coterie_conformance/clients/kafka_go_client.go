@@ -47,7 +47,7 @@ func topicSteps() {
 	step("create wrong topics", create(false,
 		kafka.TopicConfig{Topic: "wrong", NumPartitions: 1, ReplicationFactor: 1, ConfigEntries: []kafka.ConfigEntry{{ConfigName: "retention.ms", ConfigValue: "soon"}}},
 		kafka.TopicConfig{Topic: "a/b", NumPartitions: 1, ReplicationFactor: 1},
-		kafka.TopicConfig{Topic: "many", NumPartitions: 1, ReplicationFactor: 3},
+		kafka.TopicConfig{Topic: "many", NumPartitions: 1, ReplicationFactor: int(words.TooManyReplicas)},
 		kafka.TopicConfig{Topic: "none", NumPartitions: 0, ReplicationFactor: 1},
 		kafka.TopicConfig{Topic: "assigned", NumPartitions: -1, ReplicationFactor: -1, ReplicaAssignments: []kafka.ReplicaAssignment{{Partition: 0, Replicas: []int{9}}}}))
 	step("only validate", create(true, kafka.TopicConfig{Topic: "more", NumPartitions: 1, ReplicationFactor: 1}))

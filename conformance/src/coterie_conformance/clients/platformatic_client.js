@@ -80,7 +80,7 @@ async function topicSteps(admin) {
   await step("create it again", create(full));
   const wrong = [{ name: "retention.ms", value: "soon" }];
   await step("create a topic with a wrong setting", create({ topics: ["wrong"], partitions: 1, replicas: 1, configs: wrong }));
-  await step("create with too many replicas", create({ topics: ["wrong"], partitions: 1, replicas: 3 }));
+  await step("create with too many replicas", create({ topics: ["wrong"], partitions: 1, replicas: words.tooManyReplicas }));
   await step("create by the broker's defaults", create({ topics: [PLAIN], partitions: -1, replicas: -1 }));
   const brokers = [...Array(CREW_PARTITIONS).keys()].map((partition) => ({ partition, brokers: [1] }));
   await step("create by an assignment", create({ topics: [CREW], partitions: -1, replicas: -1, assignments: brokers }));

@@ -23,8 +23,8 @@ ENDED = "the script's end"
 HERE = Path(__file__).parent
 
 
-def script_words(version: str) -> dict[str, Any]:
-    """The standard input of a script in another language than Python, with what that Apache Kafka has."""
+def script_words(version: str, brokers: int = 1) -> dict[str, Any]:
+    """The standard input of a script in another language than Python, with what that Apache Kafka has. ``brokers``: of ours."""
     removed = SETTINGS_GONE_IN_4 if version.startswith("4.") else ()
     return {
         "topic": TOPIC,
@@ -32,6 +32,7 @@ def script_words(version: str) -> dict[str, Any]:
         "transaction": TRANSACTION,
         "partitions": PARTITIONS,
         "records": RECORDS,
+        "tooManyReplicas": max(3, brokers + 1),
         "consumerProtocol": version.startswith("4."),  # KIP-848, by default
         "settings": {name: value for name, value in EVERY_TOPIC_SETTING.items() if name not in removed},
     }
@@ -90,7 +91,10 @@ class ProgramDifference:
 
 SEVERAL_BROKERS = "three brokers are described where there was one, and what each of them leads or has"
 _OF_BROKERS = re.compile(
-    r"/(leader|isr|replica)s?(_?(id|node)s?)?(/|$)|/(brokers|nodes)(/|$)|^(log dirs|list transactions)\b", re.I
+    r"/(leader|isr|replica)s?(_?(id|node)s?)?(/|$)|/(brokers|nodes|coordinator|replicaassignment|replicationfactor)(/|$)"
+    r"|^(log dirs|describe log dirs|list transactions|metadata/|the cluster/|find coordinators/|resources with settings/)"
+    r"|^(cancel a reassignment|list reassignments)/",  # a reassignment to broker 1 is one where another broker leads
+    re.I,
 )
 # Each run has its own: never compared, whatever the broker. By the name of the field, in small letters without underscores.
 OWN = frozenset(
@@ -180,15 +184,15 @@ def _check_node(program: Program) -> None:
         raise CannotRun(f"{program.name} needs node {oldest} or newer, and the one on the PATH is {printed}")
 
 
-def run_script(command: list[str], address: str, version: str = "3.9.1") -> list[dict[str, Any]]:
+def run_script(command: list[str], address: str, version: str = "3.9.1", brokers: int = 1) -> list[dict[str, Any]]:
     """The output of a script on that broker: {step, returned} or {step, raised} each, the last one its end. ``version`` of
-    Apache Kafka has the topic settings."""
+    Apache Kafka has the topic settings; ``brokers``: of ours."""
     process = subprocess.run(
         [*command, address],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
-        input=json.dumps(script_words(version)),
+        input=json.dumps(script_words(version, brokers)),
         timeout=LIMIT_S,
         check=False,
     )
@@ -254,8 +258,8 @@ def run_client(
     """A client on an Apache Kafka of that version and on coterie, both new: how many steps, accepted differences and others.
     ``brokers``: of ours. Raises CannotRun."""
     command = environment(program)
-    steps = run_script(command, theirs, version)
-    differences = compare(version, steps, run_script(command, ours, version))
+    steps = run_script(command, theirs, version, brokers)
+    differences = compare(version, steps, run_script(command, ours, version, brokers))
     if brokers > 1:
         differences = [replace(d, reason=SEVERAL_BROKERS) if is_of_several_brokers(d) else d for d in differences]
     wrong = [d for d in differences if not d.reason]

@@ -69,7 +69,7 @@ func topicSteps(admin sarama.ClusterAdmin) {
 		{"create it again", create(words.Topic, int32(words.Partitions), 1, settings, false)},
 		{"create a topic with a wrong setting", create("wrong", 1, 1, map[string]*string{"retention.ms": pointer("soon")}, false)},
 		{"create a topic with a wrong name", create("a/b", 1, 1, nil, false)},
-		{"create with too many replicas", create("wrong", 1, 3, nil, false)},
+		{"create with too many replicas", create("wrong", 1, words.TooManyReplicas, nil, false)},
 		{"create without partitions", create("wrong", 0, 1, nil, false)},
 		{"create by the broker's defaults", create(plainTopic, -1, -1, nil, false)},
 		{"only validate", create("more", 1, 1, nil, true)},

@@ -23,7 +23,8 @@ const (
 type testWords struct {
 	Topic, Group, Transaction string
 	Partitions, Records       int
-	ConsumerProtocol          bool // whether that Apache Kafka has it
+	TooManyReplicas           int16 // for either side's brokers
+	ConsumerProtocol          bool  // whether that Apache Kafka has it
 	Settings                  map[string]string
 }
 

@@ -127,9 +127,11 @@ TOOLS = {
 }
 
 _OF_39 = "the default, or the setting itself, changed between Kafka 3.9 and 4.3; coterie has 3.9's"
+_LEADING_BROKER = "of three brokers of ours, a follower that met a partition before its leader did fetches again soon"
 _FIRST_RECORD = "Apache Kafka 4 writes a record for a group that was only just created, coterie does not"
 _BROKER_ALL = "kafka-configs --describe --entity-type brokers --entity-name 1 --all"
 LEFT_OUT = (
+    LeftOut(_BROKER_ALL, r"^replica\.fetch\.backoff\.ms=", _LEADING_BROKER),
     LeftOut(
         _BROKER_ALL,
         r"^(broker\.id|listeners|log\.dirs|process\.roles|controller\..*)=",
@@ -161,6 +163,21 @@ LEFT_OUT = (
         "kafka-dump-log .*--offsets-decoder", r"^baseOffset:", "which records share a batch is the broker's affair"
     ),
 )
+
+_THREE = "each partition of ours has three replicas, the one of Kafka's is at its minimum"
+_UNFIT = "an assignment to one broker does not fit the three replicas that the topic has"
+_NO_FIFTH = "the partition was not added, since its assignment did not fit the three replicas of the topic"
+# Name of a command -> why three brokers of ours print something else than one of Kafka's, beside what `MASKS_OF_SEVERAL`
+# masks.
+OF_SEVERAL: dict[str, str] = {
+    "kafka-topics --describe --at-min-isr-partitions": _THREE,
+    "kafka-topics --describe --under-min-isr-partitions": _THREE,
+    "kafka-topics --alter --topic orders --partitions 5 --replica-assignment 1,1,1,1,1": _UNFIT,
+    "kafka-get-offsets": _NO_FIFTH,
+    "kafka-get-offsets --exclude-internal-topics --topic '.*'": _NO_FIFTH,
+    "kafka-log-dirs --describe --topic-list records,empty": "each of the brokers has a directory",
+    "kafka-reassign-partitions --topics-to-move-json-file {folder}/topics.json --broker-list 1 --generate": _UNFIT,
+}
 
 # Files in {folder} that commands read.
 FILES = {

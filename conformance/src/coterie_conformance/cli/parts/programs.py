@@ -32,12 +32,13 @@ def clients_part(options: PartOptions) -> Figures:
     from coterie_conformance.servers.kafka import running
 
     settings = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "false", "num.partitions": "1"}
+    ours_of_several = settings | ({"default.replication.factor": "1"} if options.brokers > 1 else {})
     counts: dict[str, dict[str, int]] = {}
     for number, program in enumerate(p for p in PROGRAMS if options.version in p.versions):
         folder = options.folder / f"clients-{number}"
         with (
             running(options.version, folder, settings) as (host, port),
-            LocalBroker(settings, brokers=options.brokers) as ours,
+            LocalBroker(ours_of_several, brokers=options.brokers) as ours,
         ):
             theirs = format_address(host, port)
             # A script connects to one address, and its client to the others.
