@@ -95,6 +95,7 @@ COMMANDS: tuple[CommandCase, ...] = (
     CommandCase("groups describe shop --json", r'"state": "Empty"'),
     CommandCase("groups lint shop", "its members are of type|the group is Empty", code=1),
     CommandCase("groups history shop", "journal has no events of group shop|GENERATION"),
+    CommandCase("observe --from-beginning --for 3 --json", '"group": ?"shop"'),
     CommandCase("groups why shop", "generation|the group has no members"),
     CommandCase("clients", "^no client pushes metrics|CLIENT", since=COTERIE, refusal=COTERIE_ONLY),
     CommandCase("groups watch shop --times 1", "generation|the group has no members"),
