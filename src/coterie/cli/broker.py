@@ -101,7 +101,7 @@ def broker(
         raise click.UsageError(str(error)) from error
     if http_names and http is None:
         raise click.UsageError("--http-name goes with --http.")
-    http_address = None if http is None else _address_of(http, "--http")
+    http_address = None if http is None else address_of(http, "--http")
     if http is not None:
         require("http", "coterie broker --http")
     if checked.current.zookeeper_connect:
@@ -166,10 +166,10 @@ def _address(settings: BrokerSettings, listen: str | None) -> tuple[str, int]:
 
     if listen is None and "listeners" in settings.given:
         return listen_address(settings)
-    return _address_of(listen or DEFAULT_LISTEN, "--listen")
+    return address_of(listen or DEFAULT_LISTEN, "--listen")
 
 
-def _address_of(text: str, option: str) -> tuple[str, int]:
+def address_of(text: str, option: str) -> tuple[str, int]:
     """The value of an option; without a host it is loopback."""
     try:
         host, port = parse_address(text)

@@ -5,17 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from coterie.cli.broker import address_of, bind_trouble, warn_of_exposure
 from coterie.cli.parts.completion import complete_groups
 from coterie.cli.parts.invocation import broker_option, json_option, run_until_stopped
 from coterie.cli.parts.ranges import NumberRange
 from coterie.console.terminal import write_json, write_line
+from coterie.runtime.extras import require
+from coterie.text.addresses import format_address
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from coterie.coordinator.journal.line import JournalLine
+    from coterie.observer.journal_sinks import JournalSink
+    from coterie.observer.observation import ClusterObservation
 
 
 @click.command(
@@ -51,6 +58,7 @@ Examples:
     show_default=True,
     help="Descriptions, at most, in a second over the whole cluster; each has up to 100 groups.",
 )
+@click.option("--http", metavar="HOST:PORT", help="Prometheus metrics over HTTP; port 0: any free one.")
 @click.option("--for", "seconds", type=NumberRange(0.1), help="Stop after so many seconds.")
 @broker_option
 @json_option
@@ -60,6 +68,7 @@ def observe(
     server_logs: tuple[Path, ...],
     from_beginning: bool,
     requests_per_s: float,
+    http: str | None,
     seconds: float | None,
     client: dict[str, str],
     as_json: bool,
@@ -69,39 +78,75 @@ def observe(
     Reads __consumer_offsets, describes the groups where something moves, and writes the lines of coterie's journal. A cause
     that no record, description or log line states is marked as inferred, with its rule, or as unknown.
     """
-    from coterie.observer.journal_sinks import FolderJournal, JournalSink, TopicJournal, journal_folder
     from coterie.observer.observation import ClusterObservation
 
+    address = None
+    if http is not None:
+        address = address_of(http, "--http")
+        require("http", "coterie observe --http")
+
     async def go(stop: asyncio.Event) -> None:
-        sink: JournalSink | None = None
-        if journal is not None:
-            folder = journal_folder(journal)
-            sink = TopicJournal(journal, client) if folder is None else _opened(folder)
-
-        def write(line: JournalLine) -> None:
-            if sink is not None:
-                sink.write(line)
-            _show(line, as_json)
-
-        settings: dict[str, Any] = {
-            "groups": names,
-            "server_logs": server_logs,
-            "from_beginning": from_beginning,
-            "requests_per_s": requests_per_s,
-        }
-        observation = ClusterObservation(client, write, lambda sentence: write_line(sentence, err=True), **settings)
-        async with contextlib.nullcontext() if sink is None else sink:
+        takers: list[Callable[[JournalLine], None]] = [lambda line: _show(line, as_json)]
+        observation = ClusterObservation(
+            client,
+            lambda line: _passed(line, takers),
+            lambda sentence: write_line(sentence, err=True),
+            groups=names,
+            server_logs=server_logs,
+            from_beginning=from_beginning,
+            requests_per_s=requests_per_s,
+        )
+        async with contextlib.AsyncExitStack() as stack:
+            if journal is not None:
+                sink = await stack.enter_async_context(_sink(journal, client))
+                takers.insert(0, sink.write)
+            if address is not None:
+                takers.append(await _served(stack, observation, client, address))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await observation.run(stop)
 
-    def _opened(folder: Path) -> FolderJournal:
-        try:
-            return FolderJournal(folder)
-        except OSError as error:
-            raise click.ClickException(f"{folder} cannot be written: {error.strerror}; name another folder") from None
-
     run_until_stopped(go)
+
+
+def _passed(line: JournalLine, takers: list[Callable[[JournalLine], None]]) -> None:
+    for take in takers:
+        take(line)
+
+
+def _sink(journal: str, client: dict[str, str]) -> JournalSink:
+    from coterie.observer.journal_sinks import FolderJournal, TopicJournal, journal_folder
+
+    folder = journal_folder(journal)
+    if folder is None:
+        return TopicJournal(journal, client)
+    try:
+        return FolderJournal(folder)
+    except OSError as error:
+        raise click.ClickException(f"{folder} cannot be written: {error.strerror}; name another folder") from None
+
+
+async def _served(
+    stack: contextlib.AsyncExitStack, observation: ClusterObservation, client: dict[str, str], address: tuple[str, int]
+) -> Callable[[JournalLine], None]:
+    """Listens; returns what counts the lines."""
+    from coterie.observer.lags import GroupLags
+    from coterie.observer.metrics import MetricsServer, ObservedMetrics
+
+    lags = GroupLags(client)
+    metrics = ObservedMetrics(observation.machine, lags)
+    server = await stack.enter_async_context(MetricsServer(metrics, lags))
+    observation.listeners.append(lags.see)
+    try:
+        host, port = await server.start(*address)
+    except OSError as error:
+        where = format_address(*address)
+        raise click.ClickException(
+            f"cannot listen on {where} for HTTP: {bind_trouble(error)}; choose another --http"
+        ) from error
+    warn_of_exposure("--http", host, port, "can read every group")
+    write_line(f"metrics on http://{format_address(host, port)}/metrics", err=True)
+    return metrics.count
 
 
 def _show(line: JournalLine, as_json: bool) -> None:

@@ -46,6 +46,7 @@ class ClusterObservation:
         self._groups, self._logs = frozenset(groups), list(server_logs)
         self._from_beginning, self._requests_per_s = from_beginning, requests_per_s
         self.machine = GroupObserver(reads_logs=bool(self._logs))
+        self.listeners: list[Callable[[Sight], None]] = []  # of each sight
         self._noticed: set[str] = set()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -88,6 +89,8 @@ class ClusterObservation:
                 await asyncio.Event().wait()
 
     def _see(self, sight: Sight) -> None:
+        for listener in self.listeners:
+            listener(sight)
         for line in self.machine.see(sight):
             self._write(line)
 

@@ -1,0 +1,141 @@
+"""Prometheus metrics of the observed groups, under the names of a coterie broker's; needs the extra coterie[http].
+
+| metric | labels | meaning |
+|---|---|---|
+| coterie_group_state | group, state | 1 for the state in which the group was described last |
+| coterie_group_generation, coterie_group_members | group | the generation is left out where it is not known |
+| coterie_group_lag | group, topic, partition | records between the committed offset and the end; never negative |
+| coterie_group_rebalances_total | group, cause, evidence | rebalances that ended, by cause and evidence |
+| coterie_group_unowned_seconds_total | group | time without an owner, summed over partitions, where the phases were seen |
+| coterie_group_patterns_total | group, pattern | deploys, flapping members, long phases and the other patterns |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from coterie.broker.web.http import PROMETHEUS, is_own_host
+from coterie.client import KafkaError
+from coterie.coordinator.journal.line import JournalLine
+from coterie.observer.lags import REFRESH_EVERY_S, GroupLags
+from coterie.observer.machine.observer import GroupObserver
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+ENDS = ("stable", "empty", "epoch_raised")
+
+
+class ObservedMetrics(Collector):
+    """Counts the lines that the observer writes; the rest is collected for each request."""
+
+    def __init__(self, machine: GroupObserver, lags: GroupLags) -> None:
+        self._machine, self._lags = machine, lags
+        self._rebalances: Counter[tuple[str, str, str]] = Counter()
+        self._patterns: Counter[tuple[str, str]] = Counter()
+        self._unowned_ms: Counter[str] = Counter()
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def text(self) -> bytes:
+        """The exposition format."""
+        return generate_latest(self._registry)
+
+    def count(self, line: JournalLine) -> None:
+        """A line that was written."""
+        if line.event in ENDS:
+            for kind, evidence in {(cause["kind"], cause.get("evidence", "observed")) for cause in line.causes}:
+                self._rebalances[line.group, kind, evidence] += 1
+            self._unowned_ms[line.group] += line.unowned_ms or 0
+        elif line.event == "pattern_seen":
+            self._patterns[line.group, line.causes[0]["kind"]] += 1
+
+    def collect(self) -> Iterator[Metric]:
+        """As prometheus_client calls it."""
+        state = GaugeMetricFamily("coterie_group_state", "1 for the group's state", labels=["group", "state"])
+        generation = GaugeMetricFamily("coterie_group_generation", "generation", labels=["group"])
+        members = GaugeMetricFamily("coterie_group_members", "members", labels=["group"])
+        for name, group in self._machine.groups.items():
+            if group.described is not None:
+                state.add_metric([name, group.described.state], 1.0)
+                members.add_metric([name], len(group.described.members))
+            if group.generation >= 0:
+                generation.add_metric([name], group.generation)
+        lag = GaugeMetricFamily("coterie_group_lag", "records behind the end", labels=["group", "topic", "partition"])
+        for row in self._lags:
+            lag.add_metric([row.group, row.topic, str(row.partition)], row.lag)
+        rebalances = CounterMetricFamily(
+            "coterie_group_rebalances", "rebalances that ended, by cause", labels=["group", "cause", "evidence"]
+        )
+        for labels, count in self._rebalances.items():
+            rebalances.add_metric([*labels], count)
+        unowned = CounterMetricFamily(
+            "coterie_group_unowned_seconds", "time of partitions without an owner", labels=["group"]
+        )
+        for name, unowned_ms in self._unowned_ms.items():
+            unowned.add_metric([name], unowned_ms / 1000)
+        patterns = CounterMetricFamily(
+            "coterie_group_patterns", "what rebalances and phases show", labels=["group", "pattern"]
+        )
+        for pattern, count in self._patterns.items():
+            patterns.add_metric([*pattern], count)
+        yield from (state, generation, members, lag, rebalances, unowned, patterns)
+
+
+class MetricsServer:
+    """Serves /metrics, and keeps the lags fresh; an async context."""
+
+    def __init__(self, metrics: ObservedMetrics, lags: GroupLags) -> None:
+        self._metrics, self._lags = metrics, lags
+        self._names = {"localhost"}
+        self._runner: web.AppRunner | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listens; returns the address. Raises OSError."""
+        self._names.add(host.lower())
+        app = web.Application(client_max_size=1024, middlewares=[self._refuse_other_hosts])
+        app.router.add_get("/metrics", self._text)
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, host, port).start()
+        self._refreshing = asyncio.create_task(self._refresh())
+        address = self._runner.addresses[0]
+        return str(address[0]), int(address[1])
+
+    async def __aenter__(self) -> MetricsServer:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        self._lags.close()
+
+    async def _refresh(self) -> None:
+        while True:
+            await self._refresh_once()
+            await asyncio.sleep(REFRESH_EVERY_S)
+
+    async def _refresh_once(self) -> None:
+        with contextlib.suppress(KafkaError):
+            await self._lags.refresh()
+
+    @web.middleware
+    async def _refuse_other_hosts(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """DNS rebinding, as at the broker."""
+        if all(is_own_host(header, self._names) for header in request.headers.getall("Host", [])):
+            return await handler(request)
+        return web.Response(status=403, text="this Host is not one of this observer's")
+
+    async def _text(self, request: web.Request) -> web.Response:
+        if not self._lags.is_complete:
+            await self._refresh_once()
+        return web.Response(body=self._metrics.text(), headers={"Content-Type": PROMETHEUS})
