@@ -112,6 +112,6 @@ def test_compare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_stories() -> None:
-    ran = printed("stories --seeds 1 --minutes 0.2")
+    ran = printed("stories --seeds 1 --minutes 0.2 --brokers 3")
     assert (ran["seeds"], ran["failed"]) == (1, 0)
     assert ran["acknowledged"] > 0

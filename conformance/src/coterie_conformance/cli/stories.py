@@ -10,6 +10,7 @@ import click
 
 from coterie.cli.lab.seed_results import Result
 from coterie.cli.lab.seed_runs import SeedRun, seed_options
+from coterie.text.quantity import quantity
 
 SUMMED = ("events", "acknowledged", "delivered", "transactions", "faults", "broker_crashes")
 
@@ -19,24 +20,28 @@ SUMMED = ("events", "acknowledged", "delivered", "transactions", "faults", "brok
 Examples:
   coterie-conformance stories --seeds 200
   coterie-conformance stories --first 4711 --seeds 1
+  coterie-conformance stories --brokers 3 --minutes 1
 """
 )
+@click.option("--brokers", type=click.Choice(["1", "3", "4"]), help="How many brokers; by default the seed decides.")
 @seed_options
-def stories(**options: Any) -> None:
+def stories(brokers: str | None, **options: Any) -> None:
     """Run brokers and clients under random faults.
 
     They are the production ones, with nothing replaced but time, network and disks. Exits 1 where a seed breaks a rule; a
     failure is printed at once, with its seed and the commit.
     """
-    SeedRun(**options).run("programs", partial(_one, minutes=options["minutes"]), SUMMED)
+    subject = "programs" if brokers is None else f"programs at {quantity(int(brokers), 'broker')}"
+    one = partial(_one, minutes=options["minutes"], brokers=None if brokers is None else int(brokers))
+    SeedRun(**options).run(subject, one, SUMMED)
 
 
-def _one(seed: int, minutes: float) -> Result:
+def _one(seed: int, minutes: float, brokers: int | None) -> Result:
     from coterie.laboratory.fuzz import FuzzFailure
     from coterie_conformance.stories.story import run_story_seed
 
     try:
-        report = asdict(run_story_seed(seed, minutes))
+        report = asdict(run_story_seed(seed, minutes, brokers=brokers))
         return seed, {name: report[name] for name in SUMMED}, ""
     except FuzzFailure as failure:
         return seed, {}, str(failure)
