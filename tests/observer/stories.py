@@ -65,9 +65,16 @@ class Control:
 class Crew:
     """A world with a broker, a producer, an observer and members."""
 
-    def __init__(self, world: SimulatedWorld, brokers: int = 1, *, watched: bool = True) -> None:
+    def __init__(
+        self,
+        world: SimulatedWorld,
+        brokers: int = 1,
+        *,
+        watched: bool = True,
+        settings: dict[str, object] | None = None,
+    ) -> None:
         self.world = world
-        self.broker: WorldBroker = world.broker(brokers=brokers)
+        self.broker: WorldBroker = world.broker(settings, brokers=brokers)
         self.broker.create_topic("orders", 6)
         self.lines: list[JournalLine] = []
         self.notices: list[str] = []
@@ -293,10 +300,44 @@ def consumer_added_partitions(world: SimulatedWorld) -> Crew:
 
 
 def upgrade(world: SimulatedWorld) -> Crew:
-    crew = Crew(world)
+    crew = Crew(world, settings={"group.consumer.migration.policy": "bidirectional"})
     crew.join("anna")
     crew.settle(1)
     crew.join("ben", group_protocol="consumer")
+    crew.settle(2)
+    return crew
+
+
+def downgrade(world: SimulatedWorld) -> Crew:
+    """The last member of the consumer protocol leaves, and the classic ones stay."""
+    crew = upgrade(world)
+    crew.controls["ben"].leaves = True
+    world.advance(10)
+    crew.settle(1)
+    return crew
+
+
+def slow_join(world: SimulatedWorld) -> Crew:
+    """A member does not poll while another joins."""
+    crew = Crew(world)
+    for name in ("anna", "ben"):
+        crew.join(name)
+    crew.settle(2)
+    crew.controls["ben"].sleeps_s = 60
+    world.advance(20)
+    crew.join("cleo")
+    crew.settle(3)
+    return crew
+
+
+def stuck_sync(world: SimulatedWorld) -> Crew:
+    """The leader's SyncGroup takes long."""
+    crew = Crew(world)
+    crew.join("anna")
+    crew.settle(1)
+    with crew.broker.hold("SyncGroup", client_id="anna"):
+        crew.join("ben")
+        world.advance(25)
     crew.settle(2)
     return crew
 

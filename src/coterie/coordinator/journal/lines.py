@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.coordinator import events as e
-from coterie.coordinator.consumer.events import ConsumerEvent
+from coterie.coordinator.consumer.events import ConsumerEvent, GroupEpochRemoved
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.journal.consumer_lines import ConsumerJournalLines, TopicName
 from coterie.coordinator.journal.group_ownership import GenerationChange, GroupOwnership
@@ -170,6 +170,7 @@ _Caused = (
     | e.RebalanceWanted
     | e.AssignmentLost
     | e.GroupRemoved
+    | GroupEpochRemoved
 )
 # By the event: the line's name, and what writes the rest of it behind `line_start`, in the order of FIELDS.
 _KINDS: dict[type, tuple[str, Callable[[_Story, Any, Step, int, int], str]]] = {
@@ -185,6 +186,7 @@ _KINDS: dict[type, tuple[str, Callable[[_Story, Any, Step, int, int], str]]] = {
     e.JoinPhaseExtended: ("join_extended", _extended),
     e.GenerationFormed: ("generation_formed", _formed),
     e.GroupRemoved: ("group_removed", _caused),
+    GroupEpochRemoved: ("group_removed", _caused),  # of a group that is a classic one since
 }
 
 

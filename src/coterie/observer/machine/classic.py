@@ -97,6 +97,8 @@ def generation_line(
     unnamed = {cause["kind"] for cause in causes if "member_id" not in cause} & {cause["kind"] for cause in departures}
     causes = [cause for cause in causes if "member_id" in cause or cause["kind"] not in unnamed]
     causes += [cause for cause in departures if cause.get("member_id") not in named]
+    causes += group.notes
+    group.notes = []
     causes += [cause_of("member_joined", m, OBSERVED) for m in change.joined if m.member_id not in named]
     causes += [cause_of("static_member_returned", m, OBSERVED) for _, m in change.returned if m.member_id not in named]
     if not is_known:

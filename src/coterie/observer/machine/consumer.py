@@ -7,7 +7,7 @@ from coterie.coordinator.consumer import events as c
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerGroupState, ConsumerSubscription
 from coterie.coordinator.journal.consumer_lines import ConsumerJournalLines
 from coterie.coordinator.journal.line import JournalLine
-from coterie.coordinator.replay import replay_record
+from coterie.coordinator.replay import REMOVALS, replay_record
 from coterie.observer.machine.known import KnownGroup, Life
 from coterie.observer.machine.rules import OBSERVED, UNKNOWN, Cause, Departure, cause_of, why_departed
 from coterie.wire.messages.stored.consumer_offsets import MemberMetadata
@@ -35,6 +35,8 @@ def consumer_lines(
     if line.event == "member_removed":
         line.causes = made
         line.event = "member_replaced" if made and made[0]["kind"] == "member_replaced" else line.event
+        group.leaving.append(line)
+        return []
     elif line.event == "epoch_raised":
         line.causes = group.notes or [_of_topics(metadata_hash, shown.metadata_hash)]
         group.notes, group.stored_ms, group.moved_ms = [], time_ms, time_ms
@@ -42,6 +44,21 @@ def consumer_lines(
         line.causes = [{"kind": "tombstone", "evidence": OBSERVED}]
         line.state_to = ConsumerGroupState.DEAD.value
     return [line]
+
+
+def release_leaving(group: KnownGroup, event: object, time_ms: int) -> list[JournalLine]:
+    """The lines of removed members that waited for what follows: the tombstones of a whole group at one time are no departures
+    of its members. ``event``: the next one, None for none."""
+    lines = group.leaving
+    if lines and isinstance(event, REMOVALS) and time_ms == lines[0].time_ms:
+        if isinstance(event, c.GroupEpochRemoved):
+            group.leaving = []
+        return []
+    group.leaving = []
+    for line in lines:
+        for cause in line.causes:
+            group.lives.append(Life(line.time_ms, cause.get("member_id", ""), cause.get("client_id", ""), False))
+    return lines
 
 
 def _of_topics(hash_before: int, hash_now: int) -> Cause:
@@ -79,7 +96,6 @@ def _noted(group: KnownGroup, event: c.ConsumerEvent, before: ConsumerSubscripti
                         Departure(member, member.listed_ms, time_ms, time_ms, None, member.came_ms, HEARTBEAT_MS)
                     )
                 ]
-            group.lives.append(Life(time_ms, member_id, metadata.client_id, False))
         case c.PartitionMetadataStored() if group.consumer is not None and group.stored_ms:
             causes = [dict(TOPICS_CHANGED)]  # Kafka before 4.1: the topics instead of their hash
         case c.RegexStored(regex, resolved):

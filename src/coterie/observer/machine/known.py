@@ -115,8 +115,11 @@ class KnownGroup:
     is_revoking: bool = False  # the last generation of a cooperative group took partitions away
     logged: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     consumer: ConsumerGroup | None = None
-    notes: list[dict[str, str]] = field(default_factory=list)  # causes of the next group epoch (KIP-848)
-    removal: JournalLine | None = None  # not written yet: the group may only have changed its protocol
+    notes: list[dict[str, str]] = field(default_factory=list)  # causes of the next group epoch, or generation
+    leaving: list[JournalLine] = field(
+        default_factory=list
+    )  # members' removals, not written yet for the same reason as
+    removal: JournalLine | None = None  # the group's: it may only have changed its protocol
     lives: deque[Life] = field(default_factory=lambda: deque(maxlen=LIVES_KEPT))
     replacements: dict[str, list[int]] = field(default_factory=dict)  # by instance id: when it got a new member id
     patterns: dict[tuple[str, str], int] = field(default_factory=dict)  # when each was last reported

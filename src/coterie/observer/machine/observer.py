@@ -10,8 +10,8 @@ from coterie.coordinator.journal.consumer_lines import ConsumerJournalLines
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.state import TopicPartition
 from coterie.observer.machine import sights as s
-from coterie.observer.machine.classic import COMPLETING, PREPARING, pattern, stored_lines
-from coterie.observer.machine.consumer import consumer_lines
+from coterie.observer.machine.classic import COMPLETING, PREPARING, baseline, pattern, stored_lines
+from coterie.observer.machine.consumer import consumer_lines, release_leaving
 from coterie.observer.machine.described_groups import described_lines
 from coterie.observer.machine.known import KnownGroup, KnownMember, KnownTopics
 from coterie.observer.machine.rules import (
@@ -129,7 +129,7 @@ class GroupObserver:
 
     def _happened(self, group: KnownGroup, sight: s.RecordRead) -> list[JournalLine]:
         event, time_ms = sight.event, sight.time_ms
-        lines = self._removal(group, event, time_ms)
+        lines = release_leaving(group, event, time_ms) + self._removal(group, event, time_ms)
         if isinstance(event, e.GroupStored):
             generation = group.stored
             lines += stored_lines(group, event.value, time_ms, self._topics)
@@ -142,6 +142,8 @@ class GroupObserver:
             if isinstance(event, GroupEpochRemoved) and made:
                 self._remove(group, made.pop())
             lines += made
+            if group.leaving:
+                self._removals.add(group.group)
         if any(line.event in ("stable", "empty", "epoch_raised") for line in lines):
             lines += self._patterns(group, time_ms)
         return lines
@@ -167,13 +169,17 @@ class GroupObserver:
         if line is None:
             return []
         group.removal = None
-        self._removals.discard(group.group)
         if time_ms == line.time_ms and isinstance(event, e.GroupStored | ConsumerEvent):
             kind = "downgraded" if isinstance(event, e.GroupStored) else "upgraded"
             line.causes = [{"kind": kind, "evidence": OBSERVED}]
-            group.notes = [line.causes[0]] if kind == "upgraded" else []
             if isinstance(event, e.GroupStored):
-                group.stored = event.value  # no rebalance: what follows it is compared with this
+                # No rebalance: what follows is compared with this, and its causes are the members that are not in it.
+                stayed = {m.member_id for m in event.value.members}
+                group.notes = [cause for cause in group.notes if cause.get("member_id") not in stayed]
+                baseline(group, event.value, time_ms)
+                group.is_baseline = False
+            else:
+                group.notes = [line.causes[0]]
         return [line]
 
     def _committed(self, group: KnownGroup, partition: TopicPartition, time_ms: int) -> list[JournalLine]:
@@ -205,11 +211,14 @@ class GroupObserver:
         for name in list(self._waiting):
             lines += self._released(name, now_ms, only_due=True)
         for name in sorted(self._removals):
-            line = self.groups[name].removal
-            if line is not None and now_ms - line.time_ms > REMOVAL_WAIT_MS:
-                lines.append(line)
-                self._removals.remove(name)
+            group = self.groups[name]
+            if group.leaving and now_ms - group.leaving[0].time_ms > REMOVAL_WAIT_MS:
+                lines += release_leaving(group, None, now_ms)
+            if group.removal is not None and now_ms - group.removal.time_ms > REMOVAL_WAIT_MS:
+                lines.append(group.removal)
                 del self.groups[name]
+            if name not in self.groups or not (group.leaving or group.removal):
+                self._removals.remove(name)
         return lines
 
     @staticmethod

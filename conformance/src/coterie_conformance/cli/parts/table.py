@@ -17,6 +17,7 @@ from coterie_conformance.cli.parts.cluster import CLUSTER_VERSION, cluster_part,
 from coterie_conformance.cli.parts.cluster_clients import cluster_clients_part, cluster_clients_sentences
 from coterie_conformance.cli.parts.histories import histories_part, histories_sentences
 from coterie_conformance.cli.parts.hostile import hostile_part
+from coterie_conformance.cli.parts.observer import observer_part, observer_sentences
 from coterie_conformance.cli.parts.older_protocols import rocketmq_part, zookeeper_part
 from coterie_conformance.cli.parts.options import Figures, PartOptions, write_check
 from coterie_conformance.cli.parts.programs import (
@@ -340,6 +341,7 @@ KAFKA_PARTS: dict[str, KafkaPart] = {
     "cli": KafkaPart(commands_part, commands_sentences, EVERY_VERSION),
     "clients": KafkaPart(clients_part, clients_sentences, NEWER),
     "members": KafkaPart(members_part, members_sentences, FROM_4_3),
+    "observer": KafkaPart(observer_part, observer_sentences),
     "histories": KafkaPart(histories_part, histories_sentences, NEWER),
     "applications": KafkaPart(applications_part, applications_sentences, NEWER),
     "cluster": KafkaPart(cluster_part, cluster_sentences, (CLUSTER_VERSION,)),

@@ -1,0 +1,1 @@
+"""Tests of the observer's part of `compare`."""

@@ -1,0 +1,28 @@
+"""The part's machinery, with a coterie broker in Kafka's place: each step's cause is concluded."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from coterie_conformance.observer.story import STEPS, ObservedLife, ObservedStep
+from tests.broker_process import BrokerProcess
+
+
+def test_a_step_without_its_cause_is_wrong() -> None:
+    killed = STEPS[1]
+    assert not ObservedStep(killed, []).is_right
+    assert not ObservedStep(killed, ["member_gone (unknown)", "session_timeout (observed)"]).is_right
+    assert ObservedStep(killed, ["member_gone (unknown)", "session_timeout (inferred)"]).is_right
+
+
+@pytest.mark.slow
+def test_a_life_beside_coterie(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path / "broker")
+    try:
+        life = asyncio.run(ObservedLife(broker.address, "classic").run())
+    finally:
+        broker.stop()
+    assert [(seen.step.name, seen.is_right, seen.causes) for seen in life if not seen.is_right] == []
