@@ -1,54 +1,63 @@
-"""The group coordinator's driver: shards over the partitions of `__consumer_offsets`, one timer, the journal.
+"""The group coordinator's driver: the decisions of the shards become records, fsyncs, responses and lines of the journal.
 
-Shards load in the background after a start; until a shard has loaded, requests of its groups are refused with
-COORDINATOR_LOAD_IN_PROGRESS.
+Theory: a shard is a function; it has no clock, no log and no client. This driver adds the time, a fresh member id and an
+image of the topics to a command, and does with each committed decision what its partition calls for: the responses leave
+now, after an fsync, or once the replicas have the records. Kafka has a lock for each group and a purgatory for each kind of
+waiting request. Here everything runs on one loop, so that a group needs no lock, and a waiting request is a token in the
+group's state.
+
+Rule: decisions of one turn of the loop share a batch for each shard. Therefore nothing reads a group past the shard's queue:
+`group` and `groups` write first, and so does what appends by itself (`end_transaction`) or unloads (`resign`). A response
+leaves by `_committed` alone, or at the unload. After every command the deadlines are armed again: it may have brought the
+earliest one forward.
+
+What is ugly: `_committed` has four ways out, by where the records must be before the response. The marker of a transaction
+is appended beside the queue, which must be empty for it. `orphans_left` is a flag that the transaction coordinator looks at,
+since only both together know which offsets have no transaction. A broker alone creates `__consumer_offsets` with the first
+request (`ready`), so that even a look at a group may write to the disk.
+
+`shard_hosting` has which partitions are here; `hosted_shard` is one of them with its log.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 
-from coterie.broker.groups.coordinator_moves import CoordinatorElection, moved_lines
+from coterie.broker.groups.coordinator_moves import moved_lines
 from coterie.broker.groups.deadline_timer import DeadlineTimer
 from coterie.broker.groups.hosted_shard import GroupReplication, HostedShard, answer
 from coterie.broker.groups.journal_writer import JournalWriter
-from coterie.broker.groups.lost_commits import log_losses, verdict
+from coterie.broker.groups.lost_commits import log_losses
 from coterie.broker.groups.open_transactions import OpenTransactions
-from coterie.broker.groups.shard_loading import ShardLoading
+from coterie.broker.groups.shard_hosting import ShardHosting
 from coterie.broker.groups.topics_view import TopicsView, resolving
 from coterie.broker.process.clock import Clock
 from coterie.broker.process.scheduling import Scheduler
 from coterie.broker.requests.pending import Pending
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.settings.consumer_groups import config_of_group
 from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.replica_effects import Decided, ReplicaEffects
-from coterie.broker.storage.topic import NO_LEADER_EPOCH, OFFSETS_TOPIC, Topic
+from coterie.broker.storage.topic import OFFSETS_TOPIC, Topic
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.commands import Command, DeadlineExpired, ExpireOffsets, RegexesResolved, TopicsDeleted
 from coterie.coordinator.offsets.delete import has_offsets_of
-from coterie.coordinator.outcome import Context, CoordinatorConfig
-from coterie.coordinator.partitioning import partition_for
+from coterie.coordinator.outcome import Context
 from coterie.coordinator.refusals import refuse
 from coterie.coordinator.replay import AnyGroup
-from coterie.coordinator.shard import Decision, Shard, Step
+from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.state import CommittedOffset, TopicPartition
 from coterie.coordinator.transactions.state import BUMPS_FROM
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 from coterie.wire.messages.transactions.write_txn_markers import WritableTxnMarker
 
 logger = logging.getLogger(__name__)
 
-GROUPS_CACHED = 100_000
 
-
-class GroupCoordinator:
+class GroupCoordinator(ShardHosting):
     """All groups of the broker. Each shard is hosted with its partition: the driver appends, fsyncs and sends responses."""
 
     def __init__(
@@ -61,38 +70,15 @@ class GroupCoordinator:
         effects: ReplicaEffects,
         new_member_id: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
-        self._topics, self._clock, self._scheduler, self._flusher = topics, clock, scheduler, flusher
+        replication = GroupReplication(effects, flusher, scheduler, settings.current.offsets_commit_timeout_ms)
+        super().__init__(settings, topics, clock, scheduler, replication)
+        self._scheduler, self._flusher, self._effects = scheduler, flusher, effects
         self._new_member_id = new_member_id
-        self._effects = effects
-        self._replication = GroupReplication(effects, flusher, scheduler, settings.current.offsets_commit_timeout_ms)
-        self._settings = settings
-        self.config = settings.coordinator()
-        self._own_configs: dict[str, CoordinatorConfig] = {}  # of groups with settings of their own
         self.topics_view = TopicsView(topics, clock)
-        self.transactions: OpenTransactions | None = None
         self.orphans_left = False  # a failing disk kept them from being aborted
         self.journal = JournalWriter(topics, scheduler, effects, settings.current.coterie_journal_enable)
-        self._hosted: list[HostedShard] = []
         self._writing: dict[HostedShard, None] = {}  # with decisions that wait for the end of the turn
-        self._hosted_by_group: dict[str, HostedShard] = {}  # spares hashing the id with every request
         self._deadlines = DeadlineTimer(scheduler, clock, self._hosted, self._carry_out)
-        self._loading = ShardLoading(scheduler, self._load_ended)
-
-    def start(self) -> None:
-        """Hosts a shard for each partition on the disk and begins to load them. In a cluster they are loaded by `elect`."""
-        if OFFSETS_TOPIC in self._topics.by_name:
-            self._host_shards()
-            self._loading.add(hosted for hosted in self._hosted if not hosted.resigned)
-
-    def _host_shards(self) -> None:
-        partitions = self._topics.by_name[OFFSETS_TOPIC].partitions
-        self._hosted += [
-            HostedShard(self._new_shard(), p, self._committed, self._replication)
-            for p in partitions[len(self._hosted) :]
-        ]
-
-    def _new_shard(self) -> Shard:
-        return Shard(self.config, None if self._topics.in_cluster else self._verify, self._own_configs)
 
     def settings_changed(self) -> None:
         """Puts the broker's altered settings in force; `configure` follows for each group with settings of its own."""
@@ -101,20 +87,6 @@ class GroupCoordinator:
         for hosted in [hosted for hosted in self._hosted if hosted.losses]:
             if not hosted.is_in_doubt(broker.coterie_offsets_losses_accepted):
                 self._shard_loaded(hosted)
-
-    def configure(self, group_id: str, own: Mapping[str, str]) -> None:
-        """Puts the settings of a group in force; with none it has the broker's."""
-        self._own_configs.pop(group_id, None)
-        self._own_configs |= {group_id: config_of_group(self.config, self._settings.current, own)} if own else {}
-
-    def _verify(self, request: TxnOffsetCommitRequest, version: int) -> None:
-        assert self.transactions is not None, "a broker has a transaction coordinator before it takes requests"
-        self.transactions.verify_offsets(request, version)
-
-    @property
-    def load_seconds(self) -> float:
-        """How long the load at the start took."""
-        return self._loading.seconds
 
     def _load_ended(self, hosted: HostedShard) -> None:
         accepted = self._settings.current.coterie_offsets_losses_accepted
@@ -140,71 +112,6 @@ class GroupCoordinator:
             self._forget_offsets(hosted, topics)
         self._deadlines.arm(hosted)
 
-    def when_loaded(self, callback: Callable[[], None]) -> None:
-        """Calls ``callback`` once no partition is being loaded, at once where none is."""
-        self._loading.when_idle(callback)
-
-    async def loaded(self) -> None:
-        """Returns once no partition is being loaded."""
-        event = asyncio.Event()
-        self.when_loaded(event.set)
-        await event.wait()
-
-    def resign(self, index: int, epoch: int) -> bool:
-        """Unloads a partition: waiting requests are answered NOT_COORDINATOR, as are all requests from now on. False,
-        without effect, for an epoch older than that of the last election; NO_LEADER_EPOCH where the replica has no role any
-        more: it may be elected in the same epoch again."""
-        self.ready()
-        hosted = self._hosted[index]
-        if NO_LEADER_EPOCH < epoch < hosted.epoch:
-            return False
-        hosted.queue.write()
-        hosted.epoch, hosted.resigned, hosted.loaded = epoch, True, False
-        answer(hosted.shard.unload())
-        hosted.assignments.resign()
-        return True
-
-    def elect(self, index: int, epoch: int, former: int | None = None) -> bool:
-        """Begins to load a partition that this broker leads from now on, after ``former`` where that is known; one that it
-        leads already only has a newer epoch. False, without effect, for an epoch that is not newer."""
-        self.ready()
-        hosted = self._hosted[index]
-        if epoch <= hosted.epoch:
-            return False
-        hosted.epoch = epoch
-        if hosted.resigned:
-            hosted.host(self._new_shard())
-            own_id = self._settings.current.node_id
-            hosted.election = CoordinatorElection(own_id, epoch, former, self._clock.now_ms())
-            self._loading.add([hosted])
-        return True
-
-    def ready(self) -> None:
-        """Hosts a shard for each partition of `__consumer_offsets`, which a broker alone creates where it does not exist yet.
-        Raises Refusal COORDINATOR_NOT_AVAILABLE where the disk fails, NOT_COORDINATOR in a cluster without the topic."""
-        if not self._hosted:
-            if self._topics.in_cluster and OFFSETS_TOPIC not in self._topics.by_name:
-                raise Refusal(ErrorCode.NOT_COORDINATOR)
-            self._topics.offsets_topic()
-            self._host_shards()
-            for hosted in self._hosted:
-                hosted.loaded = not hosted.resigned
-
-    def _shard_of(self, group_id: str) -> HostedShard:
-        """Raises Refusal while its partition is loading."""
-        hosted = self._hosted_by_group.get(group_id)
-        if hosted is None:
-            self.ready()
-            hosted = self._hosted[partition_for(group_id, len(self._hosted))]
-            if len(self._hosted_by_group) < GROUPS_CACHED:
-                self._hosted_by_group[group_id] = hosted
-        if hosted.resigned or hosted.losses:
-            accepted = self._settings.current.coterie_offsets_losses_accepted
-            raise Refusal(ErrorCode.NOT_COORDINATOR, verdict(hosted.partition, hosted.losses, accepted))
-        if not hosted.loaded:
-            raise Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return hosted
-
     def group(self, group_id: str) -> AnyGroup | None:
         """The group, of either protocol. Raises Refusal while its partition is loading."""
         hosted = self._shard_of(group_id)
@@ -215,10 +122,6 @@ class GroupCoordinator:
     def unreplicated_offsets(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset | None]:
         """As `UnreplicatedOffsets.of_group`. Raises Refusal."""
         return self._shard_of(group_id).unreplicated_offsets.of_group(group_id)
-
-    def config_of(self, group_id: str) -> CoordinatorConfig:
-        """The settings in force for a group."""
-        return self._own_configs.get(group_id, self.config)
 
     def groups(self) -> Iterator[AnyGroup]:
         """Every group of the loaded partitions. Raises Refusal while one is loading."""

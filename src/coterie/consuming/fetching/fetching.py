@@ -1,17 +1,26 @@
 """Fetching ahead: the next request to a leader goes out while the last response is still being read, as long as there is room.
 
-A driver passes in what happened and asks `next` for effects until there are none; it carries each effect out and reports how
-it ended. One request is under way per broker. A partition that fails pauses by itself (KIP-580); its neighbours do not wait.
-Back-pressure is by bytes: a partition with more than ``buffer_bytes`` unread, or that is paused, is left out.
+Theory: a consumer that requests only what the caller of poll waits for spends its time on round trips. One that requests
+without a bound holds a topic in memory. So every partition has a buffer, and the request to a broker names each partition
+that it leads, that is wanted, and whose buffer has room. One request is under way per broker, because the requests of a
+fetch session are numbered (KIP-227). A driver passes in what happened and calls `next` for effects until there are none; it
+carries each effect out and reports how it ended. A partition that fails pauses by itself (KIP-580); its neighbours do not wait.
+
+Rule: a response belongs to the position objects that its request was made of. A seek, a revocation and a validation put a new
+object in place of the old one; what arrives for the old one counts for nothing (`_current`). Each failure of a partition ends
+in one of three ways: a pause, a reset, or a report to the caller of poll, after which it is left out until the next poll
+(`refused`). `outcomes` has the three, by the table in `errors`.
+
+What is ugly: that a leader is to be looked up is in three places, `leader_due` of a position, `_moved` and `_refreshing`, since
+a response names topics, a failure partitions, and one refresh serves both. `next` goes through all positions each time. A
+version of -1 means that the positions are to be compared with the metadata once more.
 """
 
 from __future__ import annotations
 
-from coterie.consuming.fetching.assigned_positions import AssignedPositions
 from coterie.consuming.fetching.config import FetchConfig
 from coterie.consuming.fetching.effects import (
     Effect,
-    LogTruncated,
     PartitionFailed,
     RefreshMetadata,
     SendFetch,
@@ -19,36 +28,31 @@ from coterie.consuming.fetching.effects import (
 )
 from coterie.consuming.fetching.errors import FetchRemedy, named_leaders, remedy
 from coterie.consuming.fetching.node import FetchNode
+from coterie.consuming.fetching.outcomes import FetchOutcomes, succeeded
 from coterie.consuming.fetching.position import (
     NEVER_FAILED_MS,
-    UNKNOWN,
     UNKNOWN_EPOCH,
     FetchState,
     Position,
-    Unreadable,
 )
 from coterie.consuming.fetching.session import FetchSession
-from coterie.consuming.fetching.validation import EpochEnd, epoch_ends, is_to_validate, validation_request
+from coterie.consuming.fetching.validation import epoch_ends, is_to_validate, validation_request
 from coterie.consuming.record import TopicPartition
-from coterie.machines.backoff import Retries
 from coterie.machines.cluster_metadata import NO_NODE, ClusterMetadata
-from coterie.wire.errors import ErrorCode, error_of
-from coterie.wire.messages.logs.fetch import FetchResponse, PartitionData
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.logs.fetch import FetchResponse
 from coterie.wire.messages.logs.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 
 
-class Fetching(AssignedPositions):
+class Fetching(FetchOutcomes):
     """``known`` has the leaders; the driver keeps it up to date. Times in ms, of the driver's clock; ``jitter`` between -1 and
     1. ``bytes_fetched`` and ``records_taken`` count since the start."""
 
     def __init__(self, config: FetchConfig, known: ClusterMetadata) -> None:
-        super().__init__()
-        self.config, self._known = config, known
-        self.bytes_fetched = 0
+        super().__init__(config, known)
         self._nodes: dict[int, FetchNode] = {}
         self._moved: set[str] = set()  # topics whose new leaders a response named: metadata is to follow
         self._refreshing: RefreshMetadata | None = None
-        self._reports: list[PartitionFailed | LogTruncated] = []
         self._checked_version = -1  # of the metadata with which every position was compared
 
     def seek(self, partition: TopicPartition, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
@@ -175,7 +179,7 @@ class Fetching(AssignedPositions):
                     arrived = self._take_in(where, position, sent, data, now_ms, jitter) or arrived
         for where, position in sent.positions.items():
             if position.retries is not None and where not in answered:
-                _succeeded(position)  # a session's response leaves out what has no news
+                succeeded(position)  # a session's response leaves out what has no news
         return arrived
 
     def failed(self, sent: SendFetch, code: ErrorCode, now_ms: float, jitter: float) -> None:
@@ -204,25 +208,9 @@ class Fetching(AssignedPositions):
             if end.code:
                 arrived = self._validation_refused(where, position, end.code, now_ms, jitter) or arrived
             elif self._known.leader_epoch(*where) == sent.leader_epochs[where]:
-                _succeeded(position)
+                succeeded(position)
                 arrived = self._compare(where, position, end, sent.leader_epochs[where]) or arrived
         return arrived
-
-    def _compare(self, where: TopicPartition, position: Position, end: EpochEnd, leader_epoch: int) -> bool:
-        """Whether the log was cut before the position."""
-        position.validated_epoch = leader_epoch
-        if not end.is_undefined and end.end_offset >= position.offset:
-            position.state = FetchState.FETCHING
-            return False
-        divergent = (UNKNOWN, UNKNOWN_EPOCH) if end.is_undefined else (end.end_offset, end.leader_epoch)
-        self._reports.append(LogTruncated(where, position.offset, *divergent))
-        if not self.config.has_reset_policy:
-            position.refused = True
-        elif end.is_undefined:
-            position.state = FetchState.AWAIT_RESET
-        else:
-            position.start_at(*divergent)
-        return True
 
     def validation_failed(self, sent: SendValidation, code: ErrorCode, now_ms: float, jitter: float) -> None:
         """No response came to the validation of these positions."""
@@ -231,16 +219,6 @@ class Fetching(AssignedPositions):
             position = self._current(sent, where)
             if position is not None:
                 self._validation_refused(where, position, code, now_ms, jitter)
-
-    def _validation_refused(
-        self, where: TopicPartition, position: Position, code: ErrorCode, now_ms: float, jitter: float
-    ) -> bool:
-        """Whether it is an error for the caller of poll (OffsetsForLeaderEpochUtils.handleResponse)."""
-        if code.retriable or remedy(code) is not FetchRemedy.REPORT:
-            self._back_off(where, position, code, now_ms, jitter, leader_due=True)
-            return False
-        self._report(where, position, code)
-        return True
 
     def validation_unserved(self, sent: SendValidation) -> None:
         """The broker is older than Kafka 2.3, which cannot tell: the positions are fetched as they are."""
@@ -293,104 +271,3 @@ class Fetching(AssignedPositions):
                 self._back_off(where, position, code, now_ms, jitter, leader_due=True)
             else:
                 self._report(where, position, code)
-
-    def _back_off(
-        self,
-        where: TopicPartition,
-        position: Position,
-        code: ErrorCode,
-        now_ms: float,
-        jitter: float,
-        *,
-        leader_due: bool,
-    ) -> None:
-        if position.retries is None:
-            position.retries = Retries(self.config.backoff, None)
-        pause_ms = position.retries.failed(now_ms, self.config.timeout_ms, jitter)
-        if pause_ms is None:
-            self._report(where, position, code)
-            return
-        position.retry_at_ms, position.leader_due = now_ms + pause_ms, leader_due
-        if leader_due:
-            position.read_replica = None
-
-    def _report(self, where: TopicPartition, position: Position, code: ErrorCode) -> None:
-        position.refused = True
-        self._reports.append(PartitionFailed(where, code))
-
-    def _take_in(
-        self,
-        where: TopicPartition,
-        position: Position,
-        sent: SendFetch,
-        data: PartitionData,
-        now_ms: float,
-        jitter: float,
-    ) -> bool:
-        """Whether it is something for the caller of poll."""
-        code = error_of(data.error_code)
-        if not code:
-            _succeeded(position)
-            offset, epoch = sent.wanted[where]
-            if self.config.validates and 0 <= epoch < self._known.leader_epoch(*where):
-                return False  # the former leader's records, which the new one may lack
-            position.validated_epoch = epoch
-            arrived = position.fetch_offset == offset and self._store(position, data)
-            if data.preferred_read_replica != NO_NODE:
-                self._read_from(where, position, data.preferred_read_replica, now_ms, jitter)
-            return arrived
-        match remedy(code):
-            case FetchRemedy.RESET:
-                return self._out_of_range(where, position, sent.wanted[where][0])
-            case FetchRemedy.REPORT:
-                self._report(where, position, code)
-            case FetchRemedy.FIND_LEADER | FetchRemedy.RETRY as way:
-                self._back_off(where, position, code, now_ms, jitter, leader_due=way is FetchRemedy.FIND_LEADER)
-                return False
-        return True
-
-    def _read_from(self, where: TopicPartition, position: Position, replica: int, now_ms: float, jitter: float) -> None:
-        """The leader names a replica nearer to this client (KIP-392). One that the metadata lacks is looked up after a pause,
-        and the leader is asked again."""
-        if self._known.address(replica) is None:
-            self._back_off(where, position, ErrorCode.REPLICA_NOT_AVAILABLE, now_ms, jitter, leader_due=True)
-        else:
-            position.read_replica = replica
-            position.replica_until_ms = now_ms + self.config.replica_max_age_ms
-
-    def _out_of_range(self, where: TopicPartition, position: Position, offset: int) -> bool:
-        """Whether it is something for the caller of poll."""
-        if position.read_replica is not None:
-            position.read_replica = None  # the leader's log may have the offset
-            return False
-        if position.fetch_offset != offset or position.state is not FetchState.FETCHING:
-            return False  # the error is of an older position
-        _succeeded(position)
-        if self.config.has_reset_policy:
-            position.state = FetchState.AWAIT_RESET
-        elif position.is_buffered():
-            position.refused = True  # fetched again once the next poll has taken some of it
-            return False
-        else:
-            self._report(where, position, ErrorCode.OFFSET_OUT_OF_RANGE)
-        return True
-
-    def _store(self, position: Position, data: PartitionData) -> bool:
-        self.bytes_fetched += len(data.records or b"")
-        try:
-            config = self.config
-            position.store(
-                data,
-                committed_only=config.committed_only and not config.as_stored,
-                check_crcs=config.check_crcs,
-                control_batches=config.as_stored,
-            )
-        except Exception as error:  # any that the bytes made a decoder raise
-            position.damaged(Unreadable(position.fetch_offset, position.fetch_offset + 1, error))
-        return position.is_buffered() or position.state is FetchState.DAMAGED
-
-
-def _succeeded(position: Position) -> None:
-    """The next failure is the first of a new row."""
-    if position.retries is not None:
-        position.retries, position.retry_at_ms, position.leader_due = None, NEVER_FAILED_MS, False
