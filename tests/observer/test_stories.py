@@ -142,3 +142,21 @@ def test_requests_stay_below_the_rate() -> None:
         world.advance(100)
         asked = sum(map(crew.broker.asked, stories.DESCRIPTIONS)) - before
         assert 90 <= asked <= 2 * 100 + 2
+
+
+@pytest.mark.parametrize("from_beginning", [False, True])
+def test_a_broker_that_is_away_for_a_while(from_beginning: bool) -> None:
+    """The tail goes on where it was: no line is lost or written twice."""
+    with simulate(seed=1) as world:
+        crew = Crew(world, watched=False)
+        crew.watch(from_beginning=from_beginning)
+        crew.join("anna")
+        crew.settle(1)
+        crew.broker.kill()
+        world.advance(20)
+        crew.broker.restart()
+        crew.join("ben")
+        crew.settle(2)
+        seen = [(line.generation, line.event) for line in of_group(crew.lines)]
+        assert seen == [(line.generation, line.event) for line in of_group(list(crew.broker.journal)) if line.causes]
+        assert disagreements(crew) == []

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.client.errors import AuthenticationError, KafkaError
+from coterie.client.types import TopicPartition
 from coterie.coordinator.journal.line import JournalLine
 from coterie.observer.describer import GROUPS_AT_ONCE, REQUESTS_PER_S, Describer, now_ms
 from coterie.observer.log_following import LogFollower
@@ -48,6 +49,7 @@ class ClusterObservation:
         self.machine = GroupObserver(reads_logs=bool(self._logs))
         self.listeners: list[Callable[[Sight], None]] = []  # of each sight
         self._noticed: set[str] = set()
+        self._positions: dict[TopicPartition, int] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until the event is set. Raises KafkaError where no broker is reached at the start, and for settings and credentials
@@ -104,7 +106,7 @@ class ClusterObservation:
 
     async def _tail(self) -> None:
         try:
-            async for sights in offsets_tail(self._client, from_beginning=self._from_beginning):
+            async for sights in offsets_tail(self._client, self._positions, from_beginning=self._from_beginning):
                 for sight in sights:
                     if self._is_wanted(sight.group):
                         self._see(sight)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from coterie.client import Admin, Consumer, KafkaError, TopicPartition
+from coterie.client.errors import CorruptBatchError
 from coterie.coordinator.stored import from_record
 from coterie.observer.machine.sights import RecordRead
 from coterie.wire.errors import ErrorCode
@@ -22,9 +23,12 @@ class ReadRefused(Exception):
     """The client may not read `__consumer_offsets`."""
 
 
-async def offsets_tail(client: dict[str, Any], *, from_beginning: bool) -> AsyncIterator[list[RecordRead]]:
+async def offsets_tail(
+    client: dict[str, Any], positions: dict[TopicPartition, int], *, from_beginning: bool
+) -> AsyncIterator[list[RecordRead]]:
     """What each poll brings, nothing too. Begins at the end, or at the start of the log; where the topic does not exist yet, at
-    the start once it does. Raises ReadRefused, KafkaError."""
+    the start once it does. ``positions`` has where it is: a later tail with the same ones goes on there. Raises ReadRefused,
+    KafkaError."""
     reset = "earliest" if from_beginning else "latest"
     async with Admin(client) as admin:
         while not (partitions := await _partitions(admin)):
@@ -34,13 +38,19 @@ async def offsets_tail(client: dict[str, Any], *, from_beginning: bool) -> Async
     own = {"auto.offset.reset": reset, "enable.auto.commit": "false", "isolation.level": "read_uncommitted"}
     async with Consumer(client | own) as consumer:
         await consumer.assign(partitions)
+        for partition, offset in positions.items():
+            consumer.seek(partition, offset)
         while True:
             try:
                 polled = await consumer.poll(POLL_MS, AT_ONCE)
+            except CorruptBatchError as error:
+                consumer.seek((error.topic, error.partition), error.next_offset)
+                continue
             except KafkaError as error:
                 if error.code in REFUSALS:
                     raise ReadRefused from error
                 raise
+            positions |= {partition: records[-1].offset + 1 for partition, records in polled.items() if records}
             yield [
                 sight
                 for records in polled.values()
