@@ -62,7 +62,7 @@ SEEN: dict[Switch, Seen] = {
     off.logs_are_truncated_to_the_high_watermark: Seen(5, TOPICS),
     off.the_high_watermark_waits_for_nobody: Seen(4, TOPICS),
     off.any_replica_is_elected: Seen(8, TOPICS),
-    off.the_high_watermark_leaves_out_who_is_about_to_go: Seen(5, TOPICS),
+    off.the_high_watermark_leaves_out_who_is_about_to_go: Seen(7, TOPICS),
     off.a_broker_that_lost_power_stays_in_its_isrs: Seen(4, TOPICS | {"only": BROKER_FAULTS}),
     off.a_reassignment_ends_before_its_target_has_caught_up: Seen(
         1, TOPICS | {"brokers": 4, "only": ("power_cut", "broker_killed"), "synced": False, "max_latency_s": 0.1}

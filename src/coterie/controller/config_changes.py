@@ -22,15 +22,15 @@ from coterie.zookeeper.operations import Corrupt, Delete, List, NoNode, Read, Se
 
 KEPT_MS = 15 * 60_000  # a notification, as in Kafka
 # Topics are read when they are announced.
-READ_AT_START = (nodes.BROKERS_KIND, nodes.GROUPS_KIND, nodes.CLIENT_METRICS_KIND)
+READ_AT_START = (nodes.BROKERS_KIND, nodes.GROUPS_KIND, nodes.CLIENT_METRICS_KIND, nodes.FEATURES_KIND)
 Entity = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsChanged:
-    """Effect: all the settings that the entity has of its own. ``kind``: topics, brokers, users, clients, groups or
-    client-metrics; ``name``: the topic, the broker's id or ``<default>``. ``topic_id``: of a topic whose node has one;
-    ``created``: the id of the transaction that created the topic, -1 where there is none."""
+    """Effect: all the settings that the entity has of its own. ``kind``: topics, brokers, users, clients, groups,
+    features or client-metrics; ``name``: the topic, the broker's id or ``<default>``. ``topic_id``: of a topic whose node has
+    one; ``created``: the id of the transaction that created the topic, -1 where there is none."""
 
     kind: str
     name: str

@@ -13,6 +13,7 @@
 /admin/preferred_replica_election          version 1: partitions whose preferred leader shall lead, by tools before KIP-460
 /config/topics/T               persistent  version 1: the settings that the topic has of its own
 /config/{users,clients,ips}/N  persistent  version 1: quotas, and a user's credentials; /config/users/U/clients/C of both
+/config/features/<default>     persistent  version 1: the finalized feature levels, which Kafka 2.7 has in /feature
 /config/changes/config_change_N            sequential, version 2: whose settings were altered
 """
 
@@ -44,6 +45,7 @@ CLIENT_METRICS_KIND = "client-metrics"
 USERS_KIND = "users"
 CLIENTS_KIND = "clients"
 IPS_KIND = "ips"
+FEATURES_KIND = "features"
 DEFAULT_ENTITY = "<default>"  # of all brokers
 _MALFORMED = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
 

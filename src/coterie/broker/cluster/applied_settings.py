@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from coterie.broker.requests.turns import finish
 from coterie.broker.settings import TOPIC_SETTINGS, BrokerSettings, SettingError
 from coterie.broker.settings.changes import check_dynamic
+from coterie.broker.settings.features import Features
 from coterie.broker.settings.kept_configs import KeptConfigs, Resource, ResourceType
 from coterie.broker.settings.resource_tables import check_group_settings, client_metrics_config
 from coterie.broker.storage.topics import Topics
@@ -32,6 +33,7 @@ class ConfiguredBroker(Protocol):
     topics: Topics
     settings: BrokerSettings
     kept_configs: KeptConfigs
+    features: Features
     node_id: int
 
     def apply_kept_settings(self, altered: Collection[Resource]) -> Generator[None, None, None]:
@@ -89,9 +91,11 @@ class AppliedSettings:
         try:
             if change.kind == nodes.TOPICS_KIND:
                 self._topic_changed(change)
+            elif change.kind == nodes.FEATURES_KIND:
+                self._broker.features.replace(change.settings)
             elif change.kind in _KEPT_KINDS:
                 self._kept_changed(change, _KEPT_KINDS[change.kind])
-        except (Refusal, SettingError, OSError) as error:
+        except (Refusal, SettingError, OSError, ValueError) as error:
             logger.error("the settings of %s/%s are not put in force: %s", change.kind, change.name, error)
 
     def _topic_changed(self, change: SettingsChanged) -> None:

@@ -128,8 +128,10 @@ class TopicServices(Protocol):
 
 
 class ClusterServices(TopicServices, LeaderServices, Protocol):
-    """What Metadata, DescribeCluster, FindCoordinator, ApiVersions and UpdateFeatures use."""
+    """What Metadata, DescribeCluster, FindCoordinator, ApiVersions and UpdateFeatures use; ``entity_settings`` is None for a
+    broker alone."""
 
+    entity_settings: EntitySettings | None
     clients: Clients
     cluster_id: str
     features: Features

@@ -1,4 +1,4 @@
-"""Feature levels (KIP-584): the one table of what this broker supports, and what is finalized for its cluster of one.
+"""Feature levels (KIP-584): the one table of what this broker supports, and what is finalized for its cluster.
 
 metadata.version is that of the Kafka whose protocol is served, so that tools know how old the cluster is; it never changes.
 group.version 1: groups of the consumer protocol (KIP-848) are served; at 0 their requests are refused with
@@ -21,6 +21,7 @@ from coterie.wire.messages.clients.api_versions import FinalizedFeatureKey, Supp
 GROUP_VERSION = "group.version"
 TRANSACTION_VERSION = "transaction.version"
 _FILE = "finalized-features.json"
+_EPOCH = "epoch"
 _ZERO_AS_MINIMUM_FROM = 4  # of ApiVersions: clients before read a minimum of 0 as damage (KAFKA-17011)
 
 
@@ -103,6 +104,28 @@ class Features:
 
     def update(self, updates: Iterable[FeatureUpdate], *, validate_only: bool) -> None:
         """All or none, on disk before they are in force. Raises Refusal INVALID_UPDATE_VERSION, OSError."""
+        levels = self.updated(updates)
+        if not validate_only and levels != self._levels:
+            self._keep(self.epoch + 1, levels)
+
+    def replace(self, settings: Mapping[str, str]) -> None:
+        """Puts those of a cluster in force, as `as_settings` makes them; none are those of a new cluster. Raises OSError."""
+        levels = {name: int(settings.get(name, level)) for name, level in self._levels.items()}
+        epoch = int(settings.get(_EPOCH, self.epoch))
+        if (epoch, levels) != (self.epoch, self._levels) and not self.are_absent:
+            self._keep(epoch, levels)
+
+    def as_settings(self, levels: Mapping[str, int]) -> dict[str, str]:
+        """What a cluster keeps once these levels are in the stead of the present ones."""
+        return {_EPOCH: str(self.epoch + 1)} | {name: str(level) for name, level in levels.items()}
+
+    @property
+    def levels(self) -> Mapping[str, int]:
+        """All of them."""
+        return self._levels
+
+    def updated(self, updates: Iterable[FeatureUpdate]) -> dict[str, int]:
+        """The levels after the updates. Raises Refusal INVALID_UPDATE_VERSION."""
         levels = dict(self._levels)
         for update in updates:
             reason = ABSENT if self.are_absent else _objection(update, self._levels)
@@ -110,10 +133,11 @@ class Features:
                 text = f"no feature was updated: {update.name} cannot have level {update.level}: {reason}"
                 raise Refusal(ErrorCode.INVALID_UPDATE_VERSION, text)
             levels[update.name] = update.level
-        if not validate_only and levels != self._levels:
-            kept = {"epoch": self.epoch + 1, "levels": levels}
-            self._fs.write_file(_FILE, checked_files.to_json(kept))
-            self._levels, self.epoch = levels, self.epoch + 1
+        return levels
+
+    def _keep(self, epoch: int, levels: dict[str, int]) -> None:
+        self._fs.write_file(_FILE, checked_files.to_json({_EPOCH: epoch, "levels": levels}))
+        self._levels, self.epoch = levels, epoch
 
 
 def _objection(update: FeatureUpdate, levels: Mapping[str, int]) -> str:
