@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import google_crc32c
+
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.state import CommittedOffset
 from coterie.coordinator.stored import to_record
@@ -87,6 +89,8 @@ def _blocks(log_partition: int, per_group: int, rounds: int, turn: int) -> Itera
                 offsets: Any = turns * 100 + number
                 rows[:, offset_at : offset_at + 8] = offsets.astype(">i8").view(np.uint8).reshape(-1, 8)
                 rows[:, time_at : time_at + 8] = now_ms.astype(">i8").view(np.uint8).reshape(-1, 8)
+            for row in rows:
+                row[17:21] = np.frombuffer(google_crc32c.value(row[21:].tobytes()).to_bytes(4, "big"), np.uint8)
             yield rows.tobytes(), count * PARTITIONS_EACH, len(template)
 
 
