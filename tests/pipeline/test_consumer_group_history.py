@@ -20,6 +20,7 @@ from coterie.pipeline.history.job import Sources, run_history
 from coterie.pipeline.history.rebalances import generation_rows, journal_rows
 from coterie.pipeline.history.topic_ids import folder_topic_names
 from coterie.pipeline.offsets import id_text
+from coterie.pipeline.tables.files import rows_of
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
 from tests.coordinator.consumer import beside_kafka
@@ -208,12 +209,11 @@ def test_the_names_of_coteries_own_folder(tmp_path: Path, checked: bool) -> None
     assert folder_topic_names(tmp_path) == {}
 
 
-@pytest.mark.slow
-def test_a_folder_of_kafka(spark: Any, tmp_path: Path) -> None:
+def test_a_folder_of_kafka(tmp_path: Path) -> None:
     """Each table has what `GroupHistory` makes of each group, and the groups are as a broker loads them."""
     out = tmp_path / "out"
-    counts = run_history(spark, Sources(None, (kafka_folder(tmp_path / "data"),)), out)
-    table = {name: [r.asDict() for r in spark.read.parquet(str(out / name)).collect()] for name in counts}
+    counts = run_history(None, Sources(None, (kafka_folder(tmp_path / "data"),)), out)
+    table = {name: rows_of(out / name) for name in counts}
     groups = sorted({r["group"] for r in log_rows() if r["kind"] == "consumer_group"})
     for name in ("epochs", "reconciliations", "ownership"):
         expected = [row for group in groups for row in history_of(group).get(name, [])]

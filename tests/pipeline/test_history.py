@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,10 +24,13 @@ from coterie.coordinator.state import Cause, CommittedOffset
 from coterie.coordinator.stored import to_record
 from coterie.observer import server_log
 from coterie.pipeline.history import job, record_sources, sound_batches
+from coterie.pipeline.history.commits import counting
 from coterie.pipeline.history.job import Sources, run_history
 from coterie.pipeline.history.sound_batches import Piece
 from coterie.pipeline.history.state import Moment, group_from_tables
 from coterie.pipeline.reading import log_folders
+from coterie.pipeline.tables import files
+from coterie.pipeline.tables.arrow_frame import ArrowFrame, ArrowFrames
 from coterie.records.batch import TRANSACTIONAL_BIT
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
@@ -36,6 +40,11 @@ from tests.broker_process import BrokerProcess
 
 KAFKA = Path(__file__).parent / "server_logs"  # one crew's life on real Kafka: its log, and its __consumer_offsets
 VERSIONS = ("2.6.3", "3.9.1", "4.3.0")
+
+
+def rows_of(out: Path, name: str) -> list[Any]:
+    """The rows of a table, with its columns as attributes."""
+    return [SimpleNamespace(**row) for row in files.rows_of(out / name)]
 
 
 def log_lines(version: str) -> list[str]:
@@ -71,7 +80,7 @@ def test_a_rebalance_whose_beginning_is_not_in_the_log_has_no_cause() -> None:
 
 
 @pytest.fixture(scope="module")
-def kafkas_history(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def kafkas_history(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """The folder of a version's history, which is made once."""
 
     @cache
@@ -79,20 +88,17 @@ def kafkas_history(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Call
         folder = tmp_path_factory.mktemp(version)
         zipped = folder / "server.log.gz"
         zipped.write_bytes(gzip.compress((KAFKA / version / "server.log").read_bytes()))
-        run_history(spark, Sources(None, (KAFKA / version,), (zipped,)), folder / "out")
+        run_history(None, Sources(None, (KAFKA / version,), (zipped,)), folder / "out")
         return folder / "out"
 
     return made
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
-def test_real_kafkas_folders_and_log_tell_the_same(
-    spark: Any, kafkas_history: Callable[[str], Path], version: str
-) -> None:
+def test_real_kafkas_folders_and_log_tell_the_same(kafkas_history: Callable[[str], Path], version: str) -> None:
     out = kafkas_history(version)
     names = ("rebalances", "ownership", "assignments", "tenures", "groups")
-    rows = {name: spark.read.parquet(str(out / name)).collect() for name in names}
+    rows = {name: rows_of(out, name) for name in names}
     in_order = sorted(rows["rebalances"], key=lambda r: r.generation)
     assert [r.generation for r in in_order] == list(range(1, 9))
     assert {r.source for r in in_order} == {"server_log"}
@@ -124,12 +130,11 @@ def test_real_kafkas_folders_and_log_tell_the_same(
     assert rows["groups"] == [], "the group was deleted in the end"
 
 
-@pytest.mark.slow
-def test_a_log_alone(spark: Any, tmp_path: Path) -> None:
-    counts = run_history(spark, Sources(server_logs=(KAFKA / "3.9.1" / "server.log",)), tmp_path)
+def test_a_log_alone(tmp_path: Path) -> None:
+    counts = run_history(None, Sources(server_logs=(KAFKA / "3.9.1" / "server.log",)), tmp_path)
     assert counts["rebalances"] == 8
     assert counts["commits"] == counts["generations"] == 0
-    assert {r.unowned_ms for r in spark.read.parquet(str(tmp_path / "rebalances")).collect()} == {None}
+    assert {r.unowned_ms for r in rows_of(tmp_path, "rebalances")} == {None}
 
 
 # -- against a plain replay ------------------------------------------------------------------------------------------
@@ -209,15 +214,14 @@ def plain_state(parts: list[bytes]) -> dict[str, tuple[str, int, dict[Any, int]]
 
 
 @pytest.fixture(scope="module")
-def random_history(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], Path]:
+def random_history(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], Path]:
     """A random log, and the folder of its history."""
     parts, path = random_log(5, 400), tmp_path_factory.mktemp("random")
-    run_history(spark, Sources(None, (folder(path / "data", parts),)), path / "out")
+    run_history(None, Sources(None, (folder(path / "data", parts),)), path / "out")
     return parts, path / "out"
 
 
-@pytest.mark.slow
-def test_the_fold_is_a_brokers_own_replay_at_every_moment(spark: Any, random_history: tuple[list[bytes], Path]) -> None:
+def test_the_fold_is_a_brokers_own_replay_at_every_moment(random_history: tuple[list[bytes], Path]) -> None:
     parts, out = random_history
     for until in (1, 50, 123, 250, 399):
         expected = plain_state(parts[: until + 1])
@@ -225,32 +229,32 @@ def test_the_fold_is_a_brokers_own_replay_at_every_moment(spark: Any, random_his
             group = group_from_tables(out, name, Moment(log_offset=until))
             loaded = group and (group.phase.value, group.generation, {tp: o.offset for tp, o in group.offsets.items()})
             assert loaded == expected.get(name), (name, until)
-    groups = spark.read.parquet(str(out / "groups")).collect()
+    groups = rows_of(out, "groups")
     final = plain_state(parts)
     assert {r.group: (r.state, r.generation, r.offsets) for r in groups} == {
         name: (state, generation, len(offsets)) for name, (state, generation, offsets) in final.items()
     }
 
 
-@pytest.mark.slow
-def test_only_what_counts_of_transactions_is_progress(spark: Any, random_history: tuple[list[bytes], Path]) -> None:
-    commits, group_log = job.facts(spark, random_history[1])
-    from coterie.pipeline.history.commits import counting
-
+def test_only_what_counts_of_transactions_is_progress(random_history: tuple[list[bytes], Path]) -> None:
+    out = random_history[1]
+    commits, group_log = job.facts(ArrowFrames(), out)
     markers = {}
-    for row in sorted(group_log.where("kind = 'marker'").collect(), key=lambda r: -r.log_offset):
-        markers.setdefault(row.producer_id, []).append((row.log_offset, row.committed))
+    for row in sorted(rows_of(out, "group_log"), key=lambda r: -r.log_offset):
+        if row.kind == "marker":
+            markers.setdefault(row.producer_id, []).append((row.log_offset, row.committed))
     expected = set()
-    for row in commits.collect():
+    for row in rows_of(out, "commits"):
         ends = sorted(m for m in markers.get(row.producer_id, ()) if m[0] > row.log_offset)
         if row.producer_id is None or (ends and ends[0][1]):
             expected.add(row.log_offset)
-    assert {r.log_offset for r in counting(commits, group_log).collect()} == expected
-    assert len(expected) < commits.count()
+    counted = counting(commits, group_log)
+    assert isinstance(counted, ArrowFrame)
+    assert set(counted.table["log_offset"].to_pylist()) == expected
+    assert len(expected) < len(rows_of(out, "commits"))
 
 
-@pytest.mark.slow
-def test_a_second_run_adds_only_what_is_new(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_run_adds_only_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And a run that died is simply run again."""
 
     def dies(*_: Any) -> Any:
@@ -261,19 +265,18 @@ def test_a_second_run_adds_only_what_is_new(spark: Any, tmp_path: Path, monkeypa
     with monkeypatch.context() as patched:
         patched.setattr(job, "_make_tables", dies)
         with pytest.raises(RuntimeError):
-            run_history(spark, source, tmp_path / "out")
-    first = run_history(spark, source, tmp_path / "out")
-    assert run_history(spark, source, tmp_path / "out") == first
+            run_history(None, source, tmp_path / "out")
+    first = run_history(None, source, tmp_path / "out")
+    assert run_history(None, source, tmp_path / "out") == first
     folder(tmp_path / "data", [*parts, parts[-1][:50]])  # and a batch that a crash cut short
-    grown = run_history(spark, source, tmp_path / "out")
-    whole = run_history(spark, Sources(None, (tmp_path / "data",)), tmp_path / "other")
+    grown = run_history(None, source, tmp_path / "out")
+    whole = run_history(None, Sources(None, (tmp_path / "data",)), tmp_path / "other")
     assert grown == whole
-    commits = spark.read.parquet(str(tmp_path / "out" / "commits"))
-    new = commits.where(f"run = {commits.agg({'run': 'max'}).first()[0]}")
-    assert new.agg({"log_offset": "min"}).first()[0] >= 170
+    newest = max((tmp_path / "out" / "commits").iterdir(), key=lambda path: int(path.name.removeprefix("run=")))
+    assert min(row.log_offset for row in rows_of(newest.parent, newest.name)) >= 170
     for name in ("commits", "generations", "rebalances", "groups", "cadence"):
-        frames = [spark.read.parquet(str(tmp_path / out / name)).drop("run") for out in ("out", "other")]
-        assert frames[0].exceptAll(frames[1]).count() == 0
+        ours, others = (sorted(map(repr, rows_of(tmp_path / out, name))) for out in ("out", "other"))
+        assert ours == others
 
 
 def test_ranges_begin_with_batches_and_cover_a_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,12 +331,11 @@ def lived(broker: BrokerProcess) -> tuple[BrokerProcess, str]:
     return broker, asyncio.run(live())
 
 
-@pytest.mark.slow
-def test_a_live_broker_and_its_journal(spark: Any, lived: tuple[BrokerProcess, str], tmp_path: Path) -> None:
+def test_a_live_broker_and_its_journal(lived: tuple[BrokerProcess, str], tmp_path: Path) -> None:
     broker, member_id = lived
     client = {"bootstrap.servers": broker.address}
-    counts = run_history(spark, Sources(client), tmp_path)
-    table = {name: spark.read.parquet(str(tmp_path / name)).collect() for name in counts}
+    counts = run_history(None, Sources(client), tmp_path)
+    table = {name: rows_of(tmp_path, name) for name in counts}
     assert {(r.generation, r.members) for r in table["generations"]} == {(1, 1), (2, 0)}
     assert [r.member_id for r in table["members"]] == [member_id]
     assert {(r.topic, r.partition) for r in table["assignments"]} == {("t", p) for p in range(6)}
@@ -348,7 +350,7 @@ def test_a_live_broker_and_its_journal(spark: Any, lived: tuple[BrokerProcess, s
     assert all(r.lag == r.end_offset - r.committed for r in table["lag"])
     assert sum(r.lag for r in table["lag"] if r.time_ms == last) == 0
     assert [(r.group, r.state, r.offsets) for r in table["groups"]] == [("crew", "Empty", 6)]
-    again = run_history(spark, Sources(client), tmp_path)
+    again = run_history(None, Sources(client), tmp_path)
     assert again == counts
     asked = ["groups", "reset", "crew", "--as-of", "2100-01-01", "--history", str(tmp_path), "-b", broker.address]
     done = CliRunner().invoke(main, [*asked, "--dry-run", "--json"], catch_exceptions=False)
@@ -385,12 +387,12 @@ def test_offsets_as_of_a_time_are_restored(lived: tuple[BrokerProcess, str]) -> 
 
 
 @pytest.mark.slow
-def test_delta_and_iceberg_hold_the_same(spark: Any, kafkas_history: Callable[[str], Path], tmp_path: Path) -> None:
+def test_delta_and_iceberg_hold_the_same(kafkas_history: Callable[[str], Path], tmp_path: Path) -> None:
     import deltalake
     from pyiceberg.catalog.sql import SqlCatalog
 
     history = kafkas_history("4.3.0")
-    expected = sorted(r.asDict()["generation"] for r in spark.read.parquet(str(history / "rebalances")).collect())
+    expected = sorted(row.generation for row in rows_of(history, "rebalances"))
     for _ in range(2):  # the second replaces the first
         for form in ("delta", "iceberg"):
             arguments = ["--history", str(history), "--format", form, "--out", str(tmp_path / form)]

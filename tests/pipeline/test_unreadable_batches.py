@@ -157,12 +157,11 @@ def test_the_end_of_a_topic_is_behind_a_damaged_batch(tmp_path: Path) -> None:
     assert list(folder_ends(tmp_path, [("__consumer_offsets", 3)], [9999])) == [("__consumer_offsets", 3, 9999, COUNT)]
 
 
-@pytest.mark.slow
-def test_the_job_makes_the_tables_of_the_other_batches(spark: Any, tmp_path: Path) -> None:
+def test_the_job_makes_the_tables_of_the_other_batches(tmp_path: Path) -> None:
     stored = batches()
     stored[2] = DAMAGES["a changed byte"](stored[2])
     partition = folder(tmp_path, b"".join(stored))
-    counts = run_history(spark, Sources(folders=(partition,)), tmp_path / "out")
+    counts = run_history(None, Sources(folders=(partition,)), tmp_path / "out")
     assert (counts["commits"], counts["unreadable"]) == (5, 1)
-    again = run_history(spark, Sources(folders=(partition,)), tmp_path / "out")
+    again = run_history(None, Sources(folders=(partition,)), tmp_path / "out")
     assert (again["commits"], again["unreadable"]) == (5, 1)

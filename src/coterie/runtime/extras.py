@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 
 EXTRAS: dict[str, tuple[str, ...]] = {
+    "history": ("pyarrow", "numpy"),
     "spark": ("pyspark", "pyarrow", "pandas", "numpy"),
     "delta": ("deltalake",),
     "iceberg": ("pyiceberg",),

@@ -9,7 +9,7 @@ import click
 
 from coterie.cli.parts.invocation import done, history_option, json_option, show
 from coterie.cli.parts.ranges import IntegerRange, NumberRange
-from coterie.cli.pipeline.spark import run_on_spark, spark_options
+from coterie.cli.pipeline.spark import require_spark, run_on_spark, spark_options
 from coterie.console.terminal import write_json, write_line
 from coterie.text.quantity import quantity
 
@@ -99,6 +99,7 @@ def what_if(
     The coordinator and the members run in the laboratory's virtual time, once per seed and setting, on Spark. The table has
     rebalances, unowned time, moved partitions, duplicates and the time until a killed member is detected. The same seeds
     give the same table on any cluster."""
+    require_spark()
     from coterie.laboratory.reading_member import Workload
     from coterie.pipeline.what_if import GridError, grid, run_what_if
 

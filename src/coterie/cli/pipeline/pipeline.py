@@ -22,8 +22,9 @@ from coterie.cli.parts.invocation import (
 )
 from coterie.cli.parts.ranges import IntegerRange
 from coterie.cli.pipeline.history_pages import export, report, what_if
-from coterie.cli.pipeline.spark import INTERRUPTED, reach, run_on_spark, spark_options
+from coterie.cli.pipeline.spark import INTERRUPTED, as_sentence, reach, require_spark, run_on_spark, spark_options
 from coterie.console.terminal import write_json, write_line
+from coterie.runtime.extras import require
 from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from coterie.coordinator.replay import AnyGroup
     from coterie.pipeline.jobs import JobSource
 
-LARGE_BYTES = 256 * 1024 * 1024
-
+LOCAL_BYTES = 32_000_000  # an input up to which this process is quicker than a JVM that has to start
+SHORT_BYTES = 256 * 1024 * 1024  # an input up to which a JVM that starts fast is the better one
 
 kafka_option = settings_option(
     "--kafka", help_text="A client setting by Kafka's name, such as security.protocol=SSL", form="NAME=VALUE"
@@ -77,6 +78,7 @@ def _stream_job(
 ) -> None:
     from coterie.pipeline import jobs
 
+    require_spark()
     source = jobs.JobSource(client["bootstrap.servers"], topic, group, member, limit, client | kafka)
     _check(source, out)
     signals: list[int] = []
@@ -182,6 +184,14 @@ def _check_folders(ctx: click.Context, param: click.Parameter, value: tuple[Path
     metavar="GLOB",
     help="Log files of Apache Kafka brokers, plain or .gz, for causes and phases; alone, nothing else is read.",
 )
+@click.option(
+    "--spark-above",
+    type=IntegerRange(0),
+    metavar="BYTES",
+    default=LOCAL_BYTES,
+    show_default=True,
+    help="A larger input than this is read on Spark. With --master any is.",
+)
 @kafka_option
 @spark_options
 @broker_option
@@ -189,6 +199,7 @@ def _check_folders(ctx: click.Context, param: click.Parameter, value: tuple[Path
 def history(
     folders: tuple[Path, ...],
     server_logs: tuple[str, ...],
+    spark_above: int,
     kafka: dict[str, str],
     master: str,
     out: Path,
@@ -198,8 +209,12 @@ def history(
     """Make tables of what happened to groups.
 
     Commits, generations, members, assignments, ownership, rebalances, lag, cadence, stalls, flapping clients and the
-    groups as they are; a second run into the same folder adds what is new."""
-    from coterie.pipeline.history.job import Sources, run_history
+    groups as they are; a second run into the same folder adds what is new. A small input is read by this process, which
+    needs no Java; a larger one on Spark."""
+    if was_given("master"):
+        require_spark()
+    require("history", "a history")
+    from coterie.pipeline.history.job import Sources, input_bytes, run_history
 
     files = _files(server_logs)
     _survey(files)
@@ -208,7 +223,11 @@ def history(
     sources = Sources(settings, folders, files)
     if settings is not None:
         reach(settings)
-    counts = run_on_spark(master, lambda spark: run_history(spark, sources, out), short=_is_small(folders))
+    size = as_sentence(lambda: input_bytes(sources, out))
+    if _is_for_spark(size, spark_above):
+        counts = run_on_spark(master, lambda spark: run_history(spark, sources, out), short=size < SHORT_BYTES)
+    else:
+        counts = as_sentence(lambda: run_history(None, sources, out))
     if as_json:
         write_json(counts)
     else:
@@ -236,9 +255,13 @@ def _report_unreadable(out: Path) -> None:
         raise click.ClickException(f"{text}; {out / 'unreadable'} lists them all.")
 
 
-def _is_small(folders: tuple[Path, ...]) -> bool:
-    """Whether a JVM that starts fast is the better one."""
-    return sum(file.stat().st_size for folder in folders for file in folder.rglob("*.log")) < LARGE_BYTES
+def _is_for_spark(size: int, spark_above: int) -> bool:
+    """Whether the input is read on Spark; says why."""
+    is_for_spark = size > spark_above or was_given("master")
+    reason = "--master is given" if was_given("master") else f"--spark-above is {spark_above:,}"
+    where = "on Spark" if is_for_spark else "without Spark"
+    write_line(f"{where}: the input has {quantity(size, 'byte')}, and {reason}", err=True)
+    return is_for_spark
 
 
 def _survey(files: tuple[Path, ...]) -> None:

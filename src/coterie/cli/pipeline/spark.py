@@ -32,6 +32,9 @@ def check_master(ctx: click.Context, param: click.Parameter, value: str | None) 
     return value
 
 
+LOCAL = "local[*]"
+
+
 def spark_options(command: Any) -> Any:
     """--out and --master of the commands that start Spark."""
     command = click.option(
@@ -39,19 +42,21 @@ def spark_options(command: Any) -> Any:
     )(command)
     return click.option(
         "--master",
-        default="local[*]",
+        default=LOCAL,
         show_default=True,
         callback=check_master,
         help="Any Spark master, such as spark://HOST:7077 or yarn; sc://HOST:15002 for Spark Connect.",
     )(command)
 
 
-def reach(client: Mapping[str, str]) -> None:
-    """Fails at once where PySpark is missing, or no broker answers or accepts the client: a job would wait for a broker,
-    since brokers restart."""
-    from coterie.client import Admin
-
+def require_spark() -> None:
+    """Raises ExtraMissing where PySpark is not installed."""
     require("spark", "a job on Spark")
+
+
+def reach(client: Mapping[str, str]) -> None:
+    """Fails at once where no broker answers or accepts the client: a job would wait for a broker, since brokers restart."""
+    from coterie.client import Admin
 
     async def ask() -> None:
         async with Admin(client) as admin:
@@ -79,6 +84,19 @@ def _silence(spark: Any) -> None:
         spark.sparkContext.cancelAllJobs()
 
 
+def as_sentence(work: Callable[[], Any]) -> Any:
+    """Calls it; what it raises for the user becomes one sentence and exit code 1."""
+    from coterie.pipeline.sentences import sentence_of
+
+    try:
+        return work()
+    except Exception as error:
+        sentence = sentence_of(error)
+        if sentence is None:
+            raise
+        raise click.ClickException(sentence) from error
+
+
 def run_on_spark(
     master: str,
     work: Callable[[Any], Any],
@@ -89,8 +107,7 @@ def run_on_spark(
     """Runs a job; what a Python reader raised deep in Spark comes out as its own sentence. ``short``: a JVM that starts fast
     rather than runs fast. ``on_signal``: what SIGINT and SIGTERM do while it runs; by default the job ends with exit code
     130."""
-    require("spark", "a job on Spark")
-    from coterie.pipeline.sentences import sentence_of
+    require_spark()
     from coterie.pipeline.session import JavaMissing, make_session
 
     try:
@@ -104,15 +121,10 @@ def run_on_spark(
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         note("Spark is at work")
-        return work(spark)
+        return as_sentence(lambda: work(spark))
     except KeyboardInterrupt:
         _silence(spark)
         raise SystemExit(INTERRUPTED) from None
-    except Exception as error:
-        sentence = sentence_of(error)
-        if sentence is None:
-            raise
-        raise click.ClickException(sentence) from error
     finally:
         for number in before:
             signal.signal(number, signal.SIG_IGN)

@@ -1,81 +1,104 @@
-"""Progress by commits: which ones count, how regular they are, where they paused, and the lag. DataFrame ->
-DataFrame."""
+"""Progress by commits: which ones count, how regular they are, where they paused, and the lag. Frame -> Frame."""
 
 from __future__ import annotations
 
+from bisect import bisect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from coterie.pipeline.history.tables import CADENCE
+from coterie.pipeline.history.tables import CADENCE, LAG, STALLS
 from coterie.pipeline.tables.ddl import arrow_schema, column_names
-from coterie.records.arrow_arrays import numbers_of, table_of_rows
+from coterie.pipeline.tables.frame import Frame
+from coterie.records.arrow_arrays import batch_of_rows, flag_array, numbers_of, table_of_rows, valid_of
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
+Row = dict[str, Any]
 STALL_FACTOR = 10  # a pause is a stall when it is so many times the median interval
 STALL_AT_LEAST_MS = 30_000
-
-
-def counting(commits: DataFrame, group_log: DataFrame) -> DataFrame:
-    """COMMITS, GROUP_LOG -> COMMITS: without those of transactions that were aborted or are still open. A commit within a
-    transaction counts if the next marker of its producer in the same log partition is a commit."""
-    from pyspark.sql import functions as f
-
-    plain = commits.where("producer_id is null")
-    markers = group_log.where("kind = 'marker'").select(
-        f.col("log_partition").alias("p"),
-        f.col("producer_id").alias("id"),
-        "committed",
-        f.col("log_offset").alias("at"),
-    )
-    pending = commits.where("producer_id is not null")
-    c = f.col
-    ended = pending.join(
-        markers, (c("log_partition") == c("p")) & (c("producer_id") == c("id")) & (c("at") > c("log_offset"))
-    )
-    verdict = f.min_by("committed", "at").alias("counts")
-    decided = ended.groupBy("log_partition", "log_offset").agg(verdict).where("counts").drop("counts")
-    return plain.unionByName(pending.join(decided, ["log_partition", "log_offset"], "left_semi"))
-
-
 KEYS = ["group", "topic", "partition"]
+# What is counted of a commit; the offset is null for a deletion.
+COUNTED = "group string, topic string, partition int, offset bigint, commit_ms bigint, log_offset bigint"
+_IN_TRANSACTIONS = f"{COUNTED}, producer_id bigint, log_partition int"
+_MARKERS = "producer_id bigint, committed boolean, log_partition int, log_offset bigint"
 
 
-# One row per partition of a group: CADENCE, and its stalls as arrays of the same length.
+def counting(commits: Frame, group_log: Frame) -> Frame:
+    """COMMITS, GROUP_LOG -> COUNTED: without those of transactions that were aborted or are still open. A commit within a
+    transaction counts if the next marker of its producer in the same log partition is a commit."""
+
+    def run(pending: Any, markers: Any) -> Any:
+        return pending.filter(flag_array(_decided(pending, markers))).select(column_names(COUNTED))
+
+    pending = commits.where_null("producer_id", is_null=False).select(_IN_TRANSACTIONS)
+    markers = group_log.where("kind", "marker").select(_MARKERS)
+    ended = pending.cogroup(markers, "log_partition", run, COUNTED)
+    return commits.where_null("producer_id").select(COUNTED).union(ended)
+
+
+def _decided(pending: Any, markers: Any) -> Any:
+    """Which of the commits count, as a numpy array of bool."""
+    import numpy as np
+
+    ends: dict[int, tuple[list[int], list[bool]]] = {}
+    for marker in markers.sort_by("log_offset").to_pylist():
+        offsets, verdicts = ends.setdefault(marker["producer_id"], ([], []))
+        offsets.append(marker["log_offset"])
+        verdicts.append(marker["committed"])
+
+    def counts(producer_id: int, log_offset: int) -> bool:
+        offsets, verdicts = ends.get(producer_id, ([], []))
+        index = bisect(offsets, log_offset)
+        return index < len(offsets) and verdicts[index]
+
+    commits = zip(numbers_of(pending["producer_id"]).tolist(), numbers_of(pending["log_offset"]).tolist(), strict=True)
+    return np.fromiter((counts(*commit) for commit in commits), bool, len(pending))
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Times at equal distances, the last at or after the last commit."""
+
+    first_ms: int
+    step_ms: int
+    count: int
+
+    @classmethod
+    def over(cls, first_ms: int, last_ms: int, count: int) -> Grid:
+        """So many times, from the first commit on."""
+        return cls(first_ms, max(1, -(-(last_ms - first_ms) // (count - 1))), count)
+
+    def times_ms(self) -> list[int]:
+        """The points in time, ascending."""
+        return [self.first_ms + n * self.step_ms for n in range(self.count)]
+
+
+# One row per partition of a group: CADENCE, null where there is no commit but deletions; its stalls, and the offset at each
+# time of the grid since its first record, as arrays.
 PROGRESS = (
-    "group string, topic string, partition int, commits bigint, first_ms bigint, last_ms bigint, mean_interval_ms double, "
-    "median_interval_ms double, p95_interval_ms double, longest_interval_ms bigint, first_offset bigint, "
-    "last_offset bigint, records_per_s double, stall_from_ms array<bigint>, stall_until_ms array<bigint>, "
-    "stall_offset array<bigint>, stall_moved array<bigint>"
+    f"{CADENCE}, stall_from_ms array<bigint>, stall_until_ms array<bigint>, stall_offset array<bigint>, "
+    "stall_moved array<bigint>, times_ms array<bigint>, committed array<bigint>"
 )
+_STALL = ("from_ms", "until_ms", "offset", "moved")
 
 
-def progress(commits: DataFrame) -> DataFrame:
-    """COMMITS -> PROGRESS. A group's commits all stand in one log partition, so that the log's offset alone is their order.
-    A partition's commits come to one task together, 24 bytes each; grouped by a number in place of three strings, which is
-    what most of the time would go to."""
-    from pyspark.sql import functions as f
+def progress(commits: Frame, grid: Grid | None) -> Frame:
+    """COUNTED -> PROGRESS. A group's commits all stand in one log partition, so that the log's offset alone is their order.
+    A partition's commits come to one task together, 24 bytes each. ``grid``: None where there is no commit."""
 
-    made = commits.where("not deleted").select(*KEYS, "offset", "commit_ms", "log_offset")
-    # Numbered here and not by Spark: its numbers are not the same when they are computed again, and a cached frame is found
-    # again by its path, whatever has been added there since.
-    known = [(*row, key) for key, row in enumerate(made.select(*KEYS).distinct().collect())]
-    numbered = made.sparkSession.createDataFrame(known, "group string, topic string, partition int, key bigint")
-    rows = made.join(f.broadcast(numbered), KEYS).select("key", "offset", "commit_ms", "log_offset")
-    keyed = "key bigint, " + PROGRESS.partition("partition int, ")[2]
-
-    def run(key: Any, table: Any) -> Any:
+    def run(key: tuple[Any, ...], table: Any) -> Any:
         ordered = table.sort_by("log_offset")
-        measures = _progress(numbers_of(ordered["commit_ms"]), numbers_of(ordered["offset"]))
-        return table_of_rows([{"key": key[0].as_py(), **measures}], arrow_schema(keyed))
+        commit_ms, offset = numbers_of(ordered["commit_ms"]), numbers_of(ordered["offset"])
+        made = valid_of(ordered["offset"].combine_chunks())
+        row: Row = dict(zip(KEYS, key, strict=True))
+        row |= _by_time(commit_ms, offset, made, grid) if grid is not None else {"times_ms": [], "committed": []}
+        if made.any():
+            row |= _progress(commit_ms[made], offset[made])
+        return table_of_rows([row], arrow_schema(PROGRESS))
 
-    return (
-        rows.groupBy("key").applyInArrow(run, keyed).join(f.broadcast(numbered), "key").select(*column_names(PROGRESS))
-    )
+    return commits.group(KEYS, run, PROGRESS)
 
 
-def _progress(commit_ms: Any, offset: Any) -> dict[str, Any]:
+def _progress(commit_ms: Any, offset: Any) -> Row:
     """One partition's commits in the order of the log."""
     import numpy as np
 
@@ -104,63 +127,58 @@ def _progress(commit_ms: Any, offset: Any) -> dict[str, Any]:
     }
 
 
-def cadence(progress: DataFrame) -> DataFrame:
+def _by_time(commit_ms: Any, offset: Any, made: Any, grid: Grid) -> Row:
+    """The newest offset at each time of the grid; null once it was deleted (``made`` False)."""
+    import numpy as np
+
+    late: Any = np.maximum(commit_ms - grid.first_ms, 0)
+    step: Any = -(-late // grid.step_ms)  # a commit counts from the first time at or after it
+    by_step: Any = np.argsort(step, kind="stable")  # within a step as in the log
+    newest: Any = np.searchsorted(step[by_step], np.arange(grid.count), "right") - 1
+    known = newest >= 0
+    rows = by_step[newest[known]]
+    times_ms: Any = grid.first_ms + np.nonzero(known)[0] * grid.step_ms
+    committed = [o if there else None for o, there in zip(offset[rows].tolist(), made[rows].tolist(), strict=True)]
+    return {"times_ms": times_ms.tolist(), "committed": committed}
+
+
+def cadence(progress: Frame) -> Frame:
     """PROGRESS -> CADENCE."""
-    return progress.select(*column_names(CADENCE))
+    return progress.where_null("commits", is_null=False).select(CADENCE)
 
 
-def stalls(progress: DataFrame) -> DataFrame:
+def stalls(progress: Frame) -> Frame:
     """PROGRESS -> STALLS: pauses of at least half a minute and ten times the partition's median."""
-    from pyspark.sql import functions as f
-
-    zipped = f.arrays_zip("stall_from_ms", "stall_until_ms", "stall_offset", "stall_moved")
-    each = progress.select(*KEYS, "median_interval_ms", f.explode(zipped).alias("s"))
-    pause = (f.col("s.stall_until_ms") - f.col("s.stall_from_ms")).alias("pause_ms")
-    bounds = [f.col("s.stall_from_ms").alias("from_ms"), f.col("s.stall_until_ms").alias("until_ms"), pause]
-    more = [f.col("s.stall_offset").alias("offset"), f.col("s.stall_moved").alias("moved")]
-    return each.select(*KEYS, *bounds, "median_interval_ms", *more)
+    return _unfolded(progress.where_null("commits", is_null=False), _stalls_of, STALLS)
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """Times at equal distances, the last at or after the last commit."""
-
-    first_ms: int
-    step_ms: int
-    count: int
-
-    def times_ms(self) -> list[int]:
-        """The points in time, ascending."""
-        return [self.first_ms + n * self.step_ms for n in range(self.count)]
+def _stalls_of(row: Row) -> Iterator[Row]:
+    of_partition = {name: row[name] for name in (*KEYS, "median_interval_ms")}
+    for values in zip(*(row[f"stall_{name}"] for name in _STALL), strict=True):
+        stall = dict(zip(_STALL, values, strict=True))
+        yield of_partition | stall | {"pause_ms": stall["until_ms"] - stall["from_ms"]}
 
 
-def committed_by_time(commits: DataFrame, grid: Grid) -> DataFrame:
-    """COMMITS -> group, topic, partition, time_ms, committed: the newest offset at each time of the grid; null once it was
-    deleted; no row before the first."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
-
-    late = f.greatest(f.col("commit_ms") - grid.first_ms, f.lit(0))
-    step = f.ceil(late / grid.step_ms).cast("int")  # a commit counts from the first time at or after it
-    newest_values = [f.max_by("offset", "log_offset").alias("offset"), f.max("log_offset").alias("log_offset")]
-    newest = commits.groupBy(*KEYS, step.alias("step")).agg(*newest_values)
-    steps = f.explode(f.sequence(f.lit(0), f.lit(grid.count - 1))).alias("step")
-    every = newest.select(*KEYS).distinct().select(*KEYS, steps)
-    in_order = Window.partitionBy(*KEYS).orderBy("step")
-    # Not null where the newest record is a deletion.
-    offset = f.when(f.col("log_offset").isNotNull(), f.struct("offset"))
-    filled = every.join(newest, [*KEYS, "step"], "left").withColumn(
-        "newest", f.last(offset, ignorenulls=True).over(in_order)
-    )
-    time_ms = (f.lit(grid.first_ms) + f.col("step").cast("long") * grid.step_ms).alias("time_ms")
-    return filled.where("newest is not null").select(*KEYS, time_ms, f.col("newest.offset").alias("committed"))
+EndOffsets = Mapping[tuple[str, int, int], int]  # by topic, partition, and time in ms
 
 
-def lag(committed: DataFrame, ends: DataFrame) -> DataFrame:
-    """The result of `committed_by_time`, ends (topic, partition, time_ms, end_offset) -> LAG."""
-    from pyspark.sql import functions as f
+def lag(progress: Frame, ends: EndOffsets) -> Frame:
+    """PROGRESS -> LAG: at the times of its grid."""
 
-    behind = f.greatest(f.col("end_offset") - f.col("committed"), f.lit(0)).alias("lag")
-    return committed.join(ends, ["topic", "partition", "time_ms"], "left").select(
-        "group", "topic", "partition", "time_ms", "committed", "end_offset", behind
-    )
+    def lag_of(row: Row) -> Iterator[Row]:
+        for time_ms, committed in zip(row["times_ms"], row["committed"], strict=True):
+            end = ends.get((row["topic"], row["partition"], time_ms))
+            behind = None if end is None or committed is None else max(end - committed, 0)
+            of_time = {"time_ms": time_ms, "committed": committed, "end_offset": end, "lag": behind}
+            yield {name: row[name] for name in KEYS} | of_time
+
+    return _unfolded(progress, lag_of, LAG)
+
+
+def _unfolded(frame: Frame, rows_of: Callable[[Row], Iterator[Row]], schema: str) -> Frame:
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            rows: Sequence[Row] = [made for row in batch.to_pylist() for made in rows_of(row)]
+            yield batch_of_rows(rows, arrow_schema(schema))
+
+    return frame.map(run, schema)

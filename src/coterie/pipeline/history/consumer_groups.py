@@ -1,5 +1,5 @@
 """`group_log` -> what the records of consumer groups (KIP-848) say, over time: epochs with their members and targets, what each
-member had, and who owned what. DataFrame -> DataFrame, each by one pass over a group's records in order.
+member had, and who owned what. Frame -> Frame, each by one pass over a group's records in order.
 
 A group's records may begin in the middle, as compaction or an earlier run leaves them: nothing is asked of what came before.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coterie.coordinator.consumer import events as e
 from coterie.coordinator.consumer.state import ConsumerSubscription, CurrentAssignment, TopicIdPartition
@@ -26,12 +26,10 @@ from coterie.pipeline.history.tables import (
     RECONCILIATIONS,
 )
 from coterie.pipeline.offsets import id_text
-from coterie.pipeline.tables.ddl import arrow_schema, column_names
+from coterie.pipeline.tables.ddl import arrow_schema
+from coterie.pipeline.tables.frame import Frame
 from coterie.records.arrow_arrays import table_of_rows
 from coterie.wire.primitives import WireError
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 Row = dict[str, Any]
 CONSUMER = "consumer"
@@ -49,23 +47,23 @@ ROWS = ", ".join({"table string": 0} | {column: 0 for schema in SCHEMAS.values()
 _POSITION = ("time_ms", "log_partition", "log_offset")
 
 
-def rows_of_consumer_groups(group_log: DataFrame, topic_names: Mapping[str, str]) -> DataFrame:
+def rows_of_consumer_groups(group_log: Frame, topic_names: Mapping[str, str]) -> Frame:
     """GROUP_LOG -> ROWS: those of all tables. ``topic_names``: by id as Kafka prints it; of a topic that is not in it the id
     stands for the name."""
     names = dict(topic_names)
 
-    def run(table: Any) -> Any:
-        history = GroupHistory(table.column("group")[0].as_py(), names)
+    def run(key: tuple[Any, ...], table: Any) -> Any:
+        history = GroupHistory(key[0], names)
         history.read(table.sort_by("log_offset").to_pylist())
         rows = [{"table": name} | row for name, row in history.rows]
         return table_of_rows(rows, arrow_schema(ROWS))
 
-    return group_log.where(f"kind = '{CONSUMER_GROUP}'").groupBy("group").applyInArrow(run, ROWS)
+    return group_log.where("kind", CONSUMER_GROUP).group(["group"], run, ROWS)
 
 
-def rows_of_table(rows: DataFrame, name: str) -> DataFrame:
+def rows_of_table(rows: Frame, name: str) -> Frame:
     """ROWS -> those of one table."""
-    return rows.where(f"table = '{name}'").select(*column_names(SCHEMAS[name]))
+    return rows.where("table", name).select(SCHEMAS[name])
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ import mmap
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from coterie.client.errors import KafkaError
 from coterie.pipeline.history.sound_batches import UnreadableBatch, walk
@@ -16,16 +15,12 @@ from coterie.pipeline.reading.log_folders import FileRange
 from coterie.pipeline.reading.topics import TopicReader
 from coterie.records.batch import HEADER_BYTES, MAGIC, batches, read_header
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-ENDS = "topic string, partition int, time_ms bigint, end_offset bigint"
 TopicPartition = tuple[str, int]
-Row = tuple[str, int, int, int]
+Row = tuple[str, int, int, int]  # topic, partition, time in ms, end offset
 
 
 def broker_ends(client: Mapping[str, str], partitions: Iterable[TopicPartition], times_ms: list[int]) -> list[Row]:
-    """ENDS of those partitions that still exist. The end as of a time is the first record later than it. Raises
+    """The ends of those partitions that still exist. The end as of a time is the first record later than it. Raises
     KafkaError."""
     topics: dict[str, list[int]] = {}
     for topic, partition in partitions:
@@ -81,8 +76,3 @@ def _reached(folder: Path) -> Iterator[tuple[int, int]]:
                 for _, header in batches(each[1]):
                     newest_ms = max(newest_ms, header.max_timestamp)
                     yield newest_ms, header.last_offset + 1
-
-
-def as_frame(spark: SparkSession, rows: Iterable[Row]) -> DataFrame:
-    """A DataFrame of ENDS."""
-    return spark.createDataFrame(list(rows), ENDS)

@@ -1,43 +1,41 @@
-"""`group_log` -> the content of each stored state of a group: generations, members, assignments. DataFrame -> DataFrame."""
+"""`group_log` -> the content of each stored state of a group: generations, members, assignments. Frame -> Frame."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coterie.assignors.blobs import decode_assignment, decode_subscribed_topics
 from coterie.pipeline.history.decoding import UNREADABLE
 from coterie.pipeline.history.tables import ASSIGNMENTS, GENERATIONS, MEMBERS
 from coterie.pipeline.history.tables import UNREADABLE as UNREADABLE_BATCHES
 from coterie.pipeline.tables.ddl import arrow_schema
+from coterie.pipeline.tables.frame import Frame
 from coterie.records.arrow_arrays import batch_of_rows, listed
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
 from coterie.wire.primitives import WireError
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 Row = tuple[Any, ...]
 LogPosition = tuple[int, int, int]  # time_ms, log_partition, log_offset
 
 
-def generations(group_log: DataFrame) -> DataFrame:
+def generations(group_log: Frame) -> Frame:
     """GROUP_LOG -> GENERATIONS."""
     return _rows(group_log, GENERATIONS, _generation_rows)
 
 
-def members(group_log: DataFrame) -> DataFrame:
+def members(group_log: Frame) -> Frame:
     """GROUP_LOG -> MEMBERS."""
     return _rows(group_log, MEMBERS, _member_rows)
 
 
-def assignments(group_log: DataFrame) -> DataFrame:
+def assignments(group_log: Frame) -> Frame:
     """GROUP_LOG -> ASSIGNMENTS."""
     return _rows(group_log, ASSIGNMENTS, _assignment_rows)
 
 
-def unreadable(group_log: DataFrame) -> DataFrame:
+def unreadable(group_log: Frame) -> Frame:
     """GROUP_LOG -> UNREADABLE."""
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
@@ -46,7 +44,7 @@ def unreadable(group_log: DataFrame) -> DataFrame:
             rows = [unreadable_row(*each) for each in zip(*columns, strict=True)]
             yield batch_of_rows(rows, arrow_schema(UNREADABLE_BATCHES))
 
-    return group_log.where(f"kind = '{UNREADABLE}'").mapInArrow(run, UNREADABLE_BATCHES)
+    return group_log.where("kind", UNREADABLE).map(run, UNREADABLE_BATCHES)
 
 
 def unreadable_row(value: bytes, log_partition: int) -> dict[str, Any]:
@@ -63,9 +61,7 @@ def stored_value(value: bytes | None) -> GroupMetadataValue | None:
         return None
 
 
-def _rows(
-    group_log: DataFrame, schema: str, make: Callable[[str, bytes | None, LogPosition], Iterator[Row]]
-) -> DataFrame:
+def _rows(group_log: Frame, schema: str, make: Callable[[str, bytes | None, LogPosition], Iterator[Row]]) -> Frame:
     """Maps each record of a group to any number of rows, in Arrow batches."""
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
@@ -84,7 +80,7 @@ def _rows(
             arrays = [listed([row[index] for row in rows], field.type) for index, field in enumerate(wanted)]
             yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
-    return group_log.where("kind = 'group'").mapInArrow(run, schema)
+    return group_log.where("kind", "group").map(run, schema)
 
 
 def _generation_rows(group: str, value: bytes | None, position: LogPosition) -> Iterator[Row]:

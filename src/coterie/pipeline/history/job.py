@@ -18,7 +18,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coterie.client.errors import KafkaError
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.pipeline.history import commits as c
 from coterie.pipeline.history import (
@@ -33,16 +32,17 @@ from coterie.pipeline.history import (
     topic_ids,
 )
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
-from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, LAG
+from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, REBALANCES
 from coterie.pipeline.options.options import SourceOptions
-from coterie.pipeline.tables.files import row_count
-from coterie.wire.errors import ErrorCode
+from coterie.pipeline.tables.files import batches_of, row_count, rows_of
+from coterie.pipeline.tables.frame import Frame, Frames
+from coterie.records.arrow_arrays import flags_of, numbers_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 LAG_TIMES = 100
-JOURNAL = "value binary, offset bigint"
+FACTS = ("commits", "group_log", "journal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,38 +80,59 @@ class HistoryProgress:
         os.replace(part, out / topic_ids.PROGRESS)
 
 
-def run_history(spark: SparkSession, sources: Sources, out: Path) -> dict[str, int]:
-    """Reads what is new since the last run and makes the tables anew; returns their row counts. Raises KafkaError,
-    NothingToRead."""
+def run_history(spark: SparkSession | None, sources: Sources, out: Path) -> dict[str, int]:
+    """Reads what is new since the last run and makes the tables anew; returns their row counts. ``spark`` None: in this
+    process. Raises KafkaError, NothingToRead."""
     out.mkdir(parents=True, exist_ok=True)
     progress = HistoryProgress.load(out)
-    _add_facts(spark, sources, out, progress)
-    counts = _make_tables(spark, sources, out, progress.topic_names)
+    frames = _frames(spark)
+    _add_facts(frames, sources, out, progress)
+    counts = _make_tables(frames, sources, out, progress.topic_names)
     progress.save(out)
     return counts
+
+
+def _frames(spark: SparkSession | None) -> Frames:
+    if spark is None:
+        from coterie.pipeline.tables.arrow_frame import ArrowFrames
+
+        return ArrowFrames()
+    from coterie.pipeline.tables.spark_frame import SparkFrames
+
+    return SparkFrames(spark)
+
+
+def input_bytes(sources: Sources, out: Path) -> int:
+    """What a run works on: the new part of the logs, the log files, and the facts of earlier runs. It is an estimate, by the
+    number of records, of what a broker or an earlier run has. Raises KafkaError, NothingToRead, OSError."""
+    progress = HistoryProgress.load(out)
+    ranges = _ranges(sources, progress)
+    if sources.client is not None:
+        ranges += _journal_ranges(sources.client, progress)
+    kept = sum(row_count(out / name) for name in FACTS)
+    files = sum(file.stat().st_size for file in sources.server_logs)
+    return sum(r.size_bytes for r in ranges) + files + kept * record_sources.RECORD_BYTES
 
 
 # -- facts --------------------------------------------------------------------------------------------------------------------
 
 
-def _add_facts(spark: SparkSession, sources: Sources, out: Path, progress: HistoryProgress) -> None:
+def _add_facts(frames: Frames, sources: Sources, out: Path, progress: HistoryProgress) -> None:
     run = f"run={progress.runs}"
-    for name in ("commits", "group_log", "journal"):
+    for name in FACTS:
         shutil.rmtree(out / name / run, ignore_errors=True)
     ranges = _ranges(sources, progress)
     if ranges:
-        frame = record_sources.as_frame(spark, ranges)
+        frame = record_sources.as_frame(frames, ranges)
         client = None if sources.folders else sources.client
         for name, table in (("commits", record_sources.commits), ("group_log", record_sources.group_log)):
-            facts = table(frame, client)
-            facts.write.parquet(str(out / name / run))
-            _advance(spark.read.schema(facts.schema).parquet(str(out / name / run)), progress)
-    if sources.client is not None:
-        lines = _journal(spark, sources.client, progress.journal)
-        if lines is not None:
-            lines.write.parquet(str(out / "journal" / run))
-            [[newest]] = spark.read.parquet(str(out / "journal" / run)).agg({"offset": "max"}).collect()
-            progress.journal = progress.journal if newest is None else newest + 1
+            table(frame, client).write(out / name / run)
+            _advance(out / name / run, progress)
+    if sources.client is not None and (lines := _journal_ranges(sources.client, progress)):
+        of_journal = record_sources.journal(record_sources.as_frame(frames, lines), sources.client)
+        of_journal.write(out / "journal" / run)
+        for batch in batches_of(out / "journal" / run, ["offset"]):
+            progress.journal = max(progress.journal, *(numbers_of(batch.column("offset")) + 1).tolist())
     progress.topic_names |= _topic_names(sources)
     progress.runs += 1
 
@@ -128,66 +149,44 @@ def _ranges(sources: Sources, progress: HistoryProgress) -> list[record_sources.
     if sources.client is None:
         return []
     options = SourceOptions(dict(sources.client), subscribe=(record_sources.TOPIC,))
-    try:
-        return record_sources.broker_ranges(options, progress.offsets)
-    except KafkaError as error:
-        if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return []  # no group has ever been there
-        raise
+    return record_sources.broker_ranges(options, progress.offsets)
 
 
-def _advance(facts: DataFrame, progress: HistoryProgress) -> None:
-    for row in facts.groupBy("log_partition").max("log_offset").collect():
-        progress.offsets[row[0]] = max(progress.offsets.get(row[0], 0), row[1] + 1)
+def _journal_ranges(client: Mapping[str, str], progress: HistoryProgress) -> list[record_sources.LogRange]:
+    """Those of the journal; none where the broker keeps none (Apache Kafka does not)."""
+    options = SourceOptions(dict(client), assign={JOURNAL_TOPIC: [0]})
+    return record_sources.broker_ranges(options, {0: progress.journal})
 
 
-def _journal(spark: SparkSession, client: Mapping[str, str], since: int) -> DataFrame | None:
-    """JOURNAL; None where the broker keeps none (Apache Kafka does not)."""
-    from coterie.pipeline.offsets import LATEST
-    from coterie.pipeline.reading.topics import TopicReader
-
-    reader = TopicReader(SourceOptions(dict(client), assign={JOURNAL_TOPIC: [0]}))
-    try:
-        end = reader.offsets_of({(JOURNAL_TOPIC, 0): LATEST})[JOURNAL_TOPIC, 0]
-    except KafkaError as error:
-        if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return None
-        raise
-    finally:
-        reader.close()
-    options = {f"kafka.{name}": value for name, value in client.items()}
-    starting = json.dumps({JOURNAL_TOPIC: {"0": min(since, end)}})
-    options |= {"assign": json.dumps({JOURNAL_TOPIC: [0]}), "startingOffsets": starting, "failOnDataLoss": "false"}
-    return spark.read.format("coterie").options(**options).load().select("value", "offset")
+def _advance(facts: Path, progress: HistoryProgress) -> None:
+    for batch in batches_of(facts, ["log_partition", "log_offset"]):
+        partitions, offsets = numbers_of(batch.column("log_partition")), numbers_of(batch.column("log_offset"))
+        for partition in set(partitions.tolist()):
+            newest = int(offsets[partitions == partition].max())
+            progress.offsets[partition] = max(progress.offsets.get(partition, 0), newest + 1)
 
 
 # -- tables -------------------------------------------------------------------------------------------------------------------
 
 
-def facts(spark: SparkSession, out: Path) -> tuple[DataFrame, DataFrame]:
+def facts(frames: Frames, out: Path) -> tuple[Frame, Frame]:
     """COMMITS and GROUP_LOG of all runs so far."""
-    return _read(spark, out / "commits", COMMITS), _read(spark, out / "group_log", GROUP_LOG)
+    return frames.read(out / "commits", COMMITS), frames.read(out / "group_log", GROUP_LOG)
 
 
-def _read(spark: SparkSession, path: Path, schema: str) -> DataFrame:
-    if not path.exists():
-        return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(str(path))
-
-
-def _make_tables(spark: SparkSession, sources: Sources, out: Path, topic_names: Mapping[str, str]) -> dict[str, int]:
-    commits, group_log = facts(spark, out)
+def _make_tables(frames: Frames, sources: Sources, out: Path, topic_names: Mapping[str, str]) -> dict[str, int]:
+    commits, group_log = facts(frames, out)
     counts = {name: row_count(out / name) for name in ("commits", "group_log")}
 
-    def write(name: str, frame: DataFrame, files: int = 1) -> DataFrame:
-        frame.coalesce(files).write.mode("overwrite").parquet(str(out / name))
+    def write(name: str, frame: Frame, files: int = 1) -> Frame:
+        written = frame.write(out / name, files)
         counts[name] = row_count(out / name)
-        return spark.read.schema(frame.schema).parquet(str(out / name))  # without it, a job to find it out
+        return written
 
-    of_consumer_groups = _consumer_group_rows(spark, group_log, out, topic_names)
+    of_consumer_groups = _consumer_group_rows(frames, group_log, out, topic_names)
 
-    def of_both_kinds(name: str, frame: DataFrame) -> DataFrame:
-        return frame.unionByName(consumer_groups.rows_of_table(of_consumer_groups, name), allowMissingColumns=True)
+    def of_both_kinds(name: str, frame: Frame) -> Frame:
+        return frame.union(consumer_groups.rows_of_table(of_consumer_groups, name))
 
     generations = write("generations", of_both_kinds("generations", group_metadata.generations(group_log)))
     members = write("members", of_both_kinds("members", group_metadata.members(group_log)))
@@ -196,57 +195,62 @@ def _make_tables(spark: SparkSession, sources: Sources, out: Path, topic_names: 
     write("ownership", of_both_kinds("ownership", ownership.ownership(classic, generations)))
     tenures = write("tenures", ownership.tenures(members, generations))
     write("flapping", ownership.flapping(tenures))
-    events = of_both_kinds("rebalances", _rebalances(spark, sources, out, group_log))
+    events = of_both_kinds("rebalances", _rebalances(frames, sources, out, group_log))
     write("rebalances", rebalances.from_best_source(events))
     write("epochs", consumer_groups.rows_of_table(of_consumer_groups, "epochs"))
     write("reconciliations", consumer_groups.rows_of_table(of_consumer_groups, "reconciliations"))
-    write("groups", state.groups(state.entries(commits, group_log)))
+    write("groups", state.groups(commits, group_log))
     write("unreadable", group_metadata.unreadable(group_log))
-    counting = c.counting(commits, group_log)
-    progress = c.progress(counting).persist()
-    try:
-        cadence = write("cadence", c.cadence(progress), files=2)
+    grid = _grid(out)
+    with c.progress(c.counting(commits, group_log), grid).kept() as progress:
+        write("cadence", c.cadence(progress), files=2)
         write("stalls", c.stalls(progress))
-    finally:
-        progress.unpersist()  # or the next run of this session would find it again, as old as it then is
-    write("lag", _lag(spark, sources, counting, cadence))
+        write("lag", c.lag(progress, {} if grid is None else _ends(sources, out, grid)))
     return counts
 
 
-def _consumer_group_rows(
-    spark: SparkSession, group_log: DataFrame, out: Path, topic_names: Mapping[str, str]
-) -> DataFrame:
+def _consumer_group_rows(frames: Frames, group_log: Frame, out: Path, topic_names: Mapping[str, str]) -> Frame:
     """The rows of consumer groups in all tables, made once."""
-    if group_log.where(f"kind = '{CONSUMER_GROUP}'").isEmpty():
-        return spark.createDataFrame([], consumer_groups.ROWS)
-    path = str(out / "consumer_groups")
-    consumer_groups.rows_of_consumer_groups(group_log, topic_names).write.mode("overwrite").parquet(path)
-    return spark.read.schema(consumer_groups.ROWS).parquet(path)
+    kinds = (batch.column("kind").dictionary_encode().dictionary for batch in batches_of(out / "group_log", ["kind"]))
+    if not any(CONSUMER_GROUP in kind.to_pylist() for kind in kinds):
+        return frames.of_rows([], consumer_groups.ROWS)
+    return consumer_groups.rows_of_consumer_groups(group_log, topic_names).write(out / "consumer_groups")
 
 
-def _rebalances(spark: SparkSession, sources: Sources, out: Path, group_log: DataFrame) -> DataFrame:
+def _rebalances(frames: Frames, sources: Sources, out: Path, group_log: Frame) -> Frame:
     """REBALANCES of all sources."""
     lines = out / "server_lines"
     if sources.server_logs:
-        frame = server_log.lines_of(spark, list(sources.server_logs))
-        frame.write.mode("overwrite").parquet(str(lines))
-    log_events = server_log.from_lines(_read(spark, lines, server_log.LINES))
+        server_log.lines_of(frames, sources.server_logs).write(lines)
+    log_events = server_log.from_lines(frames.read(lines, server_log.LINES))
     events = rebalances.from_generations(group_log, log_events)
-    of_journal = rebalances.from_journal(_read(spark, out / "journal", JOURNAL))
-    return events.unionByName(of_journal).unionByName(log_events.select(*events.columns))
+    of_journal = rebalances.from_journal(frames.read(out / "journal", record_sources.JOURNAL))
+    return events.union(of_journal).union(log_events.select(REBALANCES))
 
 
-def _lag(spark: SparkSession, sources: Sources, counting: DataFrame, cadence: DataFrame) -> DataFrame:
-    [bounds] = cadence.agg({"first_ms": "min", "last_ms": "max"}).collect()
-    first_ms, last_ms = bounds["min(first_ms)"], bounds["max(last_ms)"]
-    if first_ms is None:
-        return spark.createDataFrame([], LAG)
-    grid = c.Grid(first_ms, max(1, -(-(last_ms - first_ms) // (LAG_TIMES - 1))), LAG_TIMES)
-    partitions = sorted((r.topic, r.partition) for r in cadence.select("topic", "partition").distinct().collect())
+def _grid(out: Path) -> c.Grid | None:
+    """The times of LAG, from the first commit to the last; None where there is none."""
+    first_ms, last_ms = None, 0
+    for batch in batches_of(out / "commits", ["commit_ms", "deleted"]):
+        made_ms = numbers_of(batch.column("commit_ms"))[~flags_of(batch.column("deleted"))]
+        if made_ms.size:
+            least_ms = int(made_ms.min())
+            first_ms = least_ms if first_ms is None else min(first_ms, least_ms)
+            last_ms = max(last_ms, int(made_ms.max()))
+    return None if first_ms is None else c.Grid.over(first_ms, last_ms, LAG_TIMES)
+
+
+def _ends(sources: Sources, out: Path, grid: c.Grid) -> c.EndOffsets:
+    """The ends of the topics that were committed, from where their records are; of two replicas the further one."""
+    cadence = rows_of(out / "cadence", columns=["topic", "partition"])
+    partitions = sorted({(row["topic"], row["partition"]) for row in cadence})
     rows: list[ends.Row] = []
     if sources.client is not None and not sources.folders:
         rows = ends.broker_ends(sources.client, partitions, grid.times_ms())
     for folder in sources.folders:
         data = folder.parent if folder.name.startswith(record_sources.TOPIC) else folder
         rows += ends.folder_ends(data, partitions, grid.times_ms())
-    return c.lag(c.committed_by_time(counting, grid), ends.as_frame(spark, rows))
+    known: dict[tuple[str, int, int], int] = {}
+    for topic, partition, time_ms, end in rows:
+        known[topic, partition, time_ms] = max(end, known.get((topic, partition, time_ms), 0))
+    return known

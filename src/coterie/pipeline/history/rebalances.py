@@ -1,4 +1,4 @@
-"""Rebalances, from the journal, a broker's log, or the stored generations. DataFrame -> DataFrame.
+"""Rebalances, from the journal, a broker's log, or the stored generations. Frame -> Frame.
 
 The journal is exact. A broker's log (`server_log`) knows causes and phases, and nothing of partitions. The generations
 alone know who came and went and what moved, and no more of the time than when the new assignment was stored. A log and the
@@ -8,7 +8,7 @@ generations together know for how long partitions were unowned (`coordinator/jou
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from coterie.coordinator.journal.group_ownership import GenerationChange, GroupOwnership
 from coterie.coordinator.journal.line import DEPARTURES, JournalLine
@@ -17,12 +17,10 @@ from coterie.machines.ownership import UnownedSpell
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.group_metadata import stored_value
 from coterie.pipeline.history.tables import REBALANCES
-from coterie.pipeline.tables.ddl import arrow_schema, column_names
+from coterie.pipeline.tables.ddl import arrow_schema
+from coterie.pipeline.tables.frame import Frame
 from coterie.records.arrow_arrays import batch_of_rows, table_of_rows
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 Row = dict[str, Any]
 SOURCES = ("journal", "server_log", "offsets")  # the better one first
@@ -35,7 +33,7 @@ SAME_MS = 60_000  # two tellings of a generation no further apart are of the sam
 # -- the journal ------------------------------------------------------------------------------------------------------------
 
 
-def from_journal(records: DataFrame) -> DataFrame:
+def from_journal(records: Frame) -> Frame:
     """Records of the journal (value, offset) -> REBALANCES: the lines that end a rebalance."""
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
@@ -44,7 +42,7 @@ def from_journal(records: DataFrame) -> DataFrame:
             rows = [row for v, o in zip(values, offsets, strict=True) for row in journal_rows(v, o)]
             yield batch_of_rows(rows, arrow_schema(REBALANCES))
 
-    return records.select("value", "offset").mapInArrow(run, REBALANCES)
+    return records.map(run, REBALANCES)
 
 
 def journal_rows(value: bytes | None, log_offset: int) -> Iterator[Row]:
@@ -107,15 +105,17 @@ def journal_log_events(lines: Iterable[JournalLine]) -> Iterator[Row]:
 # -- the stored generations ---------------------------------------------------------------------------------------------------
 
 
-def from_generations(group_log: DataFrame, log_events: DataFrame) -> DataFrame:
+def from_generations(group_log: Frame, log_events: Frame) -> Frame:
     """GROUP_LOG, LOG_EVENTS -> REBALANCES, by what changed from one stored state of a group to the next; times by the log."""
 
     def run(states: Any, events: Any) -> Any:
-        rows = generation_rows(states.sort_by("log_offset").to_pylist(), events.to_pylist())
-        return table_of_rows(list(rows), arrow_schema(REBALANCES))
+        rows = [
+            row for row in states.sort_by("log_offset").to_pylist() if row["kind"] == "group" or row["value"] is None
+        ]
+        return table_of_rows(list(generation_rows(rows, events.to_pylist())), arrow_schema(REBALANCES))
 
-    both = group_log.where(f"kind = 'group' or (kind = '{CONSUMER_GROUP}' and value is null)")
-    return both.groupBy("group").cogroup(log_events.groupBy("group")).applyInArrow(run, REBALANCES)
+    states = group_log.where("kind", "group", CONSUMER_GROUP)
+    return states.cogroup(log_events, "group", run, REBALANCES)
 
 
 def generation_rows(rows: list[Row], log_events: Iterable[Row] = ()) -> Iterator[Row]:
@@ -244,22 +244,43 @@ def _between(before: GroupMetadataValue | None, now: GroupMetadataValue, row: Ro
 # -- together -----------------------------------------------------------------------------------------------------------------
 
 
-def from_best_source(rebalances: DataFrame) -> DataFrame:
+def from_best_source(rebalances: Frame) -> Frame:
     """REBALANCES of several sources -> REBALANCES, one row per rebalance, from the best source; what only another one knows
     (moved, members, the assignor) is taken from there."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as f
 
-    rank = f.array_position(f.array(*map(f.lit, SOURCES)), f.col("source"))
-    # Generations begin anew with a group that was deleted: the time separates them.
-    order = Window.partitionBy("group", "generation").orderBy("time_ms")
-    fresh = f.coalesce(f.col("time_ms") - f.lag("time_ms").over(order) > SAME_MS, f.lit(True)).cast("int")
-    life = f.sum("fresh").over(order)
-    by_rank = Window.partitionBy("group", "generation", "life").orderBy("rank")
-    every = by_rank.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    placed = rebalances.withColumn("rank", rank).withColumn("fresh", fresh).withColumn("life", life)
-    filled = placed.withColumn("row", f.row_number().over(by_rank))
-    counts = ("members", "moved", "joined", "departed", "unowned")
-    for name in ("leader", "protocol", "join_ms", "sync_ms", "unowned_ms", "undetected_ms", *counts):
-        filled = filled.withColumn(name, f.first(name, ignorenulls=True).over(every))
-    return filled.where("row = 1").select(*column_names(REBALANCES))
+    def run(key: tuple[Any, ...], table: Any) -> Any:
+        return table_of_rows(list(best_rows(table.to_pylist())), arrow_schema(REBALANCES))
+
+    return rebalances.group(["group"], run, REBALANCES)
+
+
+_OF_ANY_SOURCE = (
+    "leader",
+    "protocol",
+    "join_ms",
+    "sync_ms",
+    "unowned_ms",
+    "undetected_ms",
+    "members",
+    "moved",
+    "joined",
+    "departed",
+    "unowned",
+)
+
+
+def best_rows(rows: Iterable[Row]) -> Iterator[Row]:
+    """REBALANCES of one group from several sources -> one of each rebalance."""
+    tellings: list[list[Row]] = []
+    latest: dict[int, list[Row]] = {}  # by generation
+    for row in sorted(rows, key=lambda row: (row["time_ms"], row["log_offset"] or 0)):
+        same = latest.get(row["generation"])
+        # Generations begin anew with a group that was deleted: the time separates them.
+        if same is None or row["time_ms"] - same[-1]["time_ms"] > SAME_MS:
+            same = latest[row["generation"]] = []
+            tellings.append(same)
+        same.append(row)
+    for told_of in tellings:
+        ranked = sorted(told_of, key=lambda row: SOURCES.index(row["source"]))
+        filled = {name: next((row[name] for row in ranked if row[name] is not None), None) for name in _OF_ANY_SOURCE}
+        yield ranked[0] | filled

@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coterie.client.settings.settings import ClientSettings, client_settings
+from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.pipeline.history.decoding import OffsetsDecoder
 from coterie.pipeline.history.sound_batches import Piece, UnreadableBatch, read_file, unfolded
 from coterie.pipeline.history.tables import COMMITS, GROUP_LOG
@@ -19,14 +20,14 @@ from coterie.pipeline.reading.log_folders import FileRange, file_ranges, partiti
 from coterie.pipeline.reading.planning import OffsetRange
 from coterie.pipeline.reading.topics import TopicReader
 from coterie.pipeline.tables.ddl import arrow_schema
+from coterie.pipeline.tables.frame import Frame, Frames, OfBatches
 from coterie.records.batch import read_header
 from coterie.records.columnar import Columns
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 TOPIC = "__consumer_offsets"
 RANGE_RECORDS = 1_000_000
+RECORD_BYTES = 100  # about what a commit takes in a log
+JOURNAL = "value binary, offset bigint"
 
 # A range as a row: of a file, bytes; of a broker (path null), offsets. Records below ``since`` were read by an earlier run.
 RANGES = "path string, host string, port int, log_partition int, first bigint, last bigint, since bigint"
@@ -48,6 +49,11 @@ class LogRange:
     first: int
     last: int
     since: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Its size; an estimate where a broker has it."""
+        return (self.last - self.first) * (RECORD_BYTES if self.path is None else 1)
 
     @property
     def end_offset(self) -> int:
@@ -86,10 +92,10 @@ def log_ranges(folders: Sequence[Path], since: Mapping[int, int]) -> list[LogRan
 
 
 def broker_ranges(options: SourceOptions, since: Mapping[int, int]) -> list[LogRange]:
-    """The ranges of the topic as it is now. Raises KafkaError."""
+    """The ranges of the topic as it is now; none where there is no such topic. Raises KafkaError."""
     reader = TopicReader(options)
     try:
-        partitions = reader.partitions()
+        partitions = reader.partitions(missing_allowed=True)
         starts = reader.offsets_of(dict.fromkeys(partitions, EARLIEST))
         ends = reader.offsets_of(dict.fromkeys(partitions, LATEST))
         wanted = {tp: (max(starts[tp], since.get(tp[1], 0)), ends[tp]) for tp in partitions}
@@ -106,10 +112,9 @@ def broker_ranges(options: SourceOptions, since: Mapping[int, int]) -> list[LogR
     return pieces
 
 
-def as_frame(spark: SparkSession, ranges: list[LogRange]) -> DataFrame:
+def as_frame(frames: Frames, ranges: Sequence[LogRange]) -> Frame:
     """RANGES, spread out so that each task has about as many as any other."""
-    frame = spark.createDataFrame([r.row() for r in ranges], RANGES)
-    return frame.repartition(max(1, min(len(ranges), 64)))
+    return frames.of_rows([r.row() for r in ranges], RANGES, tasks=min(len(ranges), 64))
 
 
 # -- reading, in tasks --------------------------------------------------------------------------------------------------------
@@ -123,26 +128,47 @@ def read_range(r: LogRange, settings: ClientSettings | None) -> Iterator[Piece |
     from coterie.pipeline.reading.fetching import fetched
 
     assert settings is not None
-    assert r.host is not None
-    assert r.port is not None
-    for data in fetched(OffsetRange(TOPIC, r.log_partition, r.first, r.last, r.host, r.port), settings):
+    for data in fetched(_offset_range(TOPIC, r), settings):
         yield from unfolded(data)
 
 
-def commits(ranges: DataFrame, client: Mapping[str, str] | None) -> DataFrame:
+def _offset_range(topic: str, r: LogRange) -> OffsetRange:
+    assert r.host is not None
+    assert r.port is not None
+    return OffsetRange(topic, r.log_partition, r.first, r.last, r.host, r.port)
+
+
+def commits(ranges: Frame, client: Mapping[str, str] | None) -> Frame:
     """RANGES -> COMMITS."""
-    return ranges.mapInArrow(_task(client, _commit_batches), COMMITS)
+    return ranges.map(_task(client, _commit_batches), COMMITS)
 
 
-def group_log(ranges: DataFrame, client: Mapping[str, str] | None) -> DataFrame:
+def group_log(ranges: Frame, client: Mapping[str, str] | None) -> Frame:
     """RANGES -> GROUP_LOG."""
-    return ranges.mapInArrow(_task(client, _group_log_batches), GROUP_LOG)
+    return ranges.map(_task(client, _group_log_batches), GROUP_LOG)
+
+
+def journal(ranges: Frame, client: Mapping[str, str]) -> Frame:
+    """RANGES of the journal -> JOURNAL. What was deleted before it was read is left out."""
+    given = dict(client)
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        from coterie.pipeline.reading import fetching
+
+        settings, schema = client_settings(given), arrow_schema(JOURNAL)
+        for batch in batches:
+            for row in batch.to_pylist():
+                r = _offset_range(JOURNAL_TOPIC, LogRange(**row))
+                for columns in fetching.read_range(r, settings, with_headers=False, fail_on_data_loss=False):
+                    yield fetching.to_arrow(columns, r.topic, r.partition, schema)
+
+    return ranges.map(run, JOURNAL)
 
 
 Decode = Callable[[OffsetsDecoder, Piece | UnreadableBatch, LogRange], Any]
 
 
-def _task(client: Mapping[str, str] | None, decode: Decode) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _task(client: Mapping[str, str] | None, decode: Decode) -> OfBatches:
     given = None if client is None else dict(client)
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coterie.observer.server_log import coordinator_lines, rebalances
 from coterie.pipeline.history.tables import LOG_EVENTS
 from coterie.pipeline.tables.ddl import arrow_schema
+from coterie.pipeline.tables.frame import Frame, Frames
 from coterie.records.arrow_arrays import batch_of_rows, table_of_rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 LINES = "group string, time_ms bigint, number bigint, line string"
 
 
-def lines_of(spark: SparkSession, paths: list[Path]) -> DataFrame:
+def lines_of(frames: Frames, paths: Sequence[Path]) -> Frame:
     """Files -> LINES: a task per file; rotated and several brokers' files may come in any order."""
-    frame = spark.createDataFrame([(str(p.resolve()),) for p in paths], "path string").repartition(max(len(paths), 1))
+    files = frames.of_rows([(str(path.resolve()),) for path in paths], "path string", tasks=len(paths))
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
@@ -30,15 +28,15 @@ def lines_of(spark: SparkSession, paths: list[Path]) -> DataFrame:
                 ]
                 yield batch_of_rows(rows, arrow_schema(LINES))
 
-    return frame.mapInArrow(run, LINES)
+    return files.map(run, LINES)
 
 
-def from_lines(lines: DataFrame) -> DataFrame:
+def from_lines(lines: Frame) -> Frame:
     """LINES -> LOG_EVENTS: each group's story, in the order of time."""
 
-    def run(table: Any) -> Any:
+    def run(key: tuple[Any, ...], table: Any) -> Any:
         ordered = table.sort_by([("time_ms", "ascending"), ("number", "ascending")])
         rows = list(rebalances(ordered.column("line").to_pylist()))
         return table_of_rows(rows, arrow_schema(LOG_EVENTS))
 
-    return lines.groupBy("group").applyInArrow(run, LOG_EVENTS)
+    return lines.group(["group"], run, LOG_EVENTS)

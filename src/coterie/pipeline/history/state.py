@@ -1,15 +1,15 @@
 """The groups as their log leaves them: as of now, a time, or an offset; by `Shard.load`, the broker's own replay.
 
-Of a log only what still counts is replayed: the newest record of each key, and everything of transactions (`newest`). That
+Of a log only what still counts is replayed: the newest record of each key, and everything of transactions. That
 changes nothing, since a later record of a key replaces an earlier one whole; tests/pipeline/test_history.py compares.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coterie.coordinator.events import OffsetRemoved, OffsetStored
 from coterie.coordinator.journal.group_ownership import owners_of
@@ -25,17 +25,8 @@ from coterie.pipeline.history.tables import COMMITS, GROUP_LOG, GROUPS
 from coterie.pipeline.offsets import id_text
 from coterie.pipeline.tables.ddl import arrow_schema, column_names
 from coterie.pipeline.tables.files import rows_of
+from coterie.pipeline.tables.frame import Frame
 from coterie.records.arrow_arrays import table_of_rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-# A record of the log again: kind commit, group, consumer_group or marker, and what its row in `commits` or `group_log` holds.
-ENTRIES = (
-    "group string, kind string, topic string, partition int, offset bigint, leader_epoch int, metadata string, "
-    "commit_ms bigint, expire_ms bigint, deleted boolean, key binary, value binary, producer_id bigint, committed boolean, "
-    "time_ms bigint, log_partition int, log_offset bigint"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,31 +37,9 @@ class Moment:
     log_offset: int | None = None
 
 
-def entries(commits: DataFrame, group_log: DataFrame) -> DataFrame:
-    """COMMITS, GROUP_LOG -> ENTRIES."""
-    from pyspark.sql import functions as f
-
-    same = f.col("commit_ms").alias("time_ms")
-    log = commits.withColumn("kind", f.lit("commit")).select("*", same).unionByName(group_log, allowMissingColumns=True)
-    return log.select(*column_names(ENTRIES))
-
-
-def newest(log: DataFrame) -> DataFrame:
-    """ENTRIES -> ENTRIES: of plain records the newest of each key; all of those in transactions."""
-    from pyspark.sql import functions as f
-
-    plain = f.col("kind").isin("group", CONSUMER_GROUP) | ((f.col("kind") == "commit") & f.col("producer_id").isNull())
-    last = (
-        log.where(plain)
-        .groupBy("kind", "group", "topic", "partition", "key", "log_partition")
-        .agg(f.max("log_offset").alias("log_offset"))
-    )
-    wanted = last.select("log_partition", "log_offset")
-    return log.where(plain).join(wanted, ["log_partition", "log_offset"], "left_semi").unionByName(log.where(~plain))
-
-
 def replayed(rows: Iterable[dict[str, Any]]) -> Shard:
-    """ENTRIES of one log partition, in the order of the log -> the shard that a broker would have loaded."""
+    """Rows of COMMITS (of the kind commit) and GROUP_LOG of one log partition, in the order of the log -> the shard that a
+    broker would have loaded."""
     shard = Shard(CoordinatorConfig())
     for row in rows:
         producer_id = -1 if row["producer_id"] is None else row["producer_id"]
@@ -100,16 +69,29 @@ def _record(row: dict[str, Any]) -> StoredRecord:
     return made
 
 
-def groups(log: DataFrame) -> DataFrame:
-    """ENTRIES -> GROUPS. Each log partition is replayed by one task."""
+def groups(commits: Frame, group_log: Frame) -> Frame:
+    """COMMITS, GROUP_LOG -> GROUPS. Each log partition is replayed by one task."""
+    plain = commits.where_null("producer_id").newest(["group", "topic", "partition", "log_partition"])
+    in_transactions = commits.where_null("producer_id", is_null=False)
+    states = group_log.where("kind", "group", CONSUMER_GROUP).newest(["kind", "group", "key", "log_partition"])
 
-    def run(table: Any) -> Any:
-        rows = table.sort_by("log_offset").to_pylist()
+    def run(commits: Any, states: Any) -> Any:
+        rows = _in_order([*_commit_records(commits.to_pylist()), *states.to_pylist()])
         last = {row["group"]: row["log_offset"] for row in rows if row["group"] is not None}
         records = [_group_row(group, last.get(group.group_id)) for group in replayed(rows).every_group()]
         return table_of_rows(records, arrow_schema(GROUPS))
 
-    return newest(log).groupBy("log_partition").applyInArrow(run, GROUPS)
+    markers = group_log.where("kind", "marker")
+    return plain.union(in_transactions).cogroup(states.union(markers), "log_partition", run, GROUPS)
+
+
+def _commit_records(commits: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Rows of COMMITS as `replayed` takes them."""
+    return ({"kind": "commit", "time_ms": row["commit_ms"]} | row for row in commits)
+
+
+def _in_order(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: row["log_offset"])
 
 
 def _group_row(group: AnyGroup, log_offset: int | None) -> dict[str, Any]:
@@ -130,14 +112,14 @@ def _group_row(group: AnyGroup, log_offset: int | None) -> dict[str, Any]:
 
 def group_from_tables(out: Path, group_id: str, moment: Moment) -> AnyGroup | None:
     """One group as it was, from the facts in OUT; None where there was none yet, or no more. Needs no Spark."""
-    tables = (("commits", COMMITS), ("group_log", GROUP_LOG))  # the markers belong to no group
-    rows = [r for n, ddl in tables for r in rows_of(out / n, group_id, column_names(ddl), or_of_no_group=True)]
+    commits, group_log = (
+        rows_of(out / name, group_id, column_names(ddl), or_of_no_group=True)  # the markers belong to no group
+        for name, ddl in (("commits", COMMITS), ("group_log", GROUP_LOG))
+    )
+    rows = [*_commit_records(commits), *group_log]
     own = {row["log_partition"] for row in rows if row["group"] is not None}
-    for row in rows:
-        row.setdefault("kind", "commit")
-        row.setdefault("time_ms", row.get("commit_ms"))
     kept = [row for row in rows if row["log_partition"] in own and _is_until(row, moment)]
-    return replayed(sorted(kept, key=lambda row: row["log_offset"])).group(group_id)
+    return replayed(_in_order(kept)).group(group_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@ have: a job of Spark's costs 0.1 s."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,3 +30,11 @@ def row_count(path: Path) -> int:
     import pyarrow.dataset as ds
 
     return int(ds.dataset(path, format="parquet", exclude_invalid_files=True).count_rows()) if path.exists() else 0
+
+
+def batches_of(path: Path, columns: Sequence[str]) -> Iterator[Any]:
+    """The rows of those columns, a record batch at a time; nothing where there is no such table."""
+    import pyarrow.dataset as ds
+
+    if path.exists():
+        yield from ds.dataset(path, format="parquet", exclude_invalid_files=True).to_batches(columns=list(columns))
