@@ -96,6 +96,7 @@ SEEN: dict[Switch, Seen] = {
     off.altered_settings_are_not_applied_to_replicas: Seen(14, TOPICS | {"only": ("program_paused",), "pace": 0.3}),
     off.a_follower_behind_deleted_records_begins_at_the_leaders_end: Seen(9, TOPICS),
     off.a_log_that_is_cut_keeps_its_producers: Seen(6, RECORDS),
+    off.followers_are_timed_by_their_own_clocks: Seen(1, RECORDS),
     off.partitions_are_not_added_to_the_transaction: Seen(0, TRANSACTIONS),
     off.a_consumer_delivers_aborted_records: Seen(0, TRANSACTIONS),
     off.a_producer_commits_what_has_failed: Seen(5, TRANSACTIONS | {"only": BROKER_FAULTS}),

@@ -171,6 +171,10 @@ class ClusterChecker:
         node = self._read(nodes.topic_config(name))
         return {} if node is None else dict(nodes.config_of(node.data))
 
+    def states(self) -> dict[TopicPartition, Znode | None]:
+        """The states of the partitions, as ZooKeeper has them: at rest none is written, however the clocks run."""
+        return {partition: self._read(paths.partition_state(*partition)) for partition in self._assignments()}
+
     # -- the end ----------------------------------------------------------------------------------------------------------
 
     def check(self) -> None:

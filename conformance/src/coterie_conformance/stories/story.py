@@ -42,6 +42,7 @@ from coterie_conformance.stories.programs import StoryWork, produce, transact
 
 FAULT_EVERY_S = 4.0
 REST_S = 240.0  # after the last fault: sessions, transactions and leases expire
+STAYS_S = 4.0  # at rest, more than replica.lag.time.max.ms
 STEP_S = 1.0
 LOOK_S = 0.1
 LOGGERS = ("coterie", "asyncio")
@@ -227,6 +228,14 @@ class ProgramStory:
         while (missing := self._missing()) is not None:
             assert self.world.now_s < deadline_s, f"{REST_S:g} s after the last fault {missing}"
             self._advance(STEP_S)
+        self._stay_at_rest()
+
+    def _stay_at_rest(self) -> None:
+        if self.replicas is not None:
+            states = self.replicas.states()
+            self._advance(STAYS_S)
+            written = [tp for tp, state in self.replicas.states().items() if state != states.get(tp)]
+            assert not written, f"the states of {written} are written at rest"
 
     def _missing(self) -> str | None:
         """What is not at rest yet."""
