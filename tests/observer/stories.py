@@ -232,15 +232,19 @@ def coordinator_moved(world: SimulatedWorld) -> Crew:
     return crew
 
 
-def commit_by_stranger(world: SimulatedWorld) -> Crew:
+def commit_by_stranger(world: SimulatedWorld, **settings: Any) -> Crew:
     crew = Crew(world)
-    crew.join("anna")
+    crew.join("anna", **settings)
     crew.settle(1)
     crew.controls["anna"].leaves = True
     world.advance(10)
     world.run(committed(crew.broker.bootstrap_servers))
     world.advance(10)
     return crew
+
+
+def consumer_commit_by_stranger(world: SimulatedWorld) -> Crew:
+    return commit_by_stranger(world, group_protocol="consumer")
 
 
 def paused(world: SimulatedWorld) -> Crew:

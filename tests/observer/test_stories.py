@@ -48,6 +48,7 @@ STORIES = [
     Story(stories.changed_subscription, "stable", "subscription_changed", "observed"),
     Story(stories.cooperative_join, "stable", "subscription_changed", "inferred"),
     Story(stories.commit_by_stranger, "pattern_seen", "commit_by_stranger", "inferred"),
+    Story(stories.consumer_commit_by_stranger, "pattern_seen", "commit_by_stranger", "inferred"),
     Story(stories.consumer_kill, "epoch_raised", "session_timeout", "inferred"),
     Story(stories.consumer_leave, "epoch_raised", "member_left", "inferred"),
     Story(stories.consumer_added_partitions, "epoch_raised", "topic_metadata_changed", "observed"),

@@ -40,14 +40,14 @@ def seen_explanation(
         leader,
         (),
         None,
-        _verdict(group, lines, watched_ms),
+        _verdict(group, lines),
         tuple(_member(member, leader, now_ms) for member in known),
         (),
         partitions,
         total_lag(rows),
         (),
         total_lag_ms(rows),
-        UNSEEN,
+        f"watched for {span(watched_ms)}; {UNSEEN}",
     )
 
 
@@ -70,19 +70,19 @@ def _member(member: KnownMember, leader: str | None, now_ms: int) -> MemberExpla
     )
 
 
-def _verdict(group: KnownGroup, lines: Sequence[JournalLine], watched_ms: int) -> str:
+def _verdict(group: KnownGroup, lines: Sequence[JournalLine]) -> str:
     assert group.described is not None
     state, members = group.described.state, quantity(len(group.described.members), "member")
-    happened = last_event(lines)
-    course = f"in the {span(watched_ms)} that it was watched: {happened}" if happened else ""
     texts = {
         STABLE: f"the group is stable with {members}",
         EMPTY: "the group has no members",
         PREPARING: f"a rebalance waits for members to join; the group has {members}",
         COMPLETING: f"all of {members} have joined, and the leader has not sent the assignment yet",
     }
-    text = texts.get(state, f"the group is {state} with {members}")
-    return f"{text}; {course or f'nothing moved in the {span(watched_ms)} that it was watched'}"
+    text, happened = texts.get(state, f"the group is {state} with {members}"), last_event(lines)
+    if happened:
+        return f"{text}; while it was watched: {happened}"
+    return f"{text}; nothing moved while it was watched" if state in (STABLE, EMPTY) else text
 
 
 def last_event(lines: Iterable[JournalLine]) -> str:

@@ -10,7 +10,7 @@ from coterie.coordinator.journal.consumer_lines import ConsumerJournalLines
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.state import TopicPartition
 from coterie.observer.machine import sights as s
-from coterie.observer.machine.classic import COMPLETING, PREPARING, baseline, pattern, stored_lines
+from coterie.observer.machine.classic import COMPLETING, EMPTY, PREPARING, baseline, pattern, stored_lines
 from coterie.observer.machine.consumer import consumer_lines, release_leaving
 from coterie.observer.machine.described_groups import described_lines
 from coterie.observer.machine.known import KnownGroup, KnownMember, KnownTopics
@@ -188,8 +188,13 @@ class GroupObserver:
         if member is not None:
             member.committed(time_ms)
             return []
-        is_settled = group.stored is not None and not group.is_baseline and time_ms > group.stored_ms
-        if owner is not None or not is_settled or partition in group.strangers or group.consumer is not None:
+        if group.consumer is not None:
+            # Members whose records came before the observer are in a description alone.
+            is_empty = group.described is not None and group.described.state == EMPTY
+            is_known = is_empty and not group.consumer.members
+        else:
+            is_known = group.stored is not None and not group.is_baseline and owner is None
+        if not is_known or time_ms <= group.stored_ms or partition in group.strangers:
             return []
         is_late = partition in group.ownership.partitions.last_owners or group.course.state in (PREPARING, COMPLETING)
         if group.members and is_late:
