@@ -164,6 +164,16 @@ def test_a_broker_that_is_not_registered_yet_has_no_role() -> None:
         made.leader_and_isr(1, 40, {PARTITION: state()}, NOW)
 
 
+@pytest.mark.parametrize(("epoch", "has_role"), [(40, True), (41, False)])
+def test_roles_end_with_the_registration_that_they_were_given_for(epoch: int, has_role: bool) -> None:
+    """The news that a session has expired may come after the broker has registered in the next one: it registers again, meets
+    its own node, and had lost all roles, which no controller gave it a second time."""
+    made = replicas()
+    made.leader_and_isr(1, 40, {PARTITION: state()}, NOW)
+    made.registered(epoch)
+    assert (made.partitions[PARTITION].role is not None) == has_role
+
+
 @pytest.mark.parametrize(("epoch", "new", "empties"), [(0, True, True), (0, False, False), (1, True, False)])
 def test_a_new_partition_begins_with_an_empty_log(epoch: int, new: bool, empties: bool) -> None:
     """Only in its first epoch: a replica that a reassignment adds is new as well, and may be in the ISR by now."""

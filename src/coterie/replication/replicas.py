@@ -48,8 +48,9 @@ class Replicas:
     def registered(self, broker_epoch: int) -> list[Effect]:
         """The broker is registered. Where it was before, its session had expired: the controller has counted it as failed, and
         may have moved replicas that it could not stop. They have no role until a controller gives them one; in Kafka 2.6 they
-        keep it. Requests for this epoch are to be held back until then."""
-        is_again, self.broker_epoch = self.broker_epoch is not None, broker_epoch
+        keep it. Requests for this epoch are to be held back until then. The same epoch a second time is the same registration,
+        whose roles stay: the news that a session had expired came after the broker had registered in the next one."""
+        is_again, self.broker_epoch = self.broker_epoch not in (None, broker_epoch), broker_epoch
         return [effect for replica in self.partitions.values() for effect in replica.stop()] if is_again else []
 
     def leader_and_isr(
