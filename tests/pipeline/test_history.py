@@ -7,6 +7,7 @@ import datetime
 import gzip
 import json
 import random
+import re
 import time
 from collections.abc import Callable
 from functools import cache
@@ -19,6 +20,7 @@ from click.testing import CliRunner
 
 from coterie.cli import main
 from coterie.client import Admin, Consumer, Producer, TopicPartition
+from coterie.console.history_page import sections
 from coterie.coordinator.events import GroupRemoved, GroupStored, OffsetRemoved, OffsetStored
 from coterie.coordinator.state import Cause, CommittedOffset
 from coterie.coordinator.stored import to_record
@@ -128,6 +130,17 @@ def test_real_kafkas_folders_and_log_tell_the_same(kafkas_history: Callable[[str
     assert len(four) == 1
     assert 9_000 < four[0].until_ms - four[0].from_ms < 11_000
     assert rows["groups"] == [], "the group was deleted in the end"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_picture_of_owners_begins_with_the_first_rebalance(
+    kafkas_history: Callable[[str], Path], version: str
+) -> None:
+    """The partitions are unowned from then on: a bar that began before the picture would lie over their names."""
+    [owners] = (part for part in sections(kafkas_history(version), "crew") if part.name == "ownership")
+    names = re.findall(r'<text x="([-\d.]+)"[^>]*text-anchor="end"', owners.body)
+    bars = re.findall(r'<rect class="empty" x="([-\d.]+)"', owners.body)
+    assert min(map(float, bars)) > max(map(float, names))
 
 
 def test_a_log_alone(tmp_path: Path) -> None:

@@ -33,9 +33,11 @@ def sections(history: Path, group: str) -> list[Section]:
     times += [t for r in ownership for t in (r["from_ms"], r["until_ms"]) if t is not None]
     if not times:
         return []
+    unowned = _unowned(history, group)
+    times += [spell.since_ms for spell in unowned]  # before the first assignment is stored
     begin_ms, end_ms = min(times), max(times)
     made = [
-        _ownership(ownership, rebalances, _unowned(history, group), begin_ms, end_ms),
+        _ownership(ownership, rebalances, unowned, begin_ms, end_ms),
         _causes(rebalances),
         _moves(rebalances),
         _lag(lag, begin_ms, end_ms),
