@@ -29,8 +29,9 @@ def free_port() -> int:
 class BrokerProcess:
     """A broker in a process of its own, on a port that stays the same over restarts."""
 
-    def __init__(self, data: Path, *options: str) -> None:
-        self.data, self.port, self.options = data, free_port(), options
+    def __init__(self, data: Path, *options: str, log: Path | None = None) -> None:
+        """``log``: the file for what it writes to standard error; None for this process's own."""
+        self.data, self.port, self.options, self.log = data, free_port(), options, log
         self.start()
 
     @property
@@ -43,7 +44,8 @@ class BrokerProcess:
         command += self.options
         for setting in settings:
             command += ["--set", setting]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        with contextlib.nullcontext() if self.log is None else self.log.open("a") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line.startswith("listening on"), line

@@ -178,6 +178,7 @@ def test_a_folder_whose_files_cannot_be_opened(tmp_path: Path) -> None:
         (errno.EROFS, "its file system is read-only"),
         (errno.EACCES, "may not write there"),
         (errno.ENOSPC, "its disk is full"),
+        (errno.EMFILE, "more open files than ulimit -n allows"),
         (errno.EIO, "Input/output error"),
     ],
 )

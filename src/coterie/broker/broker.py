@@ -21,7 +21,7 @@ from coterie.broker.connections.open_connections import OpenConnections
 from coterie.broker.handlers import HANDLERS
 from coterie.broker.node import BrokerNode
 from coterie.broker.process.clock import Clock
-from coterie.broker.process.descriptors import DescriptorReserve, descriptors_left
+from coterie.broker.process.descriptors import descriptors_left, listening_sockets
 from coterie.broker.requests.memory import RequestMemory
 from coterie.broker.requests.turns import in_thread
 from coterie.broker.settings import BrokerSettings
@@ -74,11 +74,10 @@ class Broker(BrokerNode):
         self.failure: Exception | None = None
         self.failed: asyncio.Event = asyncio.Event()
         self.connections = OpenConnections(self)
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._http: HttpServer | None = None
         self._registration: Registration | None = None
         self._lock: FolderLock | None = None
-        self._descriptors: DescriptorReserve | None = None
         self._periodic_tasks: list[asyncio.Task[None]] = []
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
@@ -96,24 +95,32 @@ class Broker(BrokerNode):
             self._unlock()
             raise
         self._report_findings()
-        if not getattr(self.loop, "is_virtual", False):  # `coterie.simulation` opens no socket
-            self._descriptors = DescriptorReserve(self.loop, self.log_lines)
-        listener = listener_at(self.settings, host, port)
         try:
-            self._server = await self.loop.create_server(
-                lambda: AcceptedConnection(self, listener), host, port, backlog=1024
-            )
+            bound = await self._listen(host, port)
         except OSError as error:
             raise CannotListen(error.errno, error.strerror) from error
         self._start_periodic_tasks()
-        address = self._server.sockets[0].getsockname()
-        bound = str(address[0]), int(address[1])
         self.settings.given_otherwise(effective_listeners(self.settings, (host, port), bound))
         if self.settings.joins_cluster:
             await self._join(bound)
         else:
             await self._register(bound)
         return bound
+
+    async def _listen(self, host: str, port: int) -> tuple[str, int]:
+        """Accepts connections; returns the first address. Raises OSError."""
+        listener = listener_at(self.settings, host, port)
+
+        def accepted() -> AcceptedConnection:
+            return AcceptedConnection(self, listener)
+
+        if getattr(self.loop, "is_virtual", False):  # `coterie.simulation` opens no socket
+            self._servers = [await self.loop.create_server(accepted, host, port)]
+        else:
+            for socket in await listening_sockets(host, port, self.log_lines):
+                self._servers.append(await self.loop.create_server(accepted, sock=socket, backlog=1024))
+        address = self._servers[0].sockets[0].getsockname()
+        return str(address[0]), int(address[1])
 
     def _open_own_folder(self) -> None:
         """Opens the data folder. Raises DataFolderInUse, OSError, UnreadableFile, SettingError."""
@@ -193,12 +200,10 @@ class Broker(BrokerNode):
             await self.loop.run_in_executor(None, self._registration.stop)
         if self._http is not None:
             await self._http.stop()
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         self.groups.close()
         await self.connections.close()
-        if self._descriptors is not None:
-            self._descriptors.close()
         self.log_lines.flush()
         if self.failure is None:
             self.keep_files()

@@ -10,6 +10,7 @@ from coterie.broker.connections.open_connections import STOP_GRACE_S
 from coterie.broker.connections.request_queue import MAX_WAITING
 from coterie.broker.handlers.administration.topic_rules import MAX_PARTITIONS_PER_REQUEST
 from coterie.broker.process.allocator import KEPT_BYTES, RETURNED_FROM_BYTES
+from coterie.broker.process.descriptors import OWN_DESCRIPTORS
 from coterie.broker.process.log_lines import LINES_PER_SECOND
 from coterie.broker.requests.message_sets import KEPT_BYTES as KEPT_MESSAGE_SET_BYTES
 from coterie.broker.requests.turns import MAX_THREADS, MAX_TURN_S, REPEATED_AT_MOST
@@ -99,8 +100,9 @@ LIMITS = (
     Limit(
         "file descriptors",
         fixed="ulimit -n, raised to 65,536 where that is allowed",
-        beyond="connections are refused with a line; CreateTopics answers INVALID_PARTITIONS",
-        kafka="ulimit -n; errors in the log",
+        beyond="connections are refused with a line, CreateTopics answers INVALID_PARTITIONS, Produce KAFKA_STORAGE_ERROR "
+        f"where a segment begins; the last {OWN_DESCRIPTORS} are for other files",
+        kafka="ulimit -n; CreateTopics succeeds without logs, with errors in the log",
     ),
     Limit("partitions of a topic", fixed=f"{MAX_PARTITIONS:,}", beyond="INVALID_PARTITIONS", kafka=_NONE),
     Limit(

@@ -142,6 +142,7 @@ class BrokerNode:
         self.settings.alter(*self._altered_settings())
         in_cluster = not self.cluster.is_alone
         self.topics = Topics(fs, self.settings, lambda: self._uuid().bytes, in_cluster=in_cluster, boot_id=boot_id)
+        self.topics.warn = self.log_lines.warning
         for finding in self._findings:
             self.topics.report(finding)
         self.topics.load()

@@ -1,7 +1,9 @@
-"""File descriptors: how many are left, and what happens to connections when none is.
+"""File descriptors: how many are left, which are kept for the broker's own work, and what happens to connections beyond them.
 
-asyncio's accept loop logs a traceback per attempt then, a thousand a second. `DescriptorReserve` keeps two descriptors back:
-with them it accepts what waits and closes it, so that clients hear at once, and the log has one line.
+Connections and logs keep theirs, and take none of the last `OWN_DESCRIPTORS`: those are for what is open for a moment, such as
+small files and the modules of an API at its first request. asyncio accepts as many connections as it can before it serves one,
+and logs a traceback for each that it cannot: a `ListeningSocket` closes what goes too far, so that clients hear at once, with a
+line.
 """
 
 from __future__ import annotations
@@ -10,87 +12,94 @@ import asyncio
 import errno
 import os
 import resource
+import socket
 from typing import Any
 
 from coterie.broker.process.log_lines import LogLines
 
+OWN_DESCRIPTORS = 32  # an eighth of all at most
 _NONE_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_SPARE = 2  # a copy of the listening socket, and the connection
 _REFUSED_AT_ONCE = 1024
-ASYNCIO_RETRY_S = 1.5  # after an error asyncio listens again a second later
+_REFUSED = "no file descriptor is left (%s): %d connections refused; raise ulimit -n, or lower max.connections"
+
+
+def is_kept_back(descriptor: int) -> bool:
+    """Whether a new descriptor is one of the last, which connections and logs leave to the broker: the system gives the lowest
+    that is free."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return limit != resource.RLIM_INFINITY and descriptor >= limit - min(OWN_DESCRIPTORS, limit // 8)
 
 
 def descriptors_left() -> int:
-    """How many more files this process may open, less a tenth (100 at most) that is kept for connections and indexes."""
+    """How many more logs this process may open, less a tenth (100 at most) that is kept for connections and indexes."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if limit == resource.RLIM_INFINITY:
         return 2**31
-    return int(limit) - len(os.listdir("/dev/fd")) - min(100, int(limit) // 10)
+    try:
+        is_open = len(os.listdir("/dev/fd"))
+    except OSError:
+        return 0
+    return int(limit) - is_open - min(OWN_DESCRIPTORS, limit // 8) - min(100, limit // 10)
 
 
-class DescriptorReserve:
-    """Answers the accept loop's errors in place of asyncio's exception handler; other errors go on to the one before."""
+async def listening_sockets(host: str, port: int, lines: LogLines) -> list[ListeningSocket]:
+    """Bound to every address of ``host``, as by asyncio's `create_server`. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    bound = await loop.create_server(asyncio.Protocol, host, port, start_serving=False)
+    try:
+        return [ListeningSocket(each, lines) for each in bound.sockets]
+    finally:
+        bound.close()
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, lines: LogLines) -> None:
-        self._loop, self._lines = loop, lines
-        self._before = loop.get_exception_handler()
-        self._spare: list[int] = []
-        self._closed = False
-        self._refused_s = -ASYNCIO_RETRY_S
-        self._fill()
-        loop.set_exception_handler(self._handle)
+
+class ListeningSocket(socket.socket):
+    """Takes over a socket that is bound. Accepts no connection whose descriptor is kept back. Where the process has none left,
+    closes the connections that wait, with a spare one."""
+
+    def __init__(self, bound: socket.socket, lines: LogLines) -> None:
+        super().__init__(fileno=os.dup(bound.fileno()))
+        self._lines = lines
+        self._spare = _spare()
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Raises BlockingIOError where none waits that may be accepted, as asyncio expects."""
+        refused, reason = 0, errno.EMFILE
+        try:
+            while refused < _REFUSED_AT_ONCE:
+                try:
+                    accepted, address = super().accept()
+                except OSError as error:
+                    if error.errno not in _NONE_LEFT or self._spare < 0:
+                        raise
+                    reason = error.errno
+                    self._release()
+                    super().accept()[0].close()
+                    self._spare = _spare()
+                else:
+                    if not is_kept_back(accepted.fileno()):
+                        return accepted, address
+                    accepted.close()
+                refused += 1
+            raise BlockingIOError
+        finally:
+            if self._spare < 0:
+                self._spare = _spare()
+            if refused:
+                self._lines.warning(_REFUSED, os.strerror(reason), refused)
 
     def close(self) -> None:
-        """Puts the loop's handler back, once asyncio no longer tries to listen again on sockets that are closed by then."""
+        super().close()
         self._release()
-        self._closed = True
-        wait_s = self._refused_s + ASYNCIO_RETRY_S - self._loop.time()
-        if wait_s <= 0:
-            self._restore()
-        else:
-            self._loop.call_later(wait_s, self._restore)
-
-    def _restore(self) -> None:
-        self._loop.set_exception_handler(self._before)
-
-    def _handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        error, listening = context.get("exception"), context.get("socket")
-        if self._closed and isinstance(error, ValueError) and "_start_serving" in str(context.get("message")):
-            return  # the socket is closed
-        if isinstance(error, OSError) and error.errno in _NONE_LEFT and listening is not None:
-            refused = self._refuse(listening)
-            self._refused_s = self._loop.time()
-            text = "no file descriptor is left (%s): %d connections refused; raise ulimit -n, or lower max.connections"
-            self._lines.warning(text, os.strerror(error.errno), refused)
-        elif self._before is not None:
-            self._before(loop, context)
-        else:
-            loop.default_exception_handler(context)
-
-    def _refuse(self, listening: Any) -> int:
-        """Accepts and closes the connections that wait; returns how many."""
-        refused = 0
-        self._release()
-        try:
-            copy = listening.dup()
-            try:
-                while refused < _REFUSED_AT_ONCE:
-                    copy.accept()[0].close()
-                    refused += 1
-            finally:
-                copy.close()
-        except OSError:
-            pass  # none waits any more, or others took what was spare
-        self._fill()
-        return refused
-
-    def _fill(self) -> None:
-        try:
-            while len(self._spare) < _SPARE:
-                self._spare.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
-        except OSError:
-            pass  # tried again after the next error
 
     def _release(self) -> None:
-        while self._spare:
-            os.close(self._spare.pop())
+        spare, self._spare = self._spare, -1
+        if spare >= 0:
+            os.close(spare)
+
+
+def _spare() -> int:
+    """-1 where none is left."""
+    try:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return -1

@@ -9,6 +9,7 @@ import resource
 from collections.abc import Collection
 from pathlib import Path
 
+from coterie.broker.process.descriptors import is_kept_back
 from coterie.log.segments.segment import DELETED
 
 OPEN_FILES = 65_536
@@ -38,6 +39,8 @@ def folder_trouble(root: Path, error: OSError) -> str:
         why = f"user {os.getuid()} may not write there"
     elif error.errno in (errno.ENOSPC, errno.EDQUOT):
         why = "its disk is full"
+    elif error.errno in (errno.EMFILE, errno.ENFILE):
+        why = "its logs need more open files than ulimit -n allows"
     else:
         named = "" if error.filename in (None, str(root)) else f"{error.filename}: "
         why = f"{named}{error.strerror or error}"
@@ -60,6 +63,9 @@ class DiskFile:
     def __init__(self, path: str | Path) -> None:
         self._path = path
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        if is_kept_back(self._fd):
+            os.close(self._fd)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
         self._end = os.fstat(self._fd).st_size  # of what was appended; `reserve` may have made the file longer
         self._has_new_name = not self._end
 

@@ -59,6 +59,7 @@ class Topics:
         self.boot_file = BootFile(fs, boot_id)
         self._store = TopicStore(fs, settings, self.report, self.sync_failed, self.boot_file, in_cluster=in_cluster)
         self.replica_logs = ReplicaLogs(self._store)  # of a broker in a cluster
+        self.warn: Callable[..., None] = logger.warning  # about what each request of a client may repeat
         self.on_change: Callable[[], None] = lambda: None
         self.on_deleted: Callable[[list[Topic]], None] = lambda topics: None
         self.changes = self._settings_changes = (
@@ -364,7 +365,7 @@ class Topics:
             try:
                 topic = self.create(name, partitions, internal_configs(name, self._settings))
             except Refusal as error:
-                logger.error("%s cannot be created: %s", name, error)
+                self.warn("%s cannot be created: %s", name, error)
                 raise Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
         return topic
 

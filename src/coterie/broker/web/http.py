@@ -21,6 +21,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from coterie.broker.clients.pushed_metrics import telemetry_clients
 from coterie.broker.groups.explanation import explained, partitions_of
+from coterie.broker.process.descriptors import listening_sockets
 from coterie.broker.process.log_lines import LogLines
 from coterie.broker.web.metrics import GroupMetrics, MetricSources
 from coterie.coordinator.consumer.state import ConsumerGroup
@@ -61,8 +62,8 @@ class HttpServer:
         app.router.add_get("/metrics", self._metrics_text)
         self._runner = web.AppRunner(app, access_log=None, logger=_protocol_logger(self._broker.log_lines))
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port)
-        await site.start()
+        for socket in await listening_sockets(host, port, self._broker.log_lines):
+            await web.SockSite(self._runner, socket).start()
         address = self._runner.addresses[0]
         self._names.add(str(address[0]))
         return str(address[0]), int(address[1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from coterie.broker.handlers.services import Handler, RecordServices
@@ -22,8 +21,6 @@ from coterie.wire.messages.logs.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-
-logger = logging.getLogger(__name__)
 
 TO_HIGH_WATERMARK = -1
 
@@ -46,7 +43,9 @@ def _delete_records(broker: RecordServices, request: DeleteRecordsRequest) -> Wo
             except Refusal as refusal:
                 result.error_code = refusal.code
             except OSError as error:
-                logger.error("%s-%d: segments cannot be deleted: %s", topic.name, requested.partition_index, error)
+                broker.log_lines.warning(
+                    "%s-%d: segments cannot be deleted: %s", topic.name, requested.partition_index, error
+                )
                 result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             topic_response.partitions.append(result)
             yield
@@ -54,7 +53,7 @@ def _delete_records(broker: RecordServices, request: DeleteRecordsRequest) -> Wo
     try:
         broker.topics.save_start_offsets()
     except OSError as error:
-        logger.error("the start offsets of logs cannot be written: %s", error)
+        broker.log_lines.warning("the start offsets of logs cannot be written: %s", error)
         for topic_response in response.topics:
             for result in topic_response.partitions:
                 result.error_code = result.error_code or ErrorCode.KAFKA_STORAGE_ERROR

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -37,8 +36,6 @@ from coterie.wire.messages.logs.produce import (
     TopicProduceResponse,
     produce_error,
 )
-
-logger = logging.getLogger(__name__)
 
 Checks = Mapping[tuple[str, int], Callable[[], None]]
 NO_CHECKS: Checks = MappingProxyType({})
@@ -166,7 +163,7 @@ class _Produce:
         except Refusal as refusal:
             return _refused(data.index, refusal, log)
         except OSError as error:
-            logger.error("%s-%d cannot be written: %s", topic.name, data.index, error)
+            self.broker.log_lines.warning("%s-%d cannot be written: %s", topic.name, data.index, error)
             code = produce_error(self.call.api_version, ErrorCode.KAFKA_STORAGE_ERROR)
             return PartitionProduceResponse(data.index, code)
         return self._appended(partition, appended)
