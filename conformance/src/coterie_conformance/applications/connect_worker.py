@@ -28,14 +28,11 @@ _SETTINGS = {
     "rebalance.timeout.ms": "10000",
     "scheduled.rebalance.max.delay.ms": "2000",
 }
-# Where Maven Central has no connectors for files of that version.
-FILE_CONNECTORS = {"4.4.0": "4.3.0"}
 
 
 def worker_command(version: str) -> list[str]:
     """The command of a worker of that version, without its file of settings. Raises CannotRun."""
-    versions = {"connect-runtime": version, "connect-file": FILE_CONNECTORS.get(version, version)}
-    wanted = [("org.apache.kafka", *artifact) for artifact in versions.items()]
+    wanted = [("org.apache.kafka", name, version) for name in ("connect-runtime", "connect-file")]
     lib = maven_jars(f"kafka-connect-{version}", [*wanted, SIMPLE_LOGGER])
     options = ["-Xmx400m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
     return ["java", *options, "-cp", f"{lib}/*", "org.apache.kafka.connect.cli.ConnectDistributed"]

@@ -21,6 +21,7 @@ from coterie_conformance.cluster.mixed import (
     until_all_know_each_other,
     wait_until,
 )
+from coterie_conformance.cluster.quota_checks import quotas_are_the_clusters
 from coterie_conformance.cluster.replication_checks import (
     followers_equal,
     move_controller,
@@ -57,6 +58,7 @@ REPLICATION_CHECKS = (
     ReplicationCheck("Kafka controls, a follower of coterie's comes back", KAFKA, SECOND, restarted_follower_equal),
     ReplicationCheck("Kafka controls and leads, and comes back", KAFKA, KAFKA, old_leader_truncates),
     ReplicationCheck("Kafka controls, a log directory of Kafka's fails", KAFKA, KAFKA, log_dir_fails),
+    ReplicationCheck("Kafka and coterie describe each other's quotas", KAFKA, KAFKA, quotas_are_the_clusters),
     ReplicationCheck("coterie controls, Kafka leads", FIRST, KAFKA, followers_equal),
     ReplicationCheck("coterie controls and leads, Kafka follows", FIRST, FIRST, followers_equal),
     ReplicationCheck("coterie controls, a leader of Kafka's comes back", FIRST, KAFKA, old_leader_truncates),
