@@ -32,6 +32,7 @@ from coterie.coordinator.consumer.reconcile import Reconciliation
 from coterie.coordinator.consumer.state import ConsumerMember, CurrentAssignment
 from coterie.coordinator.offsets import commit, transactional
 from coterie.log.epochs.epoch_cache import EndOfEpoch, LeaderEpochCache
+from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.effects import Revoke
 from coterie.member.machine import MemberMachine
 from coterie.producing.transactions import requests as transaction_requests
@@ -212,6 +213,15 @@ def a_former_generation_may_commit_in_a_transaction(patch: Patch) -> None:
 def a_lost_membership_commits_without_one(patch: Patch) -> None:
     """As group_metadata had it."""
     patch.setattr(MemberMachine, "committing_as", property(lambda machine: (machine.member_id, machine.generation)))
+
+
+def a_former_epoch_may_commit_in_a_transaction(patch: Patch) -> None:
+    """Of a group of the consumer protocol."""
+    patch.setattr(transactional, "check_commit", lambda *args, **kwargs: any_partition)
+
+
+def a_lost_membership_of_the_consumer_protocol_commits_without_one(patch: Patch) -> None:
+    patch.setattr(ConsumerMemberMachine, "committing_as", property(lambda machine: ("", -1)))
 
 
 def offsets_are_committed_outside_the_transaction(patch: Patch) -> None:

@@ -17,7 +17,7 @@ from coterie.producing.accumulator import Accumulator
 from coterie.producing.batch import ProducerBatch
 from coterie.producing.machine import ProducerMachine
 from coterie.producing.partition_queue import PartitionQueue
-from coterie.producing.sequences import CurrentProducer
+from coterie.producing.sequences import CurrentProducer, PartitionSequence
 from coterie.producing.transactions.transactions import Transactions
 from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -60,6 +60,31 @@ def no_batch_waits_for_one_before_it(patch: Patch) -> None:
         return next(queue.not_in_flight(), None)
 
     patch.setattr(PartitionQueue, "next_to_send", at_once)
+
+
+def several_batches_are_sent_before_one_is_acknowledged(patch: Patch) -> None:
+    begin = PartitionSequence.begin
+
+    def known(sequence: PartitionSequence, producer: tuple[int, int]) -> None:
+        begin(sequence, producer)
+        sequence.is_acknowledged = True
+
+    patch.setattr(PartitionSequence, "begin", known)
+
+
+def the_second_half_of_a_split_batch_goes_first(patch: Patch) -> None:
+    split = ProducerBatch.split
+
+    def swapped(batch: ProducerBatch) -> tuple[ProducerBatch, ProducerBatch]:
+        first, second = split(batch)
+        return second, first
+
+    patch.setattr(ProducerBatch, "split", swapped)
+
+
+def a_batch_is_given_up_a_second_too_late(patch: Patch) -> None:
+    deadline_ms = Accumulator._deadline_ms
+    patch.setattr(Accumulator, "_deadline_ms", lambda accumulator, batch: deadline_ms(accumulator, batch) + 1_000)
 
 
 # -- transactions -----------------------------------------------------------------------------------------------------------
@@ -125,3 +150,8 @@ def the_epoch_stays_in_version_2(patch: Patch) -> None:
         return replace(ended, epoch=transaction.epoch)
 
     patch.setattr(machine, "prepare_end_with_bump", unbumped)
+
+
+def what_was_decided_gets_no_markers(patch: Patch) -> None:
+    """Before the coordinator's crash."""
+    patch.setattr(TransactionMachine, "complete_prepared", lambda machine, now_ms: None)

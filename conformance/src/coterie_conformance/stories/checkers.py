@@ -110,6 +110,11 @@ def check_strays(history: History) -> None:
     assert not history.strays, "; ".join(history.strays[:3])
 
 
+def check_misreported(history: History) -> None:
+    """A record has its end by its delivery timeout, in the partition that it was sent to."""
+    assert not history.misreported, "; ".join(history.misreported[:3])
+
+
 def check_deleted(history: History, starts: Mapping[TopicPartition, int]) -> None:
     """A log begins between what was deleted and what was to be. ``starts``: where the logs begin."""
     for partition, start in starts.items():

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from coterie.simulation.disk import ProcessEnded
 from coterie.simulation.loop import MAX_EXECUTOR_S
 from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
 from coterie.testing.simulated import SimulatedWorld, WorldBroker
@@ -103,10 +104,10 @@ class StoryFaults:
         return True
 
     def stop(self, number: int) -> None:
-        """In order; one whose shutdown does not end is killed."""
+        """In order; one whose shutdown does not end, or whose process ends within it, is killed."""
         try:
             self.broker.stop(number)
-        except TimeoutError:
+        except (TimeoutError, ProcessEnded):
             if self.broker.is_alive(number):
                 self.broker.kill(number)
 

@@ -46,8 +46,9 @@ class PolledRecord:
 class History:
     """``sent`` by value, each of which is unique; ``polled`` by group, in the order of time; ``committed``: by group the
     highest offsets whose commit was acknowledged; ``repeated``: sentences about records that were read again without a cause;
-    ``strays``: about records of partitions that their member did not own. ``delete_requested`` and ``deleted``: the highest
-    offset until which records were to be deleted, and until which they were; ``given_ids``: producer ids without a
+    ``strays``: about records of partitions that their member did not own; ``misreported``: about ends of records that came too
+    late, or named another partition: a producer only logs what its callbacks raise. ``delete_requested`` and ``deleted``: the
+    highest offset until which records were to be deleted, and until which they were; ``given_ids``: producer ids without a
     transactional id."""
 
     sent: dict[bytes, SentRecord] = field(default_factory=dict)
@@ -56,6 +57,7 @@ class History:
     committed: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     repeated: list[str] = field(default_factory=list)
     strays: list[str] = field(default_factory=list)
+    misreported: list[str] = field(default_factory=list)
     delete_requested: dict[TopicPartition, int] = field(default_factory=dict)
     deleted: dict[TopicPartition, int] = field(default_factory=dict)
     given_ids: list[tuple[int, int]] = field(default_factory=list)  # with their epochs

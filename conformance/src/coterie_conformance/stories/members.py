@@ -22,7 +22,7 @@ from coterie.client import (
     TopicPartition as Partition,
 )
 from coterie_conformance.stories.history import History, PolledRecord, TopicPartition
-from coterie_conformance.stories.plan import INPUT, OUTPUT, PARTITIONS
+from coterie_conformance.stories.plan import COPIERS, INPUT, OUTPUT, PARTITIONS, StoryPlan
 from coterie_conformance.stories.programs import PAUSES_S, RETRY_S, StoryWork, end, new_transaction
 
 COPY = b"copy of "
@@ -118,13 +118,14 @@ class TransactionAborted(Exception):
     """The consumer is past the records of a transaction that was aborted: reading begins again at the committed offsets."""
 
 
-async def copy(work: StoryWork, name: str, group: str, settings: dict[str, object]) -> None:
+async def copy(work: StoryWork, name: str, plan: StoryPlan, settings: dict[str, object]) -> None:
     """Reads, processes and writes in transactions that commit the group's offsets (KIP-98, KIP-447)."""
     rng = work.begin(name)
     shared = {"bootstrap.servers": work.servers, "request.timeout.ms": 3_000}
-    reading = shared | {"group.id": group, "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+    reading = shared | {"group.id": COPIERS, "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
     reading |= settings | {"enable.auto.commit": False}
-    writing = shared | {"transactional.id": name, "transaction.timeout.ms": 10_000, "delivery.timeout.ms": 8_000}
+    writing = shared | {"transactional.id": name, "delivery.timeout.ms": 8_000}
+    writing |= {"transaction.timeout.ms": plan.transaction_timeout_ms}
     writing |= {"batch.size": 1_000}  # a batch must fit into a segment
     while True:
         try:
@@ -134,7 +135,7 @@ async def copy(work: StoryWork, name: str, group: str, settings: dict[str, objec
                 while True:
                     polled = await consumer.poll(500)
                     if polled:
-                        await _copy_batch(work, name, producer, consumer, polled, rng)
+                        await _copy_batch(work, name, producer, consumer, polled, rng, plan.copying_s)
         except TransactionAborted:
             continue
         except KafkaError as error:
@@ -149,6 +150,7 @@ async def _copy_batch(
     consumer: Consumer[Any, Any],
     polled: Any,
     rng: random.Random,
+    pauses_s: Sequence[float],
 ) -> None:
     """After an abort the client is replaced, so that reading begins again at the committed offsets."""
     _, outcome = new_transaction(work, name)
@@ -161,7 +163,7 @@ async def _copy_batch(
     last = {partition: records[-1] for partition, records in polled.items()}
     offsets = {p: OffsetAndMetadata(record.offset + 1, record.leader_epoch) for p, record in last.items()}
     if not work.finishing:
-        await asyncio.sleep(rng.choice(PAUSES_S[:4]))
+        await asyncio.sleep(rng.choice(pauses_s))
     await producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
     aborts = not work.finishing and rng.random() < 0.2
     await end(producer, outcome, commits=not aborts)

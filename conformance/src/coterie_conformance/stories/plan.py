@@ -32,7 +32,8 @@ class StoryPlan:
     ``claims``: a process asks for producer ids, also for one that it claims to have. Of a cluster: ``administers``, whether
     topics are made, changed and deleted; ``rebalances_leaders``, whether first replicas lead again soon; ``reserves_ids``,
     whether many producers begin; ``drift``, by how much a broker's clock may run too fast or too slow. ``pace``: the times
-    between faults and their lengths, in those of a story of one broker; ``only``: the names of the faults that occur, all where
+    between faults and their lengths, in those of a story of one broker; ``transaction_timeout_ms``: of the members that copy,
+    ``copying_s``: how long one takes for what it has polled; ``only``: the names of the faults that occur, all where
     it is empty."""
 
     seed: int
@@ -63,6 +64,8 @@ class StoryPlan:
     reserves_ids: bool = False
     drift: float = 0.0
     pace: float = 1.0
+    transaction_timeout_ms: int = 10_000
+    copying_s: tuple[float, ...] = (0.0, 0.01, 0.1, 0.5)
     only: tuple[str, ...] = ()
 
     def topic_settings(self, topic: str) -> Mapping[str, str]:

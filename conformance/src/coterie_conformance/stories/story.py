@@ -121,7 +121,7 @@ class ProgramStory:
             programs[name] = partial(read, work, name, READERS, isolation | instance | self._membership(number))
         for number in range(plan.copiers):
             name = f"copier-{number}"
-            programs[name] = partial(copy, work, name, COPIERS, self._membership(number))
+            programs[name] = partial(copy, work, name, plan, self._membership(number))
         if plan.administers:
             programs["administrator"] = partial(self.administration.administrate, "administrator")
             programs["administered"] = partial(self.administration.write, "administered")
@@ -294,6 +294,7 @@ class ProgramStory:
             checkers.check_deliveries(history, READERS, visible, offsets, loses=loses)
         checkers.check_repeats(history, loses=loses)
         checkers.check_strays(history)
+        checkers.check_misreported(history)
         if not loses:
             checkers.check_ids(history)
             checkers.check_ledger(history, self.broker.committed_now(LEDGER))
