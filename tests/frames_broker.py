@@ -12,9 +12,9 @@ from coterie.broker.requests.memory import RequestMemory
 from coterie.broker.requests.turns import finish
 from coterie.broker.requests.unserved import UnservedRequests
 from coterie.broker.settings import BrokerSettings
-from coterie.laboratory.node.scheduler import VirtualClock, WorldScheduler
 from coterie.laboratory.world import World
 from coterie.log.files.filesystem import MemoryFileSystem
+from tests.world_scheduler import VirtualClock, WorldScheduler
 
 
 class FramesBroker(BrokerNode):
@@ -29,7 +29,7 @@ class FramesBroker(BrokerNode):
         self.connections = OpenConnections(self)
         self.max_request_bytes = settings.current.socket_request_max_bytes
         self.max_elements = settings.current.coterie_request_max_elements
-        self.loop: Any = WorldScheduler(world, lambda: None)
+        self.loop: Any = WorldScheduler(world)
         self.open(MemoryFileSystem(), self.loop, lambda files, synced: synced(None), lambda error: None)
         for topic, count in (("t", 2), ("u", 1)):
             finish(self.topics.creating(topic, count, {}))

@@ -126,20 +126,10 @@ def test_the_laboratory_from_the_command_line() -> None:
     done = coterie("lab", "fuzz", "--seeds", "4", "--minutes", "1", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["failed"] == 0
-    done = coterie("lab", "fuzz", "--of", "producers", "--seeds", "4", "--minutes", "1", "--json")
-    assert done.returncode == 0
-    assert json.loads(done.stdout)["commits"] > 10
-    done = coterie("lab", "fuzz", "--of", "records", "--seeds", "2", "--minutes", "1", "--json")
-    assert done.returncode == 0
-    assert json.loads(done.stdout)["acknowledged"] > 100
-    done = coterie("lab", "fuzz", "--of", "senders", "--seeds", "2", "--minutes", "0.5", "--json")
-    assert done.returncode == 0
-    assert json.loads(done.stdout)["given"] > 100
-    done = coterie("lab", "fuzz", "--of", "all", "--seeds", "8", "--minutes", "0.5", "--json")
+    done = coterie("lab", "fuzz", "--of", "all", "--seeds", "4", "--minutes", "0.5", "--json")
     assert done.returncode == 0
     report = json.loads(done.stdout)
-    subjects = ("members", "consumer-groups", "producers", "senders", "records", "clients", "clusters")
-    assert [report[subject] for subject in subjects] == [2, 1, 1, 1, 1, 1, 1]
+    assert [report[subject] for subject in ("members", "consumer-groups")] == [2, 2]
 
 
 def test_rows_of_an_input_with_bad_lines(tmp_path: Path) -> None:

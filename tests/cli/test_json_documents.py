@@ -63,8 +63,6 @@ ASKED = [
     "wire",
     "wire JoinGroupRequest 9",
     "lab fuzz --seeds 1 --minutes 0.2",
-    "lab fuzz --of producers --seeds 1 --minutes 0.2",
-    "lab fuzz --of senders --seeds 1 --minutes 0.2",
     "lab fuzz --of consumer-groups --seeds 1 --minutes 0.2",
     "lab handover --members 1 --partitions 1",
     "lab migration --members 2 --partitions 2",

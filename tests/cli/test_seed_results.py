@@ -24,7 +24,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def results_of(path: Path) -> SeedResults:
-    return SeedResults(path, "clients", 0.5)
+    return SeedResults(path, "members", 0.5)
 
 
 def test_what_was_added_is_there_again(path: Path) -> None:
@@ -46,7 +46,7 @@ def test_half_a_line_is_left_out(path: Path) -> None:
     assert results_of(path).passed == {3: REPORT, 5: REPORT}
 
 
-@pytest.mark.parametrize("text", ["root:x:0:0\n", "[1]\n[2]\n", '{"of": "clients", "minutes": 0.5}\n{"seed": 1}\n'])
+@pytest.mark.parametrize("text", ["root:x:0:0\n", "[1]\n[2]\n", '{"of": "members", "minutes": 0.5}\n{"seed": 1}\n'])
 def test_another_file_is_refused(path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(click.ClickException, match=r"name another file|has results of"):
@@ -56,8 +56,8 @@ def test_another_file_is_refused(path: Path, text: str) -> None:
 
 def test_results_of_other_stories_are_refused(path: Path) -> None:
     results_of(path).add((3, REPORT, ""), "abc")
-    with pytest.raises(click.ClickException, match=r"has results of --of clients and --minutes 0.5; name another file"):
-        SeedResults(path, "clients", 1.0)
+    with pytest.raises(click.ClickException, match=r"has results of --of members and --minutes 0.5; name another file"):
+        SeedResults(path, "members", 1.0)
 
 
 def test_a_run_resumes_and_counts_what_ran_before(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ def test_a_failure_is_printed_before_the_next_seed_has_run(
 
     monkeypatch.setattr(seed_runs, "over_cores", runs)
     with pytest.raises(SystemExit) as ended:
-        lab.main(["fuzz", "--of", "clients", "--seeds", "2"], standalone_mode=False)
+        lab.main(["fuzz", "--of", "members", "--seeds", "2"], standalone_mode=False)
     assert ended.value.code == 1
     assert [text.partition(" (commit ")[0] for text in printed] == ["seed 0: a rule was broken"]
     assert "1 failed" in capsys.readouterr().out

@@ -45,7 +45,7 @@ def test_readers_get_nothing_before_it_is_synced() -> None:
 
 
 def test_readers_of_committed_records_wait_for_the_sync_beside_an_open_transaction() -> None:
-    """Seed 11 of `lab fuzz --of records`: the last stable offset was that of a transaction behind the high watermark."""
+    """The last stable offset was that of a transaction behind the high watermark."""
     log = PartitionLog.open(MemoryFileSystem(), "t-0", LogConfig(flush_messages=1), clean=True)
     append(log)
     batch = encode_batch(

@@ -16,10 +16,10 @@ from coterie.testing import simulate
 from coterie.testing.simulated import SimulatedWorld
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
-from coterie.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from coterie.wire.messages.end_txn import EndTxnRequest
-from coterie.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from coterie.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from coterie.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from coterie.wire.messages.transactions.end_txn import EndTxnRequest
+from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 SLOW_S = 60.0  # at most: how long a sync takes is random
 SOON_S = 0.1

@@ -6,11 +6,11 @@ from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.cluster.replicas.follower_fetches import FollowerFetches
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager
 from coterie.broker.requests.pending import Pending
-from coterie.laboratory.node.scheduler import WorldScheduler
 from coterie.laboratory.world import World
 from coterie.replication.states import PartitionState, ReplicationConfig, TopicPartition
 from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from tests.broker.cluster.harness import ORDERS, MemoryStorage
+from tests.world_scheduler import WorldScheduler
 
 LEADER, FOLLOWER, OTHER = 0, 1, 2
 SECOND: TopicPartition = ("orders", 1)
@@ -26,7 +26,7 @@ class Leading:
         states = {p: PartitionState(LEADER, 0, brokers, 1, 0, brokers) for p, brokers in replicas.items()}
         view = ClusterView(LEADER, is_alone=False)
         view.update(LEADER, [], states)
-        self.fetches = FollowerFetches(self.manager, view, WorldScheduler(self.world, lambda: None))
+        self.fetches = FollowerFetches(self.manager, view, WorldScheduler(self.world))
         assert self.manager.leader_and_isr(1, 1, states) == {}
         self.acknowledged = 0
 

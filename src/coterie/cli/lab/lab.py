@@ -54,12 +54,11 @@ lab.add_command(study)
 )
 @seed_options
 def fuzz(story: str, **options: Any) -> None:
-    """Run groups or clients under random faults.
+    """Run members of groups under random faults.
 
-    With --of: members of groups of either protocol, transactional producers, producers at brokers whose leaders move (senders),
-    writers and readers of records, or whole clients, each with a broker. Exits 1 where a seed breaks a rule. A failure is
-    printed at once, with its seed and the commit; those of members at the end also with their stories in the language of
-    tests/spec, shrunk.
+    With --of: of the classic protocol, or of the consumer protocol (KIP-848), also of both; with a coordinator. Exits 1 where a
+    seed breaks a rule. A failure is printed at once, with its seed and the commit; those of members at the end also with their
+    stories in the language of tests/spec, shrunk.
     """
     SeedRun(**options).run(
         story,
@@ -146,18 +145,10 @@ def migration(members: int, partitions: int, bounces: int, as_json: bool) -> Non
 def _one(story: str, seed: int, minutes: float) -> Result:
     from coterie.laboratory.consumer_group_fuzz import run_consumer_seed
     from coterie.laboratory.fuzz import FuzzFailure, run_seed
-    from coterie.laboratory.node.seeds import run_clients_seed
-    from coterie.laboratory.node.story import run_records_seed
-    from coterie.laboratory.produce_fuzz import run_produce_seed
-    from coterie.laboratory.transaction_fuzz import run_transaction_seed
 
     runs: dict[str, Callable[[int, float], Any]] = {
         "members": run_seed,
         "consumer-groups": run_consumer_seed,
-        "producers": run_transaction_seed,
-        "senders": run_produce_seed,
-        "records": run_records_seed,
-        "clients": run_clients_seed,
     }
     subject = list(runs)[seed % len(runs)] if story == ALL else story
     try:

@@ -19,23 +19,6 @@ class FuzzedMembers(TypedDict):
     seeds_per_hour: int
 
 
-class FuzzedProducers(TypedDict):
-    """Totals over the seeds that broke no rule, with --of producers; ``refused`` counts offsets sent outside a transaction,
-    ``torn`` transactions of version 1 that a late request changed (KIP-890)."""
-
-    seeds: int
-    failed: int
-    events: int
-    commits: int
-    commits_of_version_2: int
-    aborts: int
-    refused: int
-    torn: int
-    broker_crashes: int
-    seconds: float
-    seeds_per_hour: int
-
-
 class FuzzedConsumerGroups(TypedDict):
     """Totals over the seeds that broke no rule, with --of consumer-groups; ``conversions`` are changes of
     a group's protocol; ``with_...`` counts the seeds whose group ever had members of the classic protocol alone, of the
@@ -53,21 +36,6 @@ class FuzzedConsumerGroups(TypedDict):
     with_consumer: int
     with_mixed: int
     with_conversion: int
-    seconds: float
-    seeds_per_hour: int
-
-
-class FuzzedSenders(TypedDict):
-    """Totals over the seeds that broke no rule, with --of senders; ``given`` counts records, ``duplicates`` batches that a
-    broker had already, ``splits`` batches that were sent in pieces."""
-
-    seeds: int
-    failed: int
-    events: int
-    given: int
-    duplicates: int
-    splits: int
-    broker_crashes: int
     seconds: float
     seeds_per_hour: int
 
