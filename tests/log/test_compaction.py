@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import tracemalloc
 from typing import Any
 
 import google_crc32c
@@ -429,3 +430,19 @@ def test_a_batch_of_a_transaction_that_cannot_be_read_keeps_its_marker() -> None
     assert wanted is not None
     with pytest.raises(BatchError):
         clean(wanted)
+
+
+def test_a_batch_that_unfolds_to_many_records_is_compacted_some_at_a_time() -> None:
+    """Before, each record of the batch was an object at the same time: 36 MB for 200,000 records."""
+    log = new_log(segment_bytes=1_000_000)
+    put(log, *((b"key", b"") for _ in range(200_000)), codec=GZIP)
+    for _ in range(2):
+        put(log, (b"filler", bytes(900_000)))
+    wanted = plan(log, 0, force=True)
+    assert wanted is not None
+    tracemalloc.start()
+    cleaned = clean(wanted)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert cleaned.records_after < 20
+    assert peak_bytes < 20_000_000

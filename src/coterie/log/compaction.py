@@ -13,9 +13,10 @@ may run elsewhere. A crash leaves the old segments, or the new; never neither.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from coterie.log.files.filesystem import FileSystem
 from coterie.log.partition_log import PartitionLog
@@ -23,7 +24,7 @@ from coterie.log.segments.segment import DELETED, Segment
 from coterie.log.segments.segment_loader import CLEANED, SWAP
 from coterie.records.batch import HEADER_BYTES, BatchError, BatchHeader, BatchRecord, check_crc, read_header
 from coterie.records.compression import CompressionError
-from coterie.records.decoding import decode_records
+from coterie.records.decoding import decode_pieces, decode_records
 from coterie.records.encoding import rebuild_batch
 from coterie.records.markers import ends_transaction
 
@@ -228,8 +229,9 @@ def _survey(plan: CompactionPlan) -> tuple[int, set[tuple[int, int]], dict[bytes
             continue
         if len(newest) >= KEYS_AT_ONCE:
             return header.base_offset, aborted, newest
-        records = _read(segment.file.read(position, header.size), header) or []
-        newest.update((r.key, r.offset) for r in records if r.key is not None and r.offset >= plan.dirty_from)
+        keys: dict[bytes, int] = {}  # one that is not read whole hides nothing
+        if _read(segment.file.read(position, header.size), header, partial(_note_keys, plan, keys)):
+            newest.update(keys)
     return until, aborted, newest
 
 
@@ -258,16 +260,23 @@ def _records(segment: Segment, position: int, header: BatchHeader) -> list[Batch
     return decode_records(data, 0, header)
 
 
-def _read(data: bytes, header: BatchHeader) -> list[BatchRecord] | None:
-    """The records of a batch without a marker; None where they cannot be read. Raises BatchError for damage, and
-    CompressionError too where the batch is of a transaction."""
+def _note_keys(plan: CompactionPlan, newest: dict[bytes, int], records: list[BatchRecord]) -> None:
+    newest.update((r.key, r.offset) for r in records if r.key is not None and r.offset >= plan.dirty_from)
+
+
+def _read(data: bytes, header: BatchHeader, take: Callable[[list[BatchRecord]], None]) -> bool:
+    """Has ``take`` called with the records of a batch without a marker, some at a time, since a batch may unfold to millions.
+    False where not all can be read. Raises BatchError for damage, and CompressionError too where the batch is of a
+    transaction."""
     check_crc(data, 0, header)
     try:
-        return decode_records(data, 0, header)
+        for records in decode_pieces(data, 0, header):
+            take(records)
     except (BatchError, CompressionError):
         if header.is_transactional:
             raise
-        return None
+        return False
+    return True
 
 
 def _cleaned_batch(
@@ -287,16 +296,17 @@ def _cleaned_batch(
         return data
     if header.is_control:
         return b""
-    records = [] if _in_aborted(header, aborted) else _read(data, header)
-    if records is None:
+    kept: list[BatchRecord] = []
+    if not _in_aborted(header, aborted) and not _read(
+        data, header, lambda records: kept.extend(r for r in records if _stays(plan, r, newest))
+    ):
         cleaned.records_after += header.record_count
         return data
-    kept = [r for r in records if _stays(plan, r, newest)]
     cleaned.records_after += len(kept)
     if not kept:
         is_last = plan.last_offsets.get(header.producer_id) == header.last_offset
         return rebuild_batch(header, []) if is_last else b""
-    return data if len(kept) == len(records) and not header.is_transactional else rebuild_batch(header, kept)
+    return data if len(kept) == header.record_count and not header.is_transactional else rebuild_batch(header, kept)
 
 
 def _stays(plan: CompactionPlan, record: BatchRecord, newest: dict[bytes, int]) -> bool:
