@@ -188,11 +188,12 @@ def test_stream_jobs(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 def test_history_and_export(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("coterie.cli.pipeline.pipeline.run_on_spark", lambda *_, **__: {"commits": 3})
     (tmp_path / "__consumer_offsets-0").mkdir()
     (tmp_path / "__consumer_offsets-0" / "00000000000000000000.log").touch()
     printed = outcome(None, f"pipeline history --from-log {tmp_path} --out {tmp_path}")
-    assert documented("pipeline history", printed) == {"commits": 3}
+    counts = documented("pipeline history", printed)
+    assert counts["commits"] == 0
+    assert {*counts} >= {"generations", "rebalances", "lag"}
     monkeypatch.setattr("coterie.pipeline.export.export", lambda *_: {"commits": 3})
     (tmp_path / "progress.json").write_text("{}")
     printed = outcome(None, f"pipeline export --history {tmp_path} --format delta --out {tmp_path}")
