@@ -66,6 +66,7 @@ class IsrWriter(SessionScript):
         return not self._is_registered
 
     def write(self, effect: WriteIsr) -> None:
+        assert effect.state.leader in effect.state.isr, "a leader is in its ISR"
         self._writes.append(effect)
         self.nudge()
 

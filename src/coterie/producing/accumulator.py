@@ -108,6 +108,7 @@ class Accumulator:
         """A batch at its end."""
         queue.remove(batch)
         self.buffered_bytes -= batch.size
+        assert self.buffered_bytes >= 0, "a batch gives its bytes back once"
         self.settled(queue)
 
     def settled(self, queue: PartitionQueue) -> None:

@@ -265,6 +265,9 @@ class ProducerMachine:
                 break
             batches.append(batch)
         for queue, batch in ready[: len(batches)]:
+            assert not batch.is_in_flight, "a batch is in one request at a time"
+            assert not batch.is_done, "a batch that has its result is not sent again"
+            assert not queue.in_flight or not batch.was_sent, "a repeated batch goes alone, or it could pass another"
             has_more = has_more or len(queue.batches) > 1
             batch.is_in_flight = batch.was_sent = True
             batch.leader_epoch = max(batch.leader_epoch, self._leaders.epoch_of(*batch.partition))
@@ -296,6 +299,7 @@ class ProducerMachine:
                 self._effects.append(GetProducerId())
             return False
         if sequence.producer != self.identity.current:
+            assert not queue.in_flight, "numbers begin again where nothing is under way, or two batches have the same"
             sequence.begin(self.identity.current)
         return True
 
@@ -305,9 +309,11 @@ class ProducerMachine:
         self.accumulator.is_changed = True
         node_id, batches = self._requests.pop(token)
         self._in_flight[node_id] -= 1
+        assert self._in_flight[node_id] >= 0, "a request has one end"
         for batch in batches:
-            batch.is_in_flight = False
-            self.accumulator.queues[batch.partition].in_flight -= 1
+            queue = self.accumulator.queues[batch.partition]
+            batch.is_in_flight, queue.in_flight = False, queue.in_flight - 1
+            assert queue.in_flight >= 0, "a batch comes back once for each request"
         return batches
 
     def _attempt_ended(

@@ -20,6 +20,7 @@ from coterie.replication.states import (
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
     NO_EPOCH,
+    NO_LEADER,
     PartitionState,
     TopicPartition,
 )
@@ -112,6 +113,7 @@ class OfficeSession:
         write, whose response was lost; a broker that lost power may have left the ISR since."""
         states = self.view.states
         while partition in states and (state := change(states[partition])) is not None:
+            _check_next(states[partition], state)
             path = paths.partition_state(*partition)
             try:
                 yield from self.write(Write(path, nodes.state(state), state.version))
@@ -239,3 +241,11 @@ class OfficeSession:
             partition: state if self.view.needs_leaders(partition[0]) else replace(state, leader=LEADER_DURING_DELETE)
             for partition, state in states.items()
         }
+
+
+def _check_next(before: PartitionState, state: PartitionState) -> None:
+    """What brokers rely on, and the checker of the stories watches from outside: an epoch has one leader, which has all that
+    was acknowledged. What ZooKeeper held before may be another controller's."""
+    assert state.leader_epoch == before.leader_epoch + 1, "each state has a leader epoch of its own"
+    assert state.isr, "a partition without an ISR has lost its records"
+    assert state.leader in (NO_LEADER, before.leader, *state.isr), "a new leader is in the ISR"
