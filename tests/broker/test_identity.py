@@ -63,7 +63,7 @@ def test_a_folder_of_another_node() -> None:
         ("version=1\ncluster.id=AAEC", "its node.id is missing or no id"),
         ("version=1\nnode.id=1\n", "its cluster.id is missing or no id"),
         ("version=0\ncluster.id=x\nbroker.id=one\n", "its broker.id is missing or no id"),
-        ("version=1\ncluster.id=\\u00zz\nnode.id=1\n", "is no escape of a properties file"),
+        ("version=1\ncluster.id=\\u00zz\nnode.id=1\n", "is not an escape of a properties file"),
     ],
 )
 def test_a_file_that_names_nobody(text: str, problem: str) -> None:

@@ -102,8 +102,8 @@ def test_an_empty_text_is_an_element_as_in_kafka() -> None:
             ErrorCode.INVALID_REQUEST,
             "no value for b, a",
         ),
-        ([Change("retention.ms", Operation.APPEND, "1")], ErrorCode.INVALID_CONFIG, "retention.ms is no list"),
-        ([Change("nobody.knows", Operation.SUBTRACT, "1")], ErrorCode.INVALID_CONFIG, "nobody.knows is no list"),
+        ([Change("retention.ms", Operation.APPEND, "1")], ErrorCode.INVALID_CONFIG, "retention.ms is not a list"),
+        ([Change("nobody.knows", Operation.SUBTRACT, "1")], ErrorCode.INVALID_CONFIG, "nobody.knows is not a list"),
         (
             [Change(name, Operation.SET, "1") for name in ("b", "a", "c", "b", "a")],
             ErrorCode.INVALID_REQUEST,

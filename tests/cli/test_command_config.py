@@ -101,7 +101,7 @@ def test_the_address_of_the_file_unless_another_is_given(secured: Secured, tmp_p
         ("request.timeout.ms=soon", "request.timeout.ms must be"),
         ("security.protocol=SASL_SSL", "needs sasl.username and sasl.password"),
         ("security.protocol=SSL\nssl.truststore.location=nowhere.pem", "the TLS files cannot be used"),
-        ("client.id=\\u12", "is no escape of a properties file"),
+        ("client.id=\\u12", "is not an escape of a properties file"),
         ("security.protocol=none", "security.protocol must be"),
     ],
 )

@@ -154,7 +154,7 @@ def serialize_function(
     argument: SerializerLike[T] | None, setting: SerializerLike[Any] | None, name: str
 ) -> Callable[[str, T], bytes] | None:
     """``function(topic, data)`` of what a user gives as the argument ``name``, or else of the setting. Raises ConfigError for
-    what is no serializer."""
+    an object that is not a serializer."""
     return _function(argument, setting, "serialize", name)
 
 

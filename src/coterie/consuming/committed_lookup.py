@@ -87,8 +87,8 @@ class CommittedFailure:
 
 class CommittedLookup:
     """One lookup, of these partitions or of all that the group has (None). ``offsets`` has them in the end, unless ``failure``
-    has the reason why not. ``member``: in whose name, read anew for each request. Times in ms of the driver's clock, ``jitter``
-    between -1 and 1."""
+    has the reason why not. ``member``: in whose name, read again for each request. Times in ms of the driver's clock,
+    ``jitter`` between -1 and 1."""
 
     def __init__(
         self,

@@ -77,7 +77,7 @@ class Outcome:
 
     ``is_heartbeat``: a Heartbeat restarts the session, so that the member's interval can be measured.
 
-    ``resolve`` are regular expressions whose topics the driver is to look up, and answer with `RegexesResolved`.
+    ``resolve`` are regular expressions whose topics the driver is to look up and submit as `RegexesResolved`.
 
     ``on_append_error`` gives the outcome where the records cannot be appended; None: the response carries the error."""
 

@@ -14,7 +14,7 @@ Offsets belong to the group id, not to the group: a group of the other kind in i
 outlive the group as those of simple consumers.
 
 What is ugly: the two kinds of group replace each other under one id, so both functions return the group in force and
-every caller has to keep it. A heartbeat is no event, since it would be the most frequent one and changes nothing that
+every caller has to keep it. A heartbeat is not an event, since it would be the most frequent one and changes nothing that
 is stored: `restart_session` writes the deadline into the member directly, the one change beside the events.
 """
 

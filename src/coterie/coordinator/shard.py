@@ -293,7 +293,7 @@ class Shard:
         return group
 
     def loaded(self, now_ms: int) -> list[Decision]:
-        """Starts the sessions of all members anew; the decisions rebalance groups larger than group.max.size."""
+        """Starts the sessions of all members again; the decisions rebalance groups larger than group.max.size."""
         self._keys = KeyReader()  # the log has been read
         oversize = []
         for group in self.groups.values():

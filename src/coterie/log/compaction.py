@@ -184,7 +184,7 @@ def _exchange(log: PartitionLog, group: list[Segment]) -> Segment:
         raise
     for old in group:
         old.close_files()
-        with suppress(OSError):  # what stays is removed when the log is opened, or written anew
+        with suppress(OSError):  # what stays is removed when the log is opened, or written again
             old.drop_index_files()
     for name in gone:
         with suppress(OSError):

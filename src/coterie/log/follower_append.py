@@ -10,7 +10,7 @@ from coterie.wire.errors import ErrorCode, Refusal
 
 def append_as_follower(log: PartitionLog, data: bytes, now_ms: int) -> int:
     """Appends the whole batches of ``data``, one after another; a batch cut short at the end is left out. Offsets may have
-    gaps, which compaction leaves. An empty log begins anew with a first batch that begins earlier and holds its start: the
+    gaps, which compaction leaves. An empty log begins again with a first batch that begins earlier and holds its start: the
     leader's log starts within that batch. Producers are not checked: the leader has. Returns the number of batches. Raises
     Refusal CORRUPT_MESSAGE, with nothing appended, or OSError, with some of them appended."""
     whole = _checked(log, data)

@@ -139,7 +139,7 @@ class LogState:
         self.transactions.replicated(self.high_watermark)
 
     def _index_aborted(self, entry: Aborted) -> None:
-        """The file only helps: one that cannot be written is written anew when the log is closed."""
+        """The file only helps: one that cannot be written is written again when the log is closed."""
         if self._stale_aborted:
             return
         try:

@@ -99,7 +99,7 @@ class ClientQuotas:
             if value is None:
                 continue  # a removal, which Kafka does not check
             if key not in keys:
-                raise _invalid(f"{key} is no quota of such an entity; it may have {', '.join(keys)}")
+                raise _invalid(f"{key} is not a quota of such an entity; it may have {', '.join(keys)}")
             _check(key, value, keys[key])
 
     def alter(self, changes: Mapping[Entity, Mapping[str, float | None]]) -> None:

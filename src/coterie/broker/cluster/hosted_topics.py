@@ -150,7 +150,7 @@ class HostedTopics:
         self._failed(error)
 
     def save_high_watermarks(self) -> None:
-        """Into replication-offset-checkpoint. Raises OSError. An error that is no lack of space or of descriptors, such as of a
+        """Into replication-offset-checkpoint. Raises OSError. An error other than a lack of space or descriptors, such as of a
         file system that is read-only after an error, stops the broker: by this write, which is never long away, it notices that
         nothing can be stored any more."""
         try:

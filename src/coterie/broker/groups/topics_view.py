@@ -1,4 +1,4 @@
-"""The broker's topics as the coordinator of consumer groups reads them: one image, made anew after a change."""
+"""The broker's topics as the coordinator of consumer groups reads them: one image, made again after a change."""
 
 from __future__ import annotations
 

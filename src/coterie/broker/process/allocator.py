@@ -17,7 +17,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 
 def keep_freed_memory() -> bool:
     """Has glibc keep up to `KEPT_BYTES` that were freed. By default it returns the memory of a large request to the system once
-    the request is handled, and the pages of the next one fault in anew: more than half of the CPU time of a Produce of 1 MB.
+    the request is handled, and the pages of the next one fault in again: more than half of the CPU time of a Produce of 1 MB.
     It concerns later requests for memory only: the buffers of a connection that came before stay as they are. False where the C
     library has no mallopt, or refuses."""
     try:

@@ -71,7 +71,7 @@ def _changed_list(change: Change, current: str | None, setting: Setting[object] 
     """The list after APPEND or SUBTRACT; one that is not set begins as the default."""
     assert change.value is not None
     if setting is None or setting.kind != Kind.LIST:
-        raise Refusal(ErrorCode.INVALID_CONFIG, f"{change.name} is no list: it can be set or deleted")
+        raise Refusal(ErrorCode.INVALID_CONFIG, f"{change.name} is not a list: it can be set or deleted")
     default = setting.default
     assert isinstance(default, tuple)
     now = list(default) if current is None else _elements(current)

@@ -22,7 +22,7 @@ def read_properties(text: str) -> dict[str, str]:
         return javaproperties.loads(text)
     except javaproperties.InvalidUEscapeError as error:
         raise SettingError(
-            f"{error.escape} is no escape of a properties file: write \\u and four hex digits"
+            f"{error.escape} is not an escape of a properties file: write \\u and four hex digits"
         ) from error
 
 

@@ -152,9 +152,9 @@ def check_served(name: str) -> None:
 
 
 def check_group_settings(settings: BrokerSettings, configs: Mapping[str, str]) -> None:
-    """The settings of one group together. Raises SettingError for a name that is no group setting, for a value that it cannot
-    have, be it by the broker's group.PROTOCOL.min... and group.PROTOCOL.max..., and for a session that a heartbeat interval
-    would outlast."""
+    """The settings of one group together. Raises SettingError for a name that is not a group setting, for a value that it
+    cannot have, be it by the broker's group.PROTOCOL.min... and group.PROTOCOL.max..., and for a session that a heartbeat
+    interval would outlast."""
     for name, text in configs.items():
         _check_group_setting(settings, name, text)
     for protocol in ("consumer", "share", "streams"):

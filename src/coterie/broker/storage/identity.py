@@ -20,7 +20,7 @@ class FolderOfAnother(RuntimeError):
 
 
 def read_identity(fs: FileSystem) -> dict[str, str]:
-    """The file's properties, none where there is no file. Raises UnreadableFile for what is no meta.properties of Kafka's."""
+    """The file's properties, none where there is no file. Raises UnreadableFile for a file that is not Kafka's."""
     if not fs.exists(FILE):
         return {}
     try:

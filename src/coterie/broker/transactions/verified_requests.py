@@ -153,7 +153,7 @@ class VerifiedRequests:
         def done(codes: Codes) -> None:
             code = for_offsets(codes[OFFSETS_TOPIC, index], claim)
             if code == ErrorCode.NONE and guard != guard_of(partition.log, partition.leader_epoch, claim):
-                code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # the next attempt is verified anew
+                code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # the next attempt is verified again
             if code == ErrorCode.NONE:
                 pending.answer_with(submit())
             else:

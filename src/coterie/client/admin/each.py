@@ -125,7 +125,7 @@ class Each:
     """`Admin`'s operations on many things at once, as `Admin.each`: every method returns at once a future for each thing, in
     the order given. A future has the result of the method of `Admin` that does the same for one, or its KafkaError.
 
-    A future whose error nobody reads is no warning. Arguments of a wrong type are a TypeError or ValueError of the call.
+    A future whose error nobody reads logs no warning. Arguments of a wrong type are a TypeError or ValueError of the call.
 
     >>> futures = admin.each.delete_topics(["orders", "none"])
     >>> await futures["orders"]
@@ -191,7 +191,7 @@ class Each:
 
     async def _change(self, names: list[str], ask: Callable[[list[str]], Awaitable[Any]]) -> dict[str, Any]:
         """The parts of the responses by topic, once ``ask`` is done with each: what the quota of changes to topics refuses
-        (KIP-599) is asked for again, alone. Raises KafkaError where there is no response."""
+        (KIP-599) is requested again, alone. Raises KafkaError where there is no response."""
         parts: dict[str, Any] = {}
 
         def left() -> list[str]:

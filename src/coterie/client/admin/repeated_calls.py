@@ -25,7 +25,7 @@ async def until_done(
     cluster: Cluster, work: Callable[[], Awaitable[R]], *, final: frozenset[ErrorCode] = frozenset()
 ) -> R:
     """What ``work`` returns, which begins again after errors that pass, but for those in ``final``, until
-    default.api.timeout.ms; leaders and coordinators are looked up anew then. Before the client has reached any broker a lost
+    default.api.timeout.ms; leaders and coordinators are looked up again then. Before the client has reached any broker a lost
     connection is final too: the address may be wrong. Raises KafkaError."""
     retrying = Retrying(cluster.settings, cluster.settings.default_api_timeout_ms / 1000)
     while True:

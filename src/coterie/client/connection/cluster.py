@@ -188,7 +188,7 @@ class Cluster:
     # -- metadata -----------------------------------------------------------------------------------------------------
 
     async def refresh(self, topics: Iterable[str] | None, *, create: bool = False) -> dict[str, TopicInfo]:
-        """Asks anew; None for all topics. Topics that fail carry their error. Raises KafkaError."""
+        """Requests the metadata again; None for all topics. Topics that fail carry their error. Raises KafkaError."""
         response = await self.metadata(topics, create=create)
         infos = {t.name or "": self.known.topic(t.name or "") for t in response.topics}
         return {name: info for name, info in infos.items() if info is not None}
@@ -219,7 +219,7 @@ class Cluster:
         return {n: info for n in names if (info := self.known.topic(n)) is not None}
 
     async def all_topics(self) -> dict[str, TopicInfo]:
-        """Every topic there is, asked anew once every metadata.max.age.ms. Raises KafkaError."""
+        """Every topic there is, requested again once every metadata.max.age.ms. Raises KafkaError."""
         if self.known.must_ask_all(now_ms()):
             await self.refresh(None)
         return self.known.all_topics()

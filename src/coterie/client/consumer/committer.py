@@ -62,7 +62,7 @@ class Committer:
 
     @membership.setter
     def membership(self, membership: Membership | None) -> None:
-        """Commits are made in its name; None: of a consumer that is no member."""
+        """Commits are made in its name; None: of a consumer that is not a member."""
         self._membership = membership
         self.machine.member = None if membership is None else membership.machine
 

@@ -54,8 +54,8 @@ async def _of_leader(
 async def _ask(
     cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int], times: dict[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Returns what to ask again: a batch that did not fit beside the others, and, DELETED, a record that is no longer in the
-    log. Raises KafkaError."""
+    """Returns what to request again: a batch that did not fit beside the others, and, DELETED, a record that is no longer in
+    the log. Raises KafkaError."""
     connection = await cluster.connection(leader)
     response = await connection.request(_request(wanted), FetchResponse, cluster.timeout_s, highest=topic_names.FETCH)
     left: dict[TopicPartition, int] = {}

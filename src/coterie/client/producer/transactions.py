@@ -181,7 +181,7 @@ class TransactionManager:
             await self._result(token)
 
     async def send_offsets(self, offsets: ByPartition[int | OffsetAndMetadata], group: ConsumerGroupMetadata) -> None:
-        """Commits a consumer's offsets with the transaction; refused if the consumer is no member any more (KIP-447).
+        """Commits a consumer's offsets with the transaction; refused if the consumer is not a member any more (KIP-447).
         Raises KafkaError, and then the transaction must be aborted."""
         self.require(State.IN_TRANSACTION)
         member = CommittingMember(group.group_id, group.generation_id, group.member_id, group.group_instance_id)

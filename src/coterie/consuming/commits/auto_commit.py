@@ -35,7 +35,7 @@ class AutoCommitSchedule:
 
     def poll(self, consumed: Consumed, now_ms: float) -> int | None:
         """Begins the commit that is due, and returns its token. While the member has no generation of its own none is made,
-        and the interval begins anew."""
+        and the interval begins again."""
         if self.token is not None or now_ms < self.next_ms:
             return None
         self.restart(now_ms)

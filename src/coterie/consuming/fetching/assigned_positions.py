@@ -47,7 +47,7 @@ class AssignedPositions:
     def seek(self, partition: TopicPartition, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
         """UNKNOWN makes the position be looked up again. ``epoch``: the leader epoch of the record before the offset. What is
         buffered is dropped; a pause after an error stays."""
-        new = self.positions[partition].anew()
+        new = self.positions[partition].fresh()
         new.start_at(offset, epoch)
         self.positions[partition] = new
 

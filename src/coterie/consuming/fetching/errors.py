@@ -29,7 +29,7 @@ REMEDIES: dict[ErrorCode, FetchRemedy] = {
     _E.UNKNOWN_TOPIC_OR_PARTITION: FetchRemedy.FIND_LEADER,
     _E.UNKNOWN_TOPIC_ID: FetchRemedy.FIND_LEADER,
     _E.INCONSISTENT_TOPIC_ID: FetchRemedy.FIND_LEADER,
-    _E.UNKNOWN_LEADER_EPOCH: FetchRemedy.FIND_LEADER,  # Kafka retries: its metadata has an age, and a topic may be made anew
+    _E.UNKNOWN_LEADER_EPOCH: FetchRemedy.FIND_LEADER,  # Kafka retries: its metadata has an age, and topics are created again
     _E.UNKNOWN_SERVER_ERROR: FetchRemedy.RETRY,
     _E.OFFSET_OUT_OF_RANGE: FetchRemedy.RESET,
     _E.TOPIC_AUTHORIZATION_FAILED: FetchRemedy.REPORT,

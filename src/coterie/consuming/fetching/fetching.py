@@ -157,7 +157,7 @@ class Fetching(FetchOutcomes):
         code = node.session.answered(response)
         if code:
             was_lost, node.session_lost = node.session_lost, node.session.is_lost(code)
-            if was_lost or not node.session_lost:  # a lost session is made anew at once, but only once
+            if was_lost or not node.session_lost:  # a lost session begins again at once, but only once
                 self._failed(sent, code, now_ms, jitter)
             return False
         node.session_lost = False

@@ -109,7 +109,7 @@ class Position:
         """Whether nothing of it is fetched and handed out for now."""
         return self.paused or self.unsubscribed or self.in_callback
 
-    def anew(self) -> Position:
+    def fresh(self) -> Position:
         """A position of the same partition: nothing is buffered, no response is awaited; a pause after an error
         stays."""
         new = Position(self.partition, paused=self.paused, unsubscribed=self.unsubscribed, in_callback=self.in_callback)
@@ -118,7 +118,7 @@ class Position:
 
     def unvalidated(self) -> Position:
         """The same position, of which nothing is buffered and no response is awaited."""
-        new = self.anew()
+        new = self.fresh()
         new.refused, new.validated_epoch = self.refused, self.validated_epoch
         new.high_watermark, new.last_stable_offset = self.high_watermark, self.last_stable_offset
         new.start_at(self.offset, self.known_epoch)

@@ -26,7 +26,7 @@ Wanted = tuple[int, int]  # the offset to read from, and the leader epoch that t
 class FetchSession:
     """One broker's (Kafka's FetchSessionHandler). A broker that declines sessions (id 0) is asked in full each time; so is
     every broker where ``incremental`` is false. A request in full that still names a session has the broker end that one.
-    ``by_id``: the last request named each topic by its id too. A session holds either ids or names; it begins anew where that
+    ``by_id``: the last request named each topic by its id too. A session holds either ids or names; it begins again where that
     changes, or where a topic has another id."""
 
     def __init__(self, *, incremental: bool = True) -> None:

@@ -219,7 +219,7 @@ def _protocol_if(group: Group, old: Member, new: Member) -> str:
 def _replace_quietly(
     group: Group, old: Member, new: Member, ctx: Context, cause: Cause, fenced: list[Reply]
 ) -> Outcome:
-    """No rebalance: the new member id is persisted first, then answered with the generation in force."""
+    """No rebalance: the new member id is persisted first, then returned with the generation in force."""
     old_leader = group.leader
     after = replace(
         group,

@@ -60,7 +60,7 @@ def _start_rebalance(group: Group, now_ms: int, config: CoordinatorConfig) -> Ou
     outcome = Outcome([e.RebalanceStarted(causes, now_ms + timeout_ms)])
     for member_id, token in group.waiting_syncs.items():
         outcome.replies.append(Reply(token, sync_refused(ErrorCode.REBALANCE_IN_PROGRESS)))
-        # A waiting member could not heartbeat, so its session starts anew with the response.
+        # A waiting member could not heartbeat, so its session starts again with the response.
         outcome.deadlines.append((member_id, now_ms + group.members[member_id].session_timeout_ms))
     return outcome
 

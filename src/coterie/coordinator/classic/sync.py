@@ -17,7 +17,7 @@ def sync_refused(code: ErrorCode) -> SyncGroupResponse:
 
 
 def decide_sync(group: Group, request: SyncGroupRequest, ctx: Context) -> Outcome:
-    """Has a follower wait, keeps a leader's assignment, or answers with what was assigned. Raises Refusal."""
+    """Has a follower wait, keeps a leader's assignment, or responds with the assigned partitions. Raises Refusal."""
     refuse_unnamed(group)
     refuse_dead(group)
     member = known_member(group, request.member_id, request.group_instance_id)

@@ -73,7 +73,7 @@ def decide_consumer_heartbeat(
 
 
 def _changes_nothing(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, ctx: Context) -> bool:
-    """Whether the four steps come to nothing but the session: almost every heartbeat, for which they cost twice as much. The
+    """Whether the four steps only extend the session: almost every heartbeat, for which they cost twice as much. The
     request names only a member that has all of the target assignment, and neither the topics nor the group have changed."""
     member = group.members.get(request.member_id)
     return (
@@ -91,7 +91,7 @@ def _changes_nothing(group: ConsumerGroup, request: ConsumerGroupHeartbeatReques
 def _answer(
     member_id: str, member_epoch: int, ctx: Context, config: CoordinatorConfig, assignment: Assignment | None = None
 ) -> tuple[Reply, tuple[str, int]]:
-    """The response, and the member's session anew."""
+    """The response, and the member's session from its start."""
     interval_ms = config.group_consumer_heartbeat_interval_ms
     response = ConsumerGroupHeartbeatResponse(0, ErrorCode.NONE, None, member_id, member_epoch, interval_ms, assignment)
     return Reply(ctx.token, response), (member_id, ctx.now_ms + config.group_consumer_session_timeout_ms)

@@ -77,7 +77,7 @@ def known_static_member(group: ConsumerGroup, member_id: str, instance_id: str) 
 
 def check_epoch(current: CurrentAssignment, epoch: int, owned: Collection[TopicIdPartition] | None) -> None:
     """The member's epoch, or its previous one with nothing owned beyond its assignment, as then the response with the new
-    epoch was lost. Epoch 0 joins anew and always passes. Raises Refusal FENCED_MEMBER_EPOCH."""
+    epoch was lost. Epoch 0 joins again and always passes. Raises Refusal FENCED_MEMBER_EPOCH."""
     if epoch in (JOIN_GROUP_EPOCH, current.member_epoch):
         return
     lost = epoch < current.member_epoch and epoch == current.previous_member_epoch

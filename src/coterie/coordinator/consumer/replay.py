@@ -51,7 +51,7 @@ def removals_before(group: ConsumerGroup, event: e.ConsumerEvent) -> list[e.Cons
 
 
 def restart_timers(group: ConsumerGroup, now_ms: int, session_timeout_ms: int) -> None:
-    """A coordinator that has loaded the group gives each member its time anew (Kafka's GroupMetadataManager.onLoaded)."""
+    """A coordinator that has loaded the group starts each member's session again (Kafka's GroupMetadataManager.onLoaded)."""
     for member_id, timers in group.timers.items():
         member = group.members[member_id]
         timers.session_ms = now_ms + session_timeout_ms

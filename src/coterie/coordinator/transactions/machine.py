@@ -107,7 +107,7 @@ class TransactionMachine:
 
     def verify(self, transactional_id: str, claim: Claim, partition: TopicPartition) -> None:
         """Whether the producer's transaction is ongoing and has the partition (KIP-890). Raises Refusal: 49 for an unknown
-        producer, 47 for a fenced one, 51 while its transaction comes to its end, 48 or 120 outside a transaction that has the
+        producer, 47 for a fenced one, 51 while its transaction ends, 48 or 120 outside a transaction that has the
         partition."""
         if not transactional_id:
             raise Refusal(ErrorCode.INVALID_REQUEST)

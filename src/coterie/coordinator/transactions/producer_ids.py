@@ -9,7 +9,7 @@ from coterie.log.files.findings import UnreadableFile
 BLOCK = 1000
 BLOCKS_BEYOND = 1000  # of the largest known id: generated ids may never have been used
 FILE = "producer_ids"
-_REMEDY = "start the broker anew: it makes one beyond every id in the logs"
+_REMEDY = "restart the broker: it makes one beyond every id in the logs"
 
 
 class ProducerIds:

@@ -172,7 +172,7 @@ class ReplicatedTransactions:
         steps.check_ongoing(self.by_id.get(transactional_id), claim, partition)
 
     def _settled(self, transactional_id: str) -> Transaction | None:
-        """Raises Refusal while a state of the transactional id is being kept, and while its transaction comes to its end."""
+        """Raises Refusal while a state of the transactional id is being kept, and while its transaction ends."""
         if transactional_id in self._pending:
             raise Refusal(ErrorCode.CONCURRENT_TRANSACTIONS)
         return steps.settled(self.by_id.get(transactional_id))

@@ -47,7 +47,7 @@ def check_producer(transaction: Transaction | None, claim: Claim) -> Transaction
 
 
 def settled(transaction: Transaction | None) -> Transaction | None:
-    """The state from which the next may be decided. Raises Refusal while the transaction comes to its end: before anything is
+    """The state from which the next may be decided. Raises Refusal while the transaction ends: before anything is
     checked, since its producer may have the epoch, or the producer id, of the next one already, and must try again (Kafka's
     pendingTransitionInProgress)."""
     if transaction is not None and transaction.status in PREPARED:

@@ -49,7 +49,7 @@ def as_of_claim(code: ErrorCode, claim: Claim) -> ErrorCode:
 
 def for_produce(code: ErrorCode, claim: Claim, *, adds: bool) -> ErrorCode:
     """As Kafka's ReplicaManager: the producer sends the records again while the coordinator is away, or a transaction of its
-    comes to its end. Producers before version 2 of transactions know the latter error of coordinators only."""
+    ends. Producers before version 2 of transactions know the latter error of coordinators only."""
     if code in _LATER or (code == ErrorCode.CONCURRENT_TRANSACTIONS and not adds):
         return ErrorCode.NOT_ENOUGH_REPLICAS
     return as_of_claim(code, claim)

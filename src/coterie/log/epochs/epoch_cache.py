@@ -45,7 +45,7 @@ class LeaderEpochCache:
         return True
 
     def end_of(self, epoch: int, log_end_offset: int) -> EndOfEpoch:
-        """The answer of OffsetForLeaderEpoch for a log that ends at ``log_end_offset``."""
+        """The response of OffsetForLeaderEpoch for a log that ends at ``log_end_offset``."""
         if not self.entries or epoch == UNDEFINED_EPOCH or epoch > self.latest:
             return EndOfEpoch()
         if epoch == self.latest:

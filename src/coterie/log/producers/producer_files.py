@@ -59,7 +59,7 @@ def write_snapshot(
 
 
 def write_aborted(fs: FileSystem, entries: Iterable[tuple[str, Aborted]]) -> None:
-    """The `.txnindex` files anew, of entries by their segment's stem."""
+    """Writes the `.txnindex` files again, of entries by their segment's stem."""
     contents: dict[str, bytes] = {}
     for stem, entry in entries:
         contents[stem] = contents.get(stem, b"") + entry.encode()
@@ -68,7 +68,7 @@ def write_aborted(fs: FileSystem, entries: Iterable[tuple[str, Aborted]]) -> Non
 
 
 def drop_aborted(fs: FileSystem, directory: str) -> None:
-    """Before the log is read: its markers make them anew."""
+    """Removes the files before the log is read: its markers make them again."""
     for name in fs.names(directory):
         if name.endswith(".txnindex"):
             fs.remove(f"{directory}/{name}")

@@ -364,7 +364,7 @@ class Segment:
         self.file.sync()
 
     def finish(self) -> None:
-        """No more is appended: what was reserved goes, and an index that lacks entries is written anew."""
+        """No more is appended: what was reserved goes, and an index that lacks entries is written again."""
         self.trim()
         self.index.write()
 

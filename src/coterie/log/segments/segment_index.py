@@ -4,7 +4,7 @@
 timestamp so far, int32 relative last offset of the batch that has it. An entry is written every index.interval.bytes.
 (Kafka's LogSegment.append; its DumpLogSegments checks ours.)
 
-The files only help: an entry that cannot be written stays in memory, and the files are written anew when the segment is
+The files only help: an entry that cannot be written stays in memory, and the files are written again when the segment is
 closed. A running CRC-32C of both shows later whether the files are unchanged.
 """
 
@@ -106,7 +106,7 @@ class SegmentIndex:
             raise
 
     def cut(self, count: int, end_offset: int) -> None:
-        """Keeps the first ``count`` entries, and times of offsets below ``end_offset``; the files are written anew."""
+        """Keeps the first ``count`` entries, and times of offsets below ``end_offset``; the files are written again."""
         times = bisect_left(self.time_offsets, end_offset)
         if count == len(self.positions) and times == len(self.times):
             return
@@ -123,7 +123,7 @@ class SegmentIndex:
         return index, b"".join([_TIME_ENTRY.pack(timestamp, offset - base) for timestamp, offset in times])
 
     def write(self) -> None:
-        """Writes both files anew, where they are stale; what fails leaves them so."""
+        """Writes both files again, where they are stale; a failure leaves them so."""
         if not self.stale:
             return
         self.close_files()

@@ -22,7 +22,7 @@ class PeerStream(FrameReceiver):
         self._lost: Exception | None = None
 
     async def exchange(self, request: bytes) -> bytes:
-        """The frame of the response, without its size. Raises OSError, and WireError for what is no frame."""
+        """The frame of the response, without its size. Raises OSError, and WireError for bytes that are not a frame."""
         assert self._transport is not None
         if self._lost is not None:
             raise self._lost

@@ -306,7 +306,7 @@ def _reads_committed(request: FetchRequest) -> bool:
 
 
 def _partition(topics: Topics, fetched: FetchedPartition, by_id: bool) -> Partition:
-    """Raises Refusal; a topic that is deleted, or made anew, during a session keeps the name that its id had."""
+    """Raises Refusal; a topic that is deleted, or created again, during a session keeps the name that its id had."""
     if not by_id:
         topic = topics.by_name.get(fetched.topic)
     else:
