@@ -265,13 +265,9 @@ class ProducerMachine:
                 break
             batches.append(batch)
         for queue, batch in ready[: len(batches)]:
-            assert not batch.is_in_flight, "a batch is in one request at a time"
-            assert not batch.is_done, "a batch that has its result is not sent again"
-            assert not queue.in_flight or not batch.was_sent, "a repeated batch goes alone, or it could pass another"
             has_more = has_more or len(queue.batches) > 1
-            batch.is_in_flight = batch.was_sent = True
+            queue.sent(batch)
             batch.leader_epoch = max(batch.leader_epoch, self._leaders.epoch_of(*batch.partition))
-            queue.in_flight += 1
             self.accumulator.served(queue)
         self._tokens += 1
         self._requests[self._tokens] = node_id, batches
@@ -311,9 +307,7 @@ class ProducerMachine:
         self._in_flight[node_id] -= 1
         assert self._in_flight[node_id] >= 0, "a request has one end"
         for batch in batches:
-            queue = self.accumulator.queues[batch.partition]
-            batch.is_in_flight, queue.in_flight = False, queue.in_flight - 1
-            assert queue.in_flight >= 0, "a batch comes back once for each request"
+            self.accumulator.queues[batch.partition].returned(batch)
         return batches
 
     def _attempt_ended(

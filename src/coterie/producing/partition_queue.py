@@ -66,6 +66,20 @@ class PartitionQueue:
         """The batches that are not in flight, in order."""
         return (batch for batch in self.batches if not batch.is_in_flight)
 
+    def sent(self, batch: ProducerBatch) -> None:
+        """The batch is in a request."""
+        assert not batch.is_in_flight, "a batch is in one request at a time"
+        assert not batch.is_done, "a batch that has its result is not sent again"
+        assert not self.in_flight or not batch.was_sent, "a repeated batch goes alone, or it could pass another"
+        batch.is_in_flight = batch.was_sent = True
+        self.in_flight += 1
+
+    def returned(self, batch: ProducerBatch) -> None:
+        """The request with the batch has ended."""
+        batch.is_in_flight = False
+        self.in_flight -= 1
+        assert self.in_flight >= 0, "a batch returns once from each request"
+
     def acknowledged(self, batch: ProducerBatch, base_offset: int) -> list[ProducerBatch]:
         """A numbered batch is in the log. Returns the refused ones before it, which are there too; those behind it may be
         tried again."""
