@@ -6,6 +6,8 @@ from pathlib import Path
 
 from coterie.broker import limits
 from coterie.broker.settings import BROKER_SETTINGS, BrokerSettings
+from coterie.client.connection.handshake import Handshake
+from coterie.client.security import PLAINTEXT
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -13,6 +15,11 @@ ROOT = Path(__file__).parent.parent.parent
 def test_the_page_is_the_table() -> None:
     """To write it anew: python -m coterie.broker.limits > docs/limits.md"""
     assert (ROOT / "docs" / "limits.md").read_text() == limits.markdown()
+
+
+def test_the_client_sends_the_versions_that_the_page_names() -> None:
+    first = Handshake("c", PLAINTEXT.login()).start()
+    assert f"| ApiVersions | {int.from_bytes(first[6:8], 'big')} |" in limits.markdown()
 
 
 def test_each_setting_of_the_table_has_an_effect() -> None:

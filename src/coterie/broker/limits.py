@@ -19,6 +19,7 @@ from coterie.broker.storage.topic import MAX_PARTITIONS
 from coterie.log.producers.producers import UNVERIFIED_KEPT
 from coterie.records.walking import MAX_STORED_BYTES
 from coterie.wire.framing import MAX_HEADER_TAGS
+from coterie.wire.topic_names import FETCH, OFFSET_COMMIT, TXN_OFFSET_COMMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +200,21 @@ has no limit on requests that are being received.
 """
 
 
+_OF_THE_CLIENT = f"""
+## Versions that coterie's own client does not send
+
+| API | client's newest | what the broker has beyond it | why the client does not send it |
+|---|---|---|---|
+| ApiVersions | 3 | 4: features whose lowest level is 0; 5 (Kafka 4.4, KIP-1242): the cluster and broker that the client means \
+to reach, and REBOOTSTRAP_REQUIRED where it is another | it is a connection's first request, when its versions are not \
+known: each older broker would refuse it, which costs a round trip. So a connection that reaches another cluster is \
+not noticed |
+| TxnOffsetCommit | {TXN_OFFSET_COMMIT} | 6 (Kafka 4.4): topics by their id alone | the client names topics, as in \
+OffsetCommit and OffsetFetch ({OFFSET_COMMIT}) and Fetch ({FETCH}). So an offset of a topic that was deleted and made again \
+counts for the new one |
+"""
+
+
 def markdown() -> str:
     """The page docs/limits.md."""
     rows = (
@@ -206,7 +222,7 @@ def markdown() -> str:
         f"| {limit.kafka} |\n"
         for limit in LIMITS
     )
-    return _BEGINNING + "".join(rows)
+    return _BEGINNING + "".join(rows) + _OF_THE_CLIENT
 
 
 if __name__ == "__main__":
