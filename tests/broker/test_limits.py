@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coterie.broker import limits
 from coterie.broker.settings import BROKER_SETTINGS, BrokerSettings
 from coterie.client.connection.handshake import Handshake
 from coterie.client.security import PLAINTEXT
+from tests.broker import limits_page as limits
 
 ROOT = Path(__file__).parent.parent.parent
 
 
 def test_the_page_is_the_table() -> None:
-    """To write it anew: python -m coterie.broker.limits > docs/limits.md"""
+    """To write it again: python -m tests.broker.limits_page > docs/limits.md"""
     assert (ROOT / "docs" / "limits.md").read_text() == limits.markdown()
 
 

@@ -191,7 +191,7 @@ LIMITS = (
 
 _BEGINNING = """# Limits
 
-What one client, or all of them together, may cost the broker. Drawn from `src/coterie/broker/limits.py`; the settings are
+What one client, or all of them together, may cost the broker. Drawn from `tests/broker/limits_page.py`; the settings are
 given by `--set NAME=VALUE`. Where strangers may connect, set `queued.max.request.bytes=104857600` as well: Kafka's default
 has no limit on requests that are being received.
 
