@@ -77,6 +77,16 @@ def test_a_broker_may_die_in_a_write_of_its_shutdown(brokers: int) -> None:
         assert not broker.is_alive(1)
 
 
+def test_a_shutdown_of_a_broker_that_dies_meanwhile_times_out() -> None:
+    """In an operation of another of its tasks: nothing ended it, and time ran on for ever."""
+    with simulate(seed=1) as world:
+        broker = world.broker(brokers=3)
+        world.loop.call_later(0.001, world.processes["broker-1"].kill)
+        with pytest.raises(TimeoutError):
+            broker.stop(1)
+        assert not broker.is_alive(1)
+
+
 def test_a_broker_whose_machine_lost_power_may_start_for_long() -> None:
     """It leaves the ISR of each of its partitions first, by round trips to ZooKeeper."""
     with simulate(seed=1) as world:

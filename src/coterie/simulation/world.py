@@ -161,7 +161,7 @@ class Simulation:
 
     def run_in(self, process: SimulatedProcess, work: Awaitable[T], timeout_s: float = LIMIT_S) -> T:
         """As `run`, for a coroutine of that process."""
-        return self.run(_joined(self.loop.create_task(_awaited(work), context=process.context.copy())), timeout_s)
+        return self.run(joined(self.loop.create_task(_awaited(work), context=process.context.copy())), timeout_s)
 
     def disk(self, host: str) -> Disk:
         """The host's disk, which outlives its processes."""
@@ -193,8 +193,9 @@ async def _awaited(work: Awaitable[T]) -> T:
     return await work
 
 
-async def _joined(task: asyncio.Task[T]) -> T:
-    """A process that is paused or killed would not hear of a cancellation."""
+async def joined(task: asyncio.Task[T]) -> T:
+    """The task's result. The waiting coroutine can be cancelled also where the task is of a process that is paused or killed,
+    which never ends."""
     try:
         return await asyncio.shield(task)
     finally:

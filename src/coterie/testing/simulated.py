@@ -26,7 +26,7 @@ from coterie.client.connection.handshake import answer_type
 from coterie.coordinator.replay import AnyGroup
 from coterie.simulation.disk import MountedDisk, ProcessEnded
 from coterie.simulation.process import SimulatedProcess
-from coterie.simulation.world import Simulation
+from coterie.simulation.world import Simulation, joined
 from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
 from coterie.testing.local_broker import PRODUCE_VERSION, LocalBroker
 from coterie.testing.loop_thread import START_S
@@ -270,14 +270,14 @@ class _BrokerProcess(ClusteredBroker):
         process, disk = mounted_process(self._world, self.host)
         process.at_end.append(self._ended)
         self._process, self._memory, self._boot_id = process, disk, disk.disk.boot_id
-        await self._world.loop.create_task(super().start(), context=process.context.copy())
+        await joined(self._world.loop.create_task(super().start(), context=process.context.copy()))
         _exit_after_failure(self.broker, process)
 
     async def stop(self) -> None:
         """A controlled shutdown, and the end of the process."""
         if self._process is not None:
             with suppress(ProcessEnded):  # in one of its last writes
-                await self._world.loop.create_task(super().stop(), context=self._process.context.copy())
+                await joined(self._world.loop.create_task(super().stop(), context=self._process.context.copy()))
             self._process.kill()
 
     async def kill(self) -> None:
