@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from coterie.client import Consumer, Producer
+from coterie.coordinator.journal.line import JournalLine
+from coterie.proxy.observation import Observation
 from coterie.proxy.proxy import Proxy
 from coterie.testing.faults import Faults
 from coterie.testing.simulated import SimulatedWorld, WorldBroker
@@ -22,8 +24,12 @@ class WorldProxy:
 
         self.faults = Faults()
 
+        self.lines: list[JournalLine] = []
+
         async def start() -> str:
-            self.proxy = Proxy(upstream, rules=self.faults)
+            observation = Observation(self.lines.append)
+            self.running = asyncio.create_task(observation.run())
+            self.proxy = Proxy(upstream, rules=self.faults, watcher=observation)
             return format_address(*await self.proxy.start("proxy", 0))
 
         self.bootstrap_servers = world.run_in(self.process, start())

@@ -15,12 +15,12 @@ from typing import Any, Protocol
 from coterie.client.errors import KafkaError
 from coterie.proxy.exchanges import Exchange, Exchanges, has_tokens_behind
 from coterie.proxy.frames import PartKind, UnfitFrame
-from coterie.proxy.heads import decoded_request, request_head, request_head_bytes, response_head_bytes
+from coterie.proxy.heads import RequestHead, decoded_request, request_head, request_head_bytes, response_head_bytes
 from coterie.proxy.rewriting import Address, NamedBrokers, named_brokers, names_brokers
 from coterie.proxy.sides import BrokerSide, ClientSide, Side, Stop
-from coterie.wire.apis import API_NAMES
+from coterie.wire.apis import API_NAMES, APIS
 from coterie.wire.declaration import Message
-from coterie.wire.framing import encode_response
+from coterie.wire.framing import decode_response, encode_response
 from coterie.wire.messages.security.sasl_handshake import SaslHandshakeRequest
 from coterie.wire.primitives import WireError
 
@@ -57,11 +57,31 @@ class FaultRules(Protocol):
         """The rule for a request, which has one time less now."""
 
 
+class Watcher(Protocol):
+    """Who looks at requests and their responses (`observation`)."""
+
+    def watches(self, api_key: int) -> bool:
+        """Whether requests of the API are looked at."""
+
+    def sent(self, head: RequestHead, request: Any, client_host: str) -> Any:
+        """A request goes to the broker; what stands for it, None where its response does not matter."""
+
+    def answered(self, seen: Any, response: Any) -> None:
+        """The response to what `sent` returned; None where there will be none."""
+
+    def named(self, api_key: int, response: Any) -> None:
+        """A response that names brokers."""
+
+    def own_response(self, request: Any) -> Message | None:
+        """In place of the broker's; None: the broker has the request."""
+
+
 class Brokers(Protocol):
     """What a passage uses of its proxy."""
 
     addresses: dict[Address, Address]
     rules: FaultRules | None
+    watcher: Watcher | None
 
     async def connect(self, side: BrokerSide, upstreams: list[Address]) -> None:
         """Opens the connection to the first that can be reached. Raises OSError, KafkaError."""
@@ -126,6 +146,11 @@ class Passage:
         if self._task is not None:
             self._task.cancel()
         other.close(now=error is not None)
+        watcher = self._brokers.watcher
+        for exchange in [*self.exchanges.waiting, *([] if self._present is None else [self._present])]:
+            if watcher is not None and exchange.ticket is not None:
+                ticket, exchange.ticket = exchange.ticket, None
+                watcher.answered(ticket, None)
         if self.client.is_closed and (self.broker.is_closed or self.broker.transport is None):
             self._brokers.ended(self)
 
@@ -167,7 +192,9 @@ class Passage:
         api = API_NAMES.get(head.api_key, "")
         if rules is not None:
             rules.asked[api] += 1
-        if has_tokens_behind(head) or (rules is not None and rules.concern(api, head.client_id)):
+        watcher = self._brokers.watcher
+        is_watched = watcher is not None and watcher.watches(head.api_key)
+        if is_watched or has_tokens_behind(head) or (rules is not None and rules.concern(api, head.client_id)):
             self._present_request = exchange
             stream.collect()
             return
@@ -183,11 +210,26 @@ class Passage:
             self.exchanges.tokens_follow(exchange.request)
         api = API_NAMES.get(head.api_key, "")
         rule = None if rules is None else rules.taken(api, exchange.request, head.client_id)
-        if rule is None:
+        own = None if self._brokers.watcher is None else self._brokers.watcher.own_response(exchange.request)
+        if rule is not None:
+            self._apply(rule, exchange, frame, out)
+        elif own is not None:
+            self._respond(exchange, own)
+        else:
+            self._watch(exchange)
             out.append(frame)
             self._sent(exchange)
-        else:
-            self._apply(rule, exchange, frame, out)
+
+    def _watch(self, exchange: Exchange) -> None:
+        if self._brokers.watcher is not None and exchange.request is not None:
+            exchange.ticket = self._brokers.watcher.sent(exchange.head, exchange.request, self.client.host)
+
+    def _respond(self, exchange: Exchange, response: Message) -> None:
+        """By the proxy itself, once the requests before have their responses. Raises WireError."""
+        head = exchange.head
+        exchange.own_response = encode_response(head.correlation_id, response, head.api_version)
+        self._sent(exchange)
+        self._write_own()
 
     def _apply(self, rule: FaultOfRequest, exchange: Exchange, frame: bytes, out: list[bytes]) -> None:
         """Raises WireError for a response that the request's version cannot have."""
@@ -198,13 +240,10 @@ class Passage:
                 raise WireError(f"{API_NAMES[exchange.head.api_key]} {exchange.head.api_version} is not known here")
             response = rule.response(exchange.request)
             if response is not None:
-                exchange.own_response = encode_response(
-                    exchange.head.correlation_id, response, exchange.head.api_version
-                )
-                self._sent(exchange)
-                self._write_own()
+                self._respond(exchange, response)
         elif rule.lost:
             exchange.is_lost = True
+            self._watch(exchange)
             out.append(frame)
             self._sent(exchange)
         else:
@@ -218,6 +257,7 @@ class Passage:
         """A request that was held goes on."""
         if self.client.is_closed or self.broker.is_closed:
             return
+        self._watch(exchange)
         self.broker.write([frame])
         self._sent(exchange)
         self.client.resume(Stop.HELD)
@@ -242,12 +282,10 @@ class Passage:
             while not self.broker.is_stopped and (part := self.broker.stream.next()) is not None:
                 if part.kind is PartKind.HEAD:
                     self._begin_response(part.data)
-                elif self._is_silent:
-                    continue
-                elif part.kind is PartKind.PIECE:
-                    out.append(part.data)
-                else:
+                elif part.kind is PartKind.FRAME:
                     self._pass_response(part.data, out)
+                elif not self._is_silent:
+                    out.append(part.data)
                 if part.is_last:
                     self._response_passes = False
                     if not self.broker.is_stopped_for(Stop.LISTENING):
@@ -265,19 +303,18 @@ class Passage:
         self._response_passes = True
         if exchange is not None and exchange.is_lost:
             self._is_silent = True  # a later response before it would be taken for it
-        if exchange is not None and names_brokers(exchange.head.api_key, exchange.head.api_version):
+        if exchange is not None and (
+            exchange.ticket is not None or names_brokers(exchange.head.api_key, exchange.head.api_version)
+        ):
             self.broker.stream.collect()
         else:
             self.broker.stream.pass_on()
 
     def _pass_response(self, frame: bytes, out: list[bytes]) -> None:
         assert self._present is not None, "a response was collected, and nobody wanted it"
-        head = self._present.head
-        try:
-            named = named_brokers(head.api_key, head.api_version, frame)
-        except WireError as error:
-            logger.warning("addresses of brokers are passed on as they are: %s", error)
-            named = None
+        named = self._read_response(self._present, frame)
+        if self._is_silent:
+            return
         if named is None:
             out.append(frame)
             return
@@ -287,6 +324,22 @@ class Passage:
             return
         self.broker.stop(Stop.LISTENING)
         self._task = asyncio.get_running_loop().create_task(self._rewrite(named, missing))
+
+    def _read_response(self, exchange: Exchange, frame: bytes) -> NamedBrokers | None:
+        head, watcher = exchange.head, self._brokers.watcher
+        try:
+            if exchange.ticket is not None and watcher is not None:
+                cls = APIS[head.api_key].response
+                ticket, exchange.ticket = exchange.ticket, None
+                watcher.answered(ticket, decode_response(cls, frame[4:], head.api_version))
+                return None
+            named = named_brokers(head.api_key, head.api_version, frame)
+        except WireError as error:
+            logger.warning("a response is passed on as it is: %s", error)
+            return None
+        if named is not None and watcher is not None:
+            watcher.named(head.api_key, named.response)
+        return named
 
     async def _rewrite(self, named: NamedBrokers, missing: list[Address]) -> None:
         try:

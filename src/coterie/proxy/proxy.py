@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from coterie.client.connection.connection import Connection
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
-from coterie.proxy.passage import FaultRules, Passage
+from coterie.proxy.passage import FaultRules, Passage, Watcher
 from coterie.proxy.rewriting import Address
 from coterie.proxy.sides import BrokerSide
 from coterie.text.addresses import format_address
@@ -21,15 +21,19 @@ CLIENT_ID = "coterie-proxy"
 
 
 class Proxy:
-    """``upstream``: the addresses that clients of the cluster would begin with; ``rules``: what becomes of requests.
-    ``addresses`` has the proxy's own for each broker, which stay while it runs."""
+    """``upstream``: the addresses that clients of the cluster would begin with; ``rules``: what becomes of requests;
+    ``watcher`` looks at those of groups. ``addresses`` has the proxy's own for each broker, which stay while it runs."""
 
     def __init__(
-        self, upstream: Sequence[Address], security: Security = PLAINTEXT, rules: FaultRules | None = None
+        self,
+        upstream: Sequence[Address],
+        security: Security = PLAINTEXT,
+        rules: FaultRules | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
         self._upstream = list(upstream)
         self._security = security
-        self.rules = rules
+        self.rules, self.watcher = rules, watcher
         self._context: ssl.SSLContext | None = security.context()
         self._host = ""
         self._servers: list[asyncio.Server] = []

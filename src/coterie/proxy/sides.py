@@ -56,6 +56,11 @@ class Side(Receiver):
         self._stops = set[Stop]()
 
     @property
+    def host(self) -> str:
+        """The peer's, as a coordinator has it of its members."""
+        return "" if self.transport is None else f"/{self.transport.get_extra_info('peername')[0]}"
+
+    @property
     def is_stopped(self) -> bool:
         """Whether it does not read now."""
         return bool(self._stops)

@@ -1,0 +1,64 @@
+"""The observed groups with a clock: what passes a proxy goes in, lines of the journal come out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from coterie.coordinator.journal.line import JournalLine
+from coterie.proxy.heads import METADATA, RequestHead
+from coterie.proxy.observed.groups import WATCHED, WATCHED_KEYS, ObservedGroups
+from coterie.proxy.observed.seen import SeenRequest
+from coterie.wire.messages.groups.explain_group import ExplainGroupRequest, ExplainGroupResponse
+
+ADVANCE_EVERY_S = 1.0
+
+
+class Observation:
+    """``emit`` takes each line. Use `run` as a task beside the proxy."""
+
+    def __init__(self, emit: Callable[[JournalLine], None]) -> None:
+        self.groups = ObservedGroups(emit)
+        self._now_ms = 0
+
+    def _time_ms(self) -> int:
+        self._now_ms = max(self._now_ms, int(time.time() * 1000))  # a clock that is set back
+        return self._now_ms
+
+    def watches(self, api_key: int) -> bool:
+        """Whether requests of the API are looked at."""
+        return api_key in WATCHED_KEYS or api_key == ExplainGroupRequest.api_key
+
+    def sent(self, head: RequestHead, request: Any, client_host: str) -> SeenRequest | None:
+        """A request goes to the broker; None for one that does not matter."""
+        if type(request) not in WATCHED:
+            return None
+        now_ms = self._time_ms()
+        seen = SeenRequest(request, head.api_version, head.client_id, client_host, now_ms)
+        self.groups.sent(seen, now_ms)
+        return seen
+
+    def answered(self, seen: SeenRequest, response: Any) -> None:
+        """Its response; None where there will be none."""
+        self.groups.answered(seen, response, self._time_ms())
+
+    def named(self, api_key: int, response: Any) -> None:
+        """A response that names brokers, and, in Metadata, topics."""
+        if api_key == METADATA:
+            self.groups.topics(response)
+
+    def own_response(self, request: Any) -> ExplainGroupResponse | None:
+        """To `coterie groups why`, of a group that is known here; None: the broker may know it."""
+        if not isinstance(request, ExplainGroupRequest):
+            return None
+        document = self.groups.explain(request.group_id, self._time_ms())
+        return None if document is None else ExplainGroupResponse(0, json.dumps(document).encode())
+
+    async def run(self) -> None:
+        """Lets time pass, until it is cancelled."""
+        while True:
+            await asyncio.sleep(ADVANCE_EVERY_S)
+            self.groups.advance(self._time_ms())

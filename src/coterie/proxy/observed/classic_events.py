@@ -1,0 +1,277 @@
+"""From the requests of a group's members, and their responses, to what happened to the group: the table REQUESTS when a request
+goes to the coordinator, the table RESPONSES when its response is here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Any
+
+from coterie.coordinator import events as e
+from coterie.coordinator.classic.group_record import group_stored
+from coterie.coordinator.classic.join import decide_join, rebalance_timeout_ms
+from coterie.coordinator.classic.leave import BATCH_FROM, decide_leave
+from coterie.coordinator.offsets.replay import replay_offset
+from coterie.coordinator.replay import restart_session
+from coterie.coordinator.state import COMPLETING, PREPARING, STABLE, Cause, CommittedOffset, Member
+from coterie.proxy.observed.classic_group import INFERRED, OBSERVED, UNKNOWN, ClassicGroup
+from coterie.proxy.observed.seen import ANY_CONFIG, SeenRequest, error_code
+from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode, Refusal
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
+from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest
+from coterie.wire.messages.groups.sync_group import SyncGroupRequest
+from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
+
+# -- requests ---------------------------------------------------------------------------------------------------------
+
+
+def _join_sent(one: ClassicGroup, seen: SeenRequest, now_ms: int) -> None:
+    """A newcomer's id comes with its response."""
+    if seen.request.member_id:
+        _decide_join(one, seen, now_ms)
+
+
+def _sync_sent(one: ClassicGroup, seen: SeenRequest, now_ms: int) -> None:
+    group, request = one.group, seen.request
+    is_owed = request.member_id in group.pending_sync and request.generation_id == group.generation
+    if group.phase == COMPLETING and is_owed:
+        one.apply([e.SyncReceived(request.member_id, seen)], now_ms)
+
+
+def _nothing(one: ClassicGroup, seen: SeenRequest, now_ms: int) -> None:
+    """What it does is known with its response."""
+
+
+def _decide_join(one: ClassicGroup, seen: SeenRequest, now_ms: int, member_id: str = "") -> None:
+    """By the coordinator's own rules, on the group as it is known here."""
+    try:
+        outcome = decide_join(one.group, True, seen.request, seen.context(now_ms, member_id), ANY_CONFIG)
+    except Refusal:
+        return
+    one.apply(outcome.events, now_ms)
+
+
+# -- responses --------------------------------------------------------------------------------------------------------
+
+
+def _join_answered(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
+    group, request = one.group, seen.request
+    if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+        deadline_ms = now_ms + request.session_timeout_ms
+        one.apply([e.MemberIdReserved(response.member_id, deadline_ms)], now_ms)
+    elif response.error_code == ErrorCode.NONE:
+        if response.generation_id == group.generation and group.phase in (COMPLETING, STABLE):
+            _repeated(one, seen, response, now_ms)
+        elif response.generation_id > group.generation:
+            _formed(one, seen, response, now_ms)
+        restart_session(group, response.member_id, now_ms + request.session_timeout_ms)
+    else:
+        _refused(one, request.member_id, response.error_code, now_ms)
+
+
+def _repeated(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
+    """The generation in force: to a member that lost a response, or to a static one that returned."""
+    if response.member_id not in one.group.members and not seen.request.member_id:
+        _decide_join(one, seen, now_ms, response.member_id)
+
+
+def _formed(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
+    """A generation: the leader's response has its members. Others are kept until it is here."""
+    group = one.group
+    listed = {member.member_id: member for member in response.members}
+    if not listed and any(_may_be(other, response.leader) for other in one.in_flight):
+        one.held_back.append((seen, response))
+        return
+    _name_newcomers(one, seen, response, listed, now_ms)
+    if listed:
+        for other in [o for o in one.in_flight if isinstance(o.request, LeaveGroupRequest)]:
+            _left(one, other, None, now_ms, kept=set(listed))
+        _remove_absent(one, set(listed), now_ms)
+        _add_strangers(one, seen, response, now_ms)
+    if response.member_id not in group.members:  # it was in the group before anything was seen here
+        one.apply(
+            [_joins(seen, response.member_id, Cause("not_seen", response.member_id, seen.client_id))], now_ms, UNKNOWN
+        )
+    if group.phase != PREPARING:
+        one.want(now_ms)
+    protocol = response.protocol_name or ""
+    lacking = [m for m in group.members.values() if protocol not in dict(m.protocols)]
+    for member in lacking:  # it cannot be in a generation of that protocol
+        one.apply([e.MemberRemoved(member.member_id, one.cause("member_gone", member))], now_ms, UNKNOWN)
+    one.apply([e.GenerationFormed(response.generation_id, protocol, response.leader, None)], now_ms)
+    one.is_whole = bool(listed)
+    for member in group.members.values():
+        restart_session(group, member.member_id, now_ms + member.session_timeout_ms)
+    held_back, one.held_back = one.held_back, []
+    for other, late in held_back:
+        _join_answered(one, other, late, now_ms)
+
+
+def _may_be(other: SeenRequest, leader: str) -> bool:
+    """Whether the response to a JoinGroup under way may be the leader's."""
+    request = other.request
+    if not isinstance(request, JoinGroupRequest):
+        return False
+    return leader in (request.member_id, "") or (
+        not request.member_id and leader.startswith(f"{request.group_instance_id or other.client_id}-")
+    )
+
+
+def _name_newcomers(one: ClassicGroup, seen: SeenRequest, response: Any, listed: dict[str, Any], now_ms: int) -> None:
+    """JoinGroups without an id, whose responses have it: this one's, and, by the leader's list, those that are under way."""
+    named = [(other, late.member_id) for other, late in [*one.held_back, (seen, response)]]
+    known = {*one.group.members, *(member_id for _, member_id in named)}
+    ids = [member_id for member_id in listed if member_id not in known]
+    for other in [o for o in one.in_flight if isinstance(o.request, JoinGroupRequest)]:
+        member_id = next((i for i in ids if not other.request.member_id and _may_be(other, i)), "")
+        named.append((other, member_id))
+        ids = [i for i in ids if i != member_id]
+    for other, member_id in sorted(named, key=lambda pair: pair[0].sent_ms):
+        if member_id and not other.request.member_id and member_id not in one.group.members:
+            _decide_join(one, other, max(other.sent_ms, one.group.phase_since_ms), member_id)
+
+
+def _remove_absent(one: ClassicGroup, listed: set[str], now_ms: int) -> None:
+    if any(member.member_id not in listed for member in one.silent(now_ms)):
+        one.remove_silent(now_ms)
+    for member in [m for m in one.group.members.values() if m.member_id not in listed]:
+        one.gone(member, now_ms)
+
+
+def _add_strangers(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
+    """Members of the leader's list whose requests do not pass here."""
+    protocol = response.protocol_name or ""
+    for listed in response.members:
+        if listed.member_id in one.group.members:
+            continue
+        member = _member(seen, listed.member_id, listed.group_instance_id, ((protocol, listed.metadata),), now_ms)
+        cause = Cause("member_joined", listed.member_id, "", listed.group_instance_id)
+        one.apply(
+            [e.MemberJoined(member, response.protocol_type or seen.request.protocol_type, None, cause)],
+            now_ms,
+            INFERRED,
+        )
+
+
+def _joins(seen: SeenRequest, member_id: str, cause: Cause) -> e.MemberJoined:
+    request = seen.request
+    protocols = tuple((p.name, p.metadata) for p in request.protocols)
+    member = _member(seen, member_id, request.group_instance_id, protocols, seen.sent_ms)
+    member.client_id, member.client_host = seen.client_id, seen.client_host
+    return e.MemberJoined(member, request.protocol_type, seen, cause)
+
+
+def _member(seen: SeenRequest, member_id: str, instance_id: str | None, protocols: Any, now_ms: int) -> Member:
+    session_ms, request = seen.request.session_timeout_ms, seen.request
+    return Member(
+        member_id,
+        instance_id,
+        "",
+        "",
+        session_ms,
+        rebalance_timeout_ms(request),
+        protocols,
+        b"",
+        True,
+        now_ms + session_ms,
+    )
+
+
+def _sync_answered(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
+    group, request = one.group, seen.request
+    if response.error_code != ErrorCode.NONE:
+        _refused(one, request.member_id, response.error_code, now_ms)
+        return
+    if request.generation_id != group.generation or request.member_id not in group.members:
+        return
+    if request.member_id in group.pending_sync:
+        one.apply([e.SyncReceived(request.member_id)], now_ms)
+    if group.phase == COMPLETING:
+        one.apply([group_stored(group, _assignments(one, seen, response), now_ms)], now_ms)
+    elif group.phase == STABLE:
+        group.members[request.member_id].assignment = response.assignment
+    restart_session(group, request.member_id, now_ms + group.members[request.member_id].session_timeout_ms)
+
+
+def _assignments(one: ClassicGroup, seen: SeenRequest, response: Any) -> dict[str, bytes]:
+    """By member id; only this member's where the leader's request did not pass here."""
+    for other in [seen, *one.in_flight]:
+        request = other.request
+        if isinstance(request, SyncGroupRequest) and request.member_id == one.group.leader:
+            return {assignment.member_id: assignment.assignment for assignment in request.assignments}
+    return {seen.request.member_id: response.assignment}
+
+
+def _left(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int, kept: Collection[str] = ()) -> None:
+    """``response`` None: it has not come, but the coordinator has acted on the request; those in ``kept`` are still members."""
+    request = seen.request
+    if seen.api_version >= BATCH_FROM:
+        refused = set[str]() if response is None else {m.member_id for m in response.members if m.error_code}
+        gone = [m for m in request.members if m.member_id not in refused and m.member_id not in kept]
+        request = replace(request, members=gone) if len(gone) < len(request.members) else request
+    elif request.member_id in kept or (response is not None and response.error_code):
+        return
+    if response is not None and response.error_code:
+        return
+    outcome = decide_leave(one.group, request, seen.context(now_ms), ANY_CONFIG)
+    one.apply(outcome.events, now_ms)
+
+
+def _committed(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
+    """A sign of life too; topics of version 10 go by id, and are left out."""
+    _heard(one, seen, response, now_ms)
+    refused = {(t.name, p.partition_index) for t in response.topics for p in t.partitions if p.error_code}
+    for topic in seen.request.topics:
+        for p in topic.partitions:
+            if topic.name and (topic.name, p.partition_index) not in refused:
+                committed = CommittedOffset(p.committed_offset, p.committed_leader_epoch, "", now_ms)
+                replay_offset(one.group, e.OffsetStored(topic.name, p.partition_index, committed))
+
+
+def _heard(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
+    member_id, code = getattr(seen.request, "member_id", ""), error_code(response)
+    member = one.group.members.get(member_id)
+    if code != ErrorCode.NONE:
+        _refused(one, member_id, code, now_ms)
+    if member is not None and code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
+        is_heartbeat = isinstance(seen.request, HeartbeatRequest)
+        restart_session(one.group, member_id, now_ms + member.session_timeout_ms, is_heartbeat=is_heartbeat)
+
+
+def _refused(one: ClassicGroup, member_id: str, code: int, now_ms: int) -> None:
+    """What an error says about the group."""
+    member = one.group.members.get(member_id)
+    if code == ErrorCode.REBALANCE_IN_PROGRESS and one.group.phase in (STABLE, COMPLETING):
+        _notice_rebalance(one, now_ms)
+    elif code == ErrorCode.UNKNOWN_MEMBER_ID and member is not None:
+        one.gone(member, now_ms)
+
+
+def _notice_rebalance(one: ClassicGroup, now_ms: int) -> None:
+    """The coordinator rebalances: a departure whose response is under way, or a member whose session is over. Any other cause
+    shows in the next generation."""
+    for other in [o for o in one.in_flight if isinstance(o.request, LeaveGroupRequest)]:
+        _left(one, other, None, now_ms)
+    if one.group.phase != PREPARING:
+        one.remove_silent(now_ms, OBSERVED)
+
+
+REQUESTS: dict[type[Message], Callable[[ClassicGroup, SeenRequest, int], None]] = {
+    JoinGroupRequest: _join_sent,
+    SyncGroupRequest: _sync_sent,
+    HeartbeatRequest: _nothing,
+    LeaveGroupRequest: _nothing,
+    OffsetCommitRequest: _nothing,
+    TxnOffsetCommitRequest: _nothing,
+}
+RESPONSES: dict[type[Message], Callable[[ClassicGroup, SeenRequest, Any, int], None]] = {
+    JoinGroupRequest: _join_answered,
+    SyncGroupRequest: _sync_answered,
+    HeartbeatRequest: _heard,
+    LeaveGroupRequest: _left,
+    OffsetCommitRequest: _committed,
+    TxnOffsetCommitRequest: _heard,
+}

@@ -1,0 +1,110 @@
+"""A group of the classic protocol as its members' requests and the coordinator's responses show it.
+
+The group is the coordinator's own `Group`, changed by its events alone, and the lines are made of its steps: what a member's
+request does to a group decides the coordinator's code, and what only the coordinator knows is taken from its responses: ids of
+members, who is in a generation, and when a phase ends. A cause is `observed` where a request stated it or where a member's
+silence of a session was followed by a rebalance; `inferred` where no response confirms it; `unknown` where another client, or
+nobody that is seen here, caused it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from coterie.coordinator import events as e
+from coterie.coordinator.classic.group_record import empty_group_stored
+from coterie.coordinator.classic.replay import replay
+from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.journal.lines import JournalLines
+from coterie.coordinator.shard import Step
+from coterie.coordinator.state import CAN_REBALANCE, PREPARING, Cause, Group, Member
+from coterie.proxy.observed.seen import SeenRequest
+
+SILENT_SLACK_MS = 1_000  # by which a response here may be later than its session's restart at the coordinator
+OBSERVED, INFERRED, UNKNOWN = "observed", "inferred", "unknown"
+NOT_SEEN = "not_seen"
+RULES = {INFERRED: "silent_session", UNKNOWN: ""}
+
+
+@dataclass(slots=True)
+class ClassicGroup:
+    """``is_whole``: every member is known here, from a leader's list; ``in_flight``: requests without a response."""
+
+    group: Group
+    lines: JournalLines
+    emit: Callable[[JournalLine], None]
+    in_flight: list[SeenRequest] = field(default_factory=list)
+    is_whole: bool = False
+    held_back: list[tuple[SeenRequest, Any]] = field(default_factory=list)  # JoinGroup responses before the leader's
+    _evidence: dict[tuple[str, str], str] = field(
+        default_factory=dict
+    )  # by kind and member; observed where there is none
+
+    def apply(self, events: Iterable[e.Event], now_ms: int, evidence: str = OBSERVED) -> None:
+        """Applies them, then starts the rebalance that they call for, and ends it where nobody is left."""
+        for event in events:
+            cause = getattr(event, "cause", None)
+            if cause is not None and evidence is not OBSERVED:
+                self._evidence[cause.kind, cause.member_id] = evidence
+            self._apply(event, now_ms)
+        group = self.group
+        if group.wanted and group.phase in CAN_REBALANCE:
+            timeout_ms = group.rebalance_timeout_ms()
+            self._apply(e.RebalanceStarted(tuple(group.wanted), now_ms + timeout_ms), now_ms)
+        if group.phase == PREPARING and not group.members and not group.reservations and self.is_whole:
+            self._apply(empty_group_stored(group, group.generation + 1, now_ms), now_ms)
+
+    def _apply(self, event: e.Event, now_ms: int) -> None:
+        group, before = self.group, self.group.phase
+        replay(group, event, now_ms)
+        step = Step(group.group_id, event, before, group.phase, group.generation)
+        line = self.lines.line(step, group, now_ms)
+        if line is not None:
+            for cause in line.causes:
+                evidence = self._evidence.get((cause["kind"], cause.get("member_id", "")), OBSERVED)
+                cause["evidence"] = evidence
+                if RULES.get(evidence):
+                    cause["rule"] = RULES[evidence]
+            self.emit(line)
+        if isinstance(event, e.GroupStored):
+            self._evidence.clear()
+
+    # -- what is not stated -------------------------------------------------------------------------------------------
+
+    def silent(self, now_ms: int) -> list[Member]:
+        """Members whose session is over, by the time since their last response."""
+        group = self.group
+        return [
+            m
+            for m in group.members.values()
+            if not group.is_waiting(m.member_id) and m.deadline_ms - SILENT_SLACK_MS <= now_ms and not m.is_new
+        ]
+
+    def remove_silent(self, now_ms: int, evidence: str = OBSERVED) -> bool:
+        """Removes them, at the ends of their sessions; whether there was one."""
+        silent = sorted(self.silent(now_ms), key=lambda member: member.deadline_ms)
+        for member in silent:
+            at_ms = min(member.deadline_ms, now_ms)
+            self.apply([e.MemberRemoved(member.member_id, self.cause("session_timeout", member))], at_ms, evidence)
+        return bool(silent)
+
+    def gone(self, member: Member, now_ms: int) -> None:
+        """The coordinator has no such member any more."""
+        group = self.group
+        began_ms, timeout_ms = group.phase_since_ms, group.rebalance_timeout_ms()
+        if member in self.silent(now_ms):
+            self.remove_silent(now_ms)
+        elif group.phase == PREPARING and now_ms - began_ms + SILENT_SLACK_MS >= timeout_ms:
+            self.apply([e.MemberRemoved(member.member_id, self.cause("rebalance_timeout", member))], now_ms)
+        else:
+            self.apply([e.MemberRemoved(member.member_id, self.cause("member_gone", member))], now_ms, UNKNOWN)
+
+    def want(self, now_ms: int) -> None:
+        """A rebalance whose cause nothing here has shown."""
+        self.apply([e.RebalanceWanted(Cause(NOT_SEEN))], now_ms, UNKNOWN)
+
+    @staticmethod
+    def cause(kind: str, member: Member) -> Cause:
+        return Cause(kind, member.member_id, member.client_id, member.group_instance_id)

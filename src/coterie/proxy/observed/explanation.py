@@ -1,0 +1,36 @@
+"""The explanation of a group whose members' requests pass, in the form of a broker's: what only a broker knows is null."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coterie.coordinator.journal.group_ownership import owners_of
+from coterie.coordinator.subscriptions import CONSUMER
+from coterie.coordinator.views.explanation import explain_group
+from coterie.proxy.observed.classic_group import ClassicGroup
+from coterie.proxy.observed.seen import ANY_CONFIG
+
+
+def explained(one: ClassicGroup, now_ms: int) -> dict[str, Any]:
+    """As JSON-ready values; the ends of the logs do not pass here, so no lag is known."""
+    group = one.group
+    document = explain_group(group, now_ms, ANY_CONFIG)
+    if not one.is_whole and group.members:
+        document["verdict"] += "; members whose requests do not pass the proxy are not known"
+    for member in document["members"]:
+        member |= {"last_fetch_ms": None, "client_software": None, "last_push_ms": None, "pushed": []}
+    shares = group.members.values() if group.protocol_type == CONSUMER else ()
+    owned = owners_of((m.member_id, m.assignment) for m in shares)
+    unknown = dict.fromkeys(("end", "lag", "unmoved_ms", "lag_ms"))
+    document["partitions"] = [
+        {
+            "topic": topic,
+            "partition": partition,
+            "owner": owned.get((topic, partition)),
+            "committed": None if (kept := group.offsets.get((topic, partition))) is None else kept.offset,
+            "stalled": False,
+        }
+        | unknown
+        for topic, partition in sorted({*owned, *group.offsets})
+    ]
+    return document | {"lag": None, "lag_ms": None, "stalled": []}

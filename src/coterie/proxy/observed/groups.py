@@ -1,0 +1,98 @@
+"""All groups whose members' requests pass: the door of this room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from coterie.coordinator import events as e
+from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.journal.lines import JournalLines
+from coterie.coordinator.state import Cause, Group
+from coterie.proxy.observed.classic_events import REQUESTS, RESPONSES
+from coterie.proxy.observed.classic_group import INFERRED, ClassicGroup
+from coterie.proxy.observed.consumer_group import ObservedConsumers
+from coterie.proxy.observed.explanation import explained
+from coterie.proxy.observed.seen import SeenRequest
+from coterie.wire.declaration import Message
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.topics.metadata import MetadataResponse
+
+WATCHED: frozenset[type[Message]] = frozenset({*REQUESTS, ConsumerGroupHeartbeatRequest})
+WATCHED_KEYS = frozenset(request.api_key for request in WATCHED)
+
+
+@dataclass(slots=True)
+class ObservedGroups:
+    """``emit`` takes each line. Times in ms since 1970; they never go back."""
+
+    emit: Callable[[JournalLine], None]
+    classic: dict[str, ClassicGroup] = field(default_factory=dict)
+    consumers: dict[str, ObservedConsumers] = field(default_factory=dict)
+    _lines: JournalLines = field(default_factory=JournalLines)
+    _names: dict[bytes, str] = field(default_factory=dict)  # of topics by id
+
+    def sent(self, seen: SeenRequest, now_ms: int) -> None:
+        """A request of `WATCHED` goes to the coordinator."""
+        if isinstance(seen.request, ConsumerGroupHeartbeatRequest):
+            self._consumers(seen.request.group_id).in_flight.append(seen)
+            return
+        if self._is_of_consumers(seen.request.group_id):
+            return
+        one = self._classic(seen.request.group_id)
+        one.in_flight.append(seen)
+        REQUESTS[type(seen.request)](one, seen, now_ms)
+
+    def answered(self, seen: SeenRequest, response: Any, now_ms: int) -> None:
+        """The coordinator's response to it; None where the connection ended before."""
+        group_id = seen.request.group_id
+        if isinstance(seen.request, ConsumerGroupHeartbeatRequest):
+            if group_id in self.classic and response is not None and response.error_code == 0:
+                self._consumers(group_id).converted(self.classic.pop(group_id).group)
+            self._consumers(group_id).answered(seen, response, now_ms)
+            return
+        if self._is_of_consumers(group_id):
+            self.consumers[group_id].classic_answered(seen, response, now_ms)
+            return
+        one = self._classic(group_id)
+        if seen in one.in_flight:
+            one.in_flight.remove(seen)
+        if response is not None:
+            RESPONSES[type(seen.request)](one, seen, response, now_ms)
+
+    def topics(self, response: MetadataResponse) -> None:
+        """Names of topics by id, for groups of the consumer protocol."""
+        self._names.update({t.topic_id: t.name for t in response.topics if t.name is not None})
+
+    def advance(self, now_ms: int) -> None:
+        """The time passes: reserved ids expire, and a group whose every member is silent is empty at the coordinator too."""
+        for one in self.classic.values():
+            group = one.group
+            for member_id in [i for i, r in group.reservations.items() if r.deadline_ms <= now_ms]:
+                cause = Cause("session_timeout", member_id)
+                one.apply([e.ReservationDropped(member_id, cause)], now_ms, INFERRED)
+            if one.is_whole and group.members and len(one.silent(now_ms)) == len(group.members):
+                one.remove_silent(now_ms, INFERRED)
+
+    def explain(self, group_id: str, now_ms: int) -> dict[str, Any] | None:
+        """A classic group as `groups why` explains it; None for one that nothing is known of."""
+        one = self.classic.get(group_id)
+        return None if one is None else explained(one, now_ms)
+
+    def _is_of_consumers(self, group_id: str) -> bool:
+        return group_id in self.consumers and self.consumers[group_id].is_mixed
+
+    def _classic(self, group_id: str) -> ClassicGroup:
+        one = self.classic.get(group_id)
+        if one is None:
+            one = self.classic[group_id] = ClassicGroup(Group(group_id), self._lines, self.emit)
+        return one
+
+    def _consumers(self, group_id: str) -> ObservedConsumers:
+        one = self.consumers.get(group_id)
+        if one is None:
+            one = self.consumers[group_id] = ObservedConsumers(
+                group_id, self.emit, lambda topic_id: self._names.get(topic_id, topic_id.hex())
+            )
+        return one
