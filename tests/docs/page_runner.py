@@ -27,10 +27,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-# What pages call the addresses of a broker, of its HTTP face and of ZooKeeper.
+# What pages call the addresses of a broker, of its HTTP face, of ZooKeeper and of a proxy.
 ADDRESS = "127.0.0.1:9092"
 HTTP_ADDRESS = "127.0.0.1:8080"
 ZOOKEEPER_ADDRESS = "127.0.0.1:2181"
+PROXY_ADDRESS = "127.0.0.1:19092"
 OWN_BROKER = re.compile(r"(?:\./run )?coterie broker --data")
 _COTERIE = re.compile(r"\./run coterie\b|(?<![\w./'-])coterie(?= [a-z-])")  # as a user types it, or in a checkout
 COMMAND_TIMEOUT_S = 600.0  # a Spark job, on a machine that is busy with other things

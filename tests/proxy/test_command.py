@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+from click.testing import CliRunner
+
+from coterie.cli import main
 from coterie.client.blocking import BlockingConsumer
 from coterie.testing import LocalBroker
 
 
-def test_the_command_says_its_address_serves_and_ends_by_sigterm(coterie_broker: LocalBroker) -> None:
+def test_the_command_serves_writes_its_journal_and_ends_by_sigterm(coterie_broker: LocalBroker, tmp_path: Path) -> None:
     coterie_broker.create_topic("orders")
     coterie_broker.produce("orders", b"one")
     command = [sys.executable, "-m", "coterie", "proxy", "--upstream", coterie_broker.bootstrap_servers]
+    command += ["--journal", str(tmp_path / "journal")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     line = process.stdout.readline()
@@ -23,5 +28,13 @@ def test_the_command_says_its_address_serves_and_ends_by_sigterm(coterie_broker:
         while not (polled := consumer.poll(1000)):
             pass
         assert [record.value for record in polled["orders", 0]] == [b"one"]
+        why = CliRunner().invoke(main, ["groups", "why", "g", "-b", line.split()[-1]])
+        assert "no rebalance is under way: generation 1 has 1 member" in why.output
     process.terminate()
     assert process.wait(timeout=30) == 0
+    history = CliRunner().invoke(main, ["groups", "history", "g", "--journal", str(tmp_path / "journal")])
+    assert history.exit_code == 0, history.output
+    events = [line.split()[3] for line in history.output.splitlines()[1:]]
+    assert events == ["stable", "empty"], history.output
+    assert "joined" in history.output
+    assert "left" in history.output

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from coterie.client import Consumer
+from coterie.client import Admin, Consumer, GroupExplanation
 from coterie.coordinator.journal.line import JournalLine
 from coterie.simulation import SimulatedProcess
+from coterie.testing.faults import FaultRule
 from coterie.testing.simulated import SimulatedWorld, WorldBroker, simulate
 from tests.proxy.worlds import WorldProxy, consume
 
@@ -45,7 +47,11 @@ def rows(lines: list[JournalLine]) -> list[Row]:
 
 
 def moved(line: JournalLine) -> Row:
-    return line.moved_count, line.unowned_count, tuple(sorted((m["partition"], str(m["from"]), m["to"]) for m in line.moved))
+    return (
+        line.moved_count,
+        line.unowned_count,
+        tuple(sorted((m["partition"], str(m["from"]), m["to"]) for m in line.moved)),
+    )
 
 
 class Churn:
@@ -233,3 +239,120 @@ def test_a_classic_member_beside_consumers_is_one_of_the_same_group() -> None:
         churn.world.advance(60)
         assert epochs(proxied.lines) == epochs(broker.journal)
         assert {cause["evidence"] for line in proxied.lines for cause in line.causes} == {"observed"}
+
+
+def test_why_through_the_proxy_is_the_broker_s_own_answer() -> None:
+    with simulate(10) as world:
+        broker = world.broker()
+        broker.create_topic("orders", 6)
+        proxied = WorldProxy(world, broker)
+        churn = Churn(world, broker, proxied)
+        churn.member("anna")
+        churn.stable(1)
+        proxied.faults.rules.append(FaultRule("SyncGroup", None, None, 9))
+        churn.member("ben")
+        world.advance(10)
+
+        async def explained(servers: str) -> GroupExplanation:
+            async with Admin({"bootstrap.servers": servers}) as admin:
+                return await admin.explain_group("crew")
+
+        theirs, ours = (world.run(explained(one)) for one in (broker.bootstrap_servers, proxied.bootstrap_servers))
+        assert ours.verdict == theirs.verdict
+        assert ours.verdict.endswith("has not sent the assignment yet")
+        assert (ours.state, ours.generation, ours.leader) == (theirs.state, theirs.generation, theirs.leader)
+        assert {m.member_id for m in ours.members} == {m.member_id for m in theirs.members}
+
+
+def test_a_member_that_does_not_pass_the_proxy_is_never_an_observed_cause() -> None:
+    with simulate(11) as world:
+        broker = world.broker()
+        broker.create_topic("orders", 6)
+        proxied = WorldProxy(world, broker)
+        churn = Churn(world, broker, proxied)
+        churn.member("anna")
+        churn.stable(1)
+        work = broker.bootstrap_servers, "crew", "orders", churn.seen, {"client_id": "stranger"}
+        stranger = world.spawn("stranger", _consume, *work)
+        churn.stable(2)
+        stranger.kill()
+        world.advance(60)
+        churn.stable(1)
+        generations = [line for line in proxied.lines if line.event == "stable"]
+        assert [line.generation for line in generations] == [
+            line.generation for line in broker.journal if line.event == "stable"
+        ]
+        assert [line.members for line in generations] == [1, 2, 1]
+        for line in generations[1:]:
+            assert {cause["evidence"] for cause in line.causes} <= {"inferred", "unknown"}, line.causes
+
+
+def test_a_proxy_that_comes_later_sees_the_next_generation_whole() -> None:
+    with simulate(12) as world:
+        broker = world.broker()
+        broker.create_topic("orders", 6)
+        proxied = WorldProxy(world, broker)
+        churn = Churn(world, broker, proxied)
+        churn.member("anna")
+        churn.member("ben")
+        churn.stable(2)
+        proxied.observation.groups.forget("crew")
+        proxied.lines.clear()
+        before = len(broker.journal)
+        churn.member("cleo")
+        churn.stable(3)
+        theirs = [line for line in broker.journal[before:] if line.event == "stable"]
+        ours = [line for line in proxied.lines if line.event == "stable"]
+        assert [(line.generation, line.members, line.owners) for line in ours] == [
+            (line.generation, line.members, line.owners) for line in theirs
+        ]
+        observed = [c for line in ours for c in line.causes if c["evidence"] == "observed"]
+        assert [cause["client_id"] for cause in observed] == ["cleo"]
+
+
+def random_churn(churn: Churn, rng: random.Random) -> None:
+    """Members come, leave, die and stop for a while, at any moments."""
+    members: list[SimulatedProcess] = []
+    for number in range(12):
+        alive = [member for member in members if member.is_alive]
+        action = rng.choice(["join", "join", "visit", "kill", "pause"]) if alive else "join"
+        name = f"m{number}"
+        if action == "join":
+            static = {"group_instance_id": f"i{number}"} if rng.random() < 0.3 else {}
+            members.append(churn.member(name, **static))
+        elif action == "visit":
+            work = churn.proxied.bootstrap_servers, rng.uniform(1, 20), {"client_id": name}
+            churn.world.spawn(name, leave_after, *work)
+        elif action == "kill":
+            rng.choice(alive).kill()
+        else:
+            stopped = rng.choice(alive)
+            stopped.pause()
+            churn.world.advance(rng.uniform(1, 70))
+            stopped.resume()
+        churn.world.advance(rng.choice([0.01, 1, 10, 60]))
+    churn.world.advance(120)
+
+
+def generations(lines: list[JournalLine]) -> list[Row]:
+    """By generation its end, the number of members, and its causes."""
+    return [
+        (line.generation, line.event, line.members, frozenset(c[:2] for c in causes(line)))
+        for line in lines
+        if line.event in ("stable", "empty")
+    ]
+
+
+@pytest.mark.parametrize("seed", range(7))
+def test_random_churn_has_the_broker_s_causes(seed: int) -> None:
+    with simulate(seed) as world:
+        broker = world.broker(brokers=1)
+        broker.create_topic("orders", 6)
+        proxied = WorldProxy(world, broker)
+        random_churn(Churn(world, broker, proxied), random.Random(seed))
+        theirs = {row[0]: row for row in generations(broker.journal)}
+        ours = {row[0]: row for row in generations(proxied.lines)}
+        assert ours.keys() == theirs.keys()
+        for generation, (_, event, count, whys) in ours.items():
+            assert (event, count) == theirs[generation][1:3], generation
+            assert whys == theirs[generation][3], generation

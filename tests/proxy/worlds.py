@@ -6,7 +6,7 @@ import asyncio
 
 from coterie.client import Consumer, Producer
 from coterie.coordinator.journal.line import JournalLine
-from coterie.proxy.observation import Observation
+from coterie.proxy.observation import PassageObservation
 from coterie.proxy.proxy import Proxy
 from coterie.testing.faults import Faults
 from coterie.testing.simulated import SimulatedWorld, WorldBroker
@@ -27,9 +27,9 @@ class WorldProxy:
         self.lines: list[JournalLine] = []
 
         async def start() -> str:
-            observation = Observation(self.lines.append)
-            self.running = asyncio.create_task(observation.run())
-            self.proxy = Proxy(upstream, rules=self.faults, watcher=observation)
+            self.observation = PassageObservation(self.lines.append)
+            self.running = asyncio.create_task(self.observation.run())
+            self.proxy = Proxy(upstream, rules=self.faults, watcher=self.observation)
             return format_address(*await self.proxy.start("proxy", 0))
 
         self.bootstrap_servers = world.run_in(self.process, start())

@@ -98,7 +98,7 @@ def observe(
         )
         async with contextlib.AsyncExitStack() as stack:
             if journal is not None:
-                sink = await stack.enter_async_context(_sink(journal, client))
+                sink = await stack.enter_async_context(opened_journal(journal, client))
                 takers.insert(0, sink.write)
             if address is not None:
                 takers.append(await _served(stack, observation, client, address))
@@ -114,7 +114,8 @@ def _passed(line: JournalLine, takers: list[Callable[[JournalLine], None]]) -> N
         take(line)
 
 
-def _sink(journal: str, client: dict[str, str]) -> JournalSink:
+def opened_journal(journal: str, client: dict[str, str]) -> JournalSink:
+    """The folder or topic that --journal names; a topic is of the cluster of those client settings."""
     from coterie.observer.journal_sinks import FolderJournal, TopicJournal, journal_folder
 
     folder = journal_folder(journal)

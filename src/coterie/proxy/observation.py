@@ -4,25 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
 
+from coterie.client.errors import KafkaError
 from coterie.coordinator.journal.line import JournalLine
 from coterie.proxy.heads import METADATA, RequestHead
 from coterie.proxy.observed.groups import WATCHED, WATCHED_KEYS, ObservedGroups
 from coterie.proxy.observed.seen import SeenRequest
 from coterie.wire.messages.groups.explain_group import ExplainGroupRequest, ExplainGroupResponse
 
+logger = logging.getLogger("coterie.proxy")
 ADVANCE_EVERY_S = 1.0
 
 
-class Observation:
-    """``emit`` takes each line. Use `run` as a task beside the proxy."""
+class PassageObservation:
+    """``emit`` takes each line, None: nobody does. Use `run` as a task beside the proxy. What goes wrong here is logged, and
+    ends no connection."""
 
-    def __init__(self, emit: Callable[[JournalLine], None]) -> None:
-        self.groups = ObservedGroups(emit)
+    def __init__(self, emit: Callable[[JournalLine], None] | None) -> None:
+        self.groups = ObservedGroups(self._emit)
+        self._sink = emit
         self._now_ms = 0
+
+    def _emit(self, line: JournalLine) -> None:
+        if self._sink is None:
+            return
+        try:
+            self._sink(line)
+        except (OSError, KafkaError) as error:
+            logger.error("the journal cannot be written, and goes on no further: %s", error)
+            self._sink = None
 
     def _time_ms(self) -> int:
         self._now_ms = max(self._now_ms, int(time.time() * 1000))  # a clock that is set back
@@ -38,12 +52,20 @@ class Observation:
             return None
         now_ms = self._time_ms()
         seen = SeenRequest(request, head.api_version, head.client_id, client_host, now_ms)
-        self.groups.sent(seen, now_ms)
+        self._guarded(request.group_id, lambda: self.groups.sent(seen, now_ms))
         return seen
 
     def answered(self, seen: SeenRequest, response: Any) -> None:
         """Its response; None where there will be none."""
-        self.groups.answered(seen, response, self._time_ms())
+        now_ms = self._time_ms()
+        self._guarded(seen.request.group_id, lambda: self.groups.answered(seen, response, now_ms))
+
+    def _guarded(self, group_id: str, look: Callable[[], None]) -> None:
+        try:
+            look()
+        except Exception:
+            logger.exception("what is known of group %s is dropped: a request of it was not understood", group_id)
+            self.groups.forget(group_id)
 
     def named(self, api_key: int, response: Any) -> None:
         """A response that names brokers, and, in Metadata, topics."""

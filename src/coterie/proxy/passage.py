@@ -57,7 +57,7 @@ class FaultRules(Protocol):
         """The rule for a request, which has one time less now."""
 
 
-class Watcher(Protocol):
+class RequestWatcher(Protocol):
     """Who looks at requests and their responses (`observation`)."""
 
     def watches(self, api_key: int) -> bool:
@@ -81,7 +81,7 @@ class Brokers(Protocol):
 
     addresses: dict[Address, Address]
     rules: FaultRules | None
-    watcher: Watcher | None
+    watcher: RequestWatcher | None
 
     async def connect(self, side: BrokerSide, upstreams: list[Address]) -> None:
         """Opens the connection to the first that can be reached. Raises OSError, KafkaError."""

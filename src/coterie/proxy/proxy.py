@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from coterie.client.connection.connection import Connection
 from coterie.client.errors import KafkaError
 from coterie.client.security import PLAINTEXT, Security
-from coterie.proxy.passage import FaultRules, Passage, Watcher
+from coterie.proxy.passage import FaultRules, Passage, RequestWatcher
 from coterie.proxy.rewriting import Address
 from coterie.proxy.sides import BrokerSide
 from coterie.text.addresses import format_address
@@ -29,7 +29,7 @@ class Proxy:
         upstream: Sequence[Address],
         security: Security = PLAINTEXT,
         rules: FaultRules | None = None,
-        watcher: Watcher | None = None,
+        watcher: RequestWatcher | None = None,
     ) -> None:
         self._upstream = list(upstream)
         self._security = security

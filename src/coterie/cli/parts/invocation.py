@@ -102,11 +102,11 @@ def json_option(command: F) -> F:
 
 
 def journal_option(command: F) -> F:
-    """--journal of the commands that read what `coterie observe` wrote."""
+    """--journal of the commands that read what `coterie observe` or `coterie proxy` wrote."""
     return click.option(
         "--journal",
         metavar="DIR|TOPIC",
-        help="Read the journal of `coterie observe` in this folder, or this topic.",
+        help="Read the journal of `coterie observe` or `coterie proxy` in this folder, or this topic.",
     )(command)
 
 

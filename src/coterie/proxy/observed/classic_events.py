@@ -14,7 +14,7 @@ from coterie.coordinator.classic.leave import BATCH_FROM, decide_leave
 from coterie.coordinator.offsets.replay import replay_offset
 from coterie.coordinator.replay import restart_session
 from coterie.coordinator.state import COMPLETING, PREPARING, STABLE, Cause, CommittedOffset, Member
-from coterie.proxy.observed.classic_group import INFERRED, OBSERVED, UNKNOWN, ClassicGroup
+from coterie.proxy.observed.classic_group import NAMED, OBSERVED, UNKNOWN, Evidence, ObservedClassicGroup
 from coterie.proxy.observed.seen import ANY_CONFIG, SeenRequest, error_code
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
@@ -28,24 +28,24 @@ from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommit
 # -- requests ---------------------------------------------------------------------------------------------------------
 
 
-def _join_sent(one: ClassicGroup, seen: SeenRequest, now_ms: int) -> None:
+def _join_sent(one: ObservedClassicGroup, seen: SeenRequest, now_ms: int) -> None:
     """A newcomer's id comes with its response."""
     if seen.request.member_id:
         _decide_join(one, seen, now_ms)
 
 
-def _sync_sent(one: ClassicGroup, seen: SeenRequest, now_ms: int) -> None:
+def _sync_sent(one: ObservedClassicGroup, seen: SeenRequest, now_ms: int) -> None:
     group, request = one.group, seen.request
     is_owed = request.member_id in group.pending_sync and request.generation_id == group.generation
     if group.phase == COMPLETING and is_owed:
         one.apply([e.SyncReceived(request.member_id, seen)], now_ms)
 
 
-def _nothing(one: ClassicGroup, seen: SeenRequest, now_ms: int) -> None:
+def _nothing(one: ObservedClassicGroup, seen: SeenRequest, now_ms: int) -> None:
     """What it does is known with its response."""
 
 
-def _decide_join(one: ClassicGroup, seen: SeenRequest, now_ms: int, member_id: str = "") -> None:
+def _decide_join(one: ObservedClassicGroup, seen: SeenRequest, now_ms: int, member_id: str = "") -> None:
     """By the coordinator's own rules, on the group as it is known here."""
     try:
         outcome = decide_join(one.group, True, seen.request, seen.context(now_ms, member_id), ANY_CONFIG)
@@ -57,7 +57,7 @@ def _decide_join(one: ClassicGroup, seen: SeenRequest, now_ms: int, member_id: s
 # -- responses --------------------------------------------------------------------------------------------------------
 
 
-def _join_answered(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
+def _join_answered(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
     group, request = one.group, seen.request
     if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         deadline_ms = now_ms + request.session_timeout_ms
@@ -72,13 +72,13 @@ def _join_answered(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: 
         _refused(one, request.member_id, response.error_code, now_ms)
 
 
-def _repeated(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
+def _repeated(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
     """The generation in force: to a member that lost a response, or to a static one that returned."""
     if response.member_id not in one.group.members and not seen.request.member_id:
         _decide_join(one, seen, now_ms, response.member_id)
 
 
-def _formed(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
+def _formed(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
     """A generation: the leader's response has its members. Others are kept until it is here."""
     group = one.group
     listed = {member.member_id: member for member in response.members}
@@ -88,14 +88,14 @@ def _formed(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int) ->
     _name_newcomers(one, seen, response, listed, now_ms)
     if listed:
         for other in [o for o in one.in_flight if isinstance(o.request, LeaveGroupRequest)]:
-            _left(one, other, None, now_ms, kept=set(listed))
+            left(one, other, None, now_ms, set(listed))
         _remove_absent(one, set(listed), now_ms)
         _add_strangers(one, seen, response, now_ms)
     if response.member_id not in group.members:  # it was in the group before anything was seen here
         one.apply(
             [_joins(seen, response.member_id, Cause("not_seen", response.member_id, seen.client_id))], now_ms, UNKNOWN
         )
-    if group.phase != PREPARING:
+    if group.phase != PREPARING or one.is_unexplained:
         one.want(now_ms)
     protocol = response.protocol_name or ""
     lacking = [m for m in group.members.values() if protocol not in dict(m.protocols)]
@@ -120,8 +120,10 @@ def _may_be(other: SeenRequest, leader: str) -> bool:
     )
 
 
-def _name_newcomers(one: ClassicGroup, seen: SeenRequest, response: Any, listed: dict[str, Any], now_ms: int) -> None:
-    """JoinGroups without an id, whose responses have it: this one's, and, by the leader's list, those that are under way."""
+def _name_newcomers(
+    one: ObservedClassicGroup, seen: SeenRequest, response: Any, listed: dict[str, Any], now_ms: int
+) -> None:
+    """JoinGroups without an id, whose responses have it: this one's, and, by the leader's list, of the others under way."""
     named = [(other, late.member_id) for other, late in [*one.held_back, (seen, response)]]
     known = {*one.group.members, *(member_id for _, member_id in named)}
     ids = [member_id for member_id in listed if member_id not in known]
@@ -134,14 +136,14 @@ def _name_newcomers(one: ClassicGroup, seen: SeenRequest, response: Any, listed:
             _decide_join(one, other, max(other.sent_ms, one.group.phase_since_ms), member_id)
 
 
-def _remove_absent(one: ClassicGroup, listed: set[str], now_ms: int) -> None:
+def _remove_absent(one: ObservedClassicGroup, listed: set[str], now_ms: int) -> None:
     if any(member.member_id not in listed for member in one.silent(now_ms)):
         one.remove_silent(now_ms)
     for member in [m for m in one.group.members.values() if m.member_id not in listed]:
         one.gone(member, now_ms)
 
 
-def _add_strangers(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
+def _add_strangers(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
     """Members of the leader's list whose requests do not pass here."""
     protocol = response.protocol_name or ""
     for listed in response.members:
@@ -149,10 +151,11 @@ def _add_strangers(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: 
             continue
         member = _member(seen, listed.member_id, listed.group_instance_id, ((protocol, listed.metadata),), now_ms)
         cause = Cause("member_joined", listed.member_id, "", listed.group_instance_id)
+        one.strangers.add(listed.member_id)
         one.apply(
             [e.MemberJoined(member, response.protocol_type or seen.request.protocol_type, None, cause)],
             now_ms,
-            INFERRED,
+            NAMED,
         )
 
 
@@ -180,7 +183,7 @@ def _member(seen: SeenRequest, member_id: str, instance_id: str | None, protocol
     )
 
 
-def _sync_answered(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
+def _sync_answered(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
     group, request = one.group, seen.request
     if response.error_code != ErrorCode.NONE:
         _refused(one, request.member_id, response.error_code, now_ms)
@@ -196,7 +199,7 @@ def _sync_answered(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: 
     restart_session(group, request.member_id, now_ms + group.members[request.member_id].session_timeout_ms)
 
 
-def _assignments(one: ClassicGroup, seen: SeenRequest, response: Any) -> dict[str, bytes]:
+def _assignments(one: ObservedClassicGroup, seen: SeenRequest, response: Any) -> dict[str, bytes]:
     """By member id; only this member's where the leader's request did not pass here."""
     for other in [seen, *one.in_flight]:
         request = other.request
@@ -205,8 +208,19 @@ def _assignments(one: ClassicGroup, seen: SeenRequest, response: Any) -> dict[st
     return {seen.request.member_id: response.assignment}
 
 
-def _left(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int, kept: Collection[str] = ()) -> None:
-    """``response`` None: it has not come, but the coordinator has acted on the request; those in ``kept`` are still members."""
+def _left(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
+    left(one, seen, response, now_ms)
+
+
+def left(
+    one: ObservedClassicGroup,
+    seen: SeenRequest,
+    response: Any,
+    now_ms: int,
+    kept: Collection[str] = (),
+    evidence: Evidence = OBSERVED,
+) -> None:
+    """``response`` None: it has not come, but the coordinator has acted on it; the members ``kept`` are still there."""
     request = seen.request
     if seen.api_version >= BATCH_FROM:
         refused = set[str]() if response is None else {m.member_id for m in response.members if m.error_code}
@@ -217,10 +231,10 @@ def _left(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int, kept
     if response is not None and response.error_code:
         return
     outcome = decide_leave(one.group, request, seen.context(now_ms), ANY_CONFIG)
-    one.apply(outcome.events, now_ms)
+    one.apply(outcome.events, now_ms, evidence)
 
 
-def _committed(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
+def _committed(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
     """A sign of life too; topics of version 10 go by id, and are left out."""
     _heard(one, seen, response, now_ms)
     refused = {(t.name, p.partition_index) for t in response.topics for p in t.partitions if p.error_code}
@@ -231,7 +245,14 @@ def _committed(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int)
                 replay_offset(one.group, e.OffsetStored(topic.name, p.partition_index, committed))
 
 
-def _heard(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
+def _leavers(request: Any) -> list[str]:
+    """The members that a request removes."""
+    if not isinstance(request, LeaveGroupRequest):
+        return []
+    return [member.member_id for member in request.members] or [request.member_id]
+
+
+def _heard(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
     member_id, code = getattr(seen.request, "member_id", ""), error_code(response)
     member = one.group.members.get(member_id)
     if code != ErrorCode.NONE:
@@ -241,25 +262,28 @@ def _heard(one: ClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> 
         restart_session(one.group, member_id, now_ms + member.session_timeout_ms, is_heartbeat=is_heartbeat)
 
 
-def _refused(one: ClassicGroup, member_id: str, code: int, now_ms: int) -> None:
+def _refused(one: ObservedClassicGroup, member_id: str, code: int, now_ms: int) -> None:
     """What an error says about the group."""
     member = one.group.members.get(member_id)
     if code == ErrorCode.REBALANCE_IN_PROGRESS and one.group.phase in (STABLE, COMPLETING):
         _notice_rebalance(one, now_ms)
     elif code == ErrorCode.UNKNOWN_MEMBER_ID and member is not None:
-        one.gone(member, now_ms)
+        for other in [o for o in one.in_flight if member_id in _leavers(o.request)]:  # its response is under way
+            left(one, other, None, now_ms)
+        if member_id in one.group.members:
+            one.gone(member, now_ms)
 
 
-def _notice_rebalance(one: ClassicGroup, now_ms: int) -> None:
+def _notice_rebalance(one: ObservedClassicGroup, now_ms: int) -> None:
     """The coordinator rebalances: a departure whose response is under way, or a member whose session is over. Any other cause
     shows in the next generation."""
     for other in [o for o in one.in_flight if isinstance(o.request, LeaveGroupRequest)]:
-        _left(one, other, None, now_ms)
-    if one.group.phase != PREPARING:
-        one.remove_silent(now_ms, OBSERVED)
+        left(one, other, None, now_ms)
+    if one.group.phase != PREPARING and not one.remove_silent(now_ms, OBSERVED):
+        one.start(now_ms)
 
 
-REQUESTS: dict[type[Message], Callable[[ClassicGroup, SeenRequest, int], None]] = {
+REQUESTS: dict[type[Message], Callable[[ObservedClassicGroup, SeenRequest, int], None]] = {
     JoinGroupRequest: _join_sent,
     SyncGroupRequest: _sync_sent,
     HeartbeatRequest: _nothing,
@@ -267,7 +291,7 @@ REQUESTS: dict[type[Message], Callable[[ClassicGroup, SeenRequest, int], None]] 
     OffsetCommitRequest: _nothing,
     TxnOffsetCommitRequest: _nothing,
 }
-RESPONSES: dict[type[Message], Callable[[ClassicGroup, SeenRequest, Any, int], None]] = {
+RESPONSES: dict[type[Message], Callable[[ObservedClassicGroup, SeenRequest, Any, int], None]] = {
     JoinGroupRequest: _join_answered,
     SyncGroupRequest: _sync_answered,
     HeartbeatRequest: _heard,

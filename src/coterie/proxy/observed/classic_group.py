@@ -21,15 +21,26 @@ from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.shard import Step
 from coterie.coordinator.state import CAN_REBALANCE, PREPARING, Cause, Group, Member
 from coterie.proxy.observed.seen import SeenRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest
 
 SILENT_SLACK_MS = 1_000  # by which a response here may be later than its session's restart at the coordinator
-OBSERVED, INFERRED, UNKNOWN = "observed", "inferred", "unknown"
 NOT_SEEN = "not_seen"
-RULES = {INFERRED: "silent_session", UNKNOWN: ""}
+Evidence = tuple[str, str]  # of a cause: observed, inferred or unknown, and the rule of an inferred one
+OBSERVED: Evidence = ("observed", "")
+UNKNOWN: Evidence = ("unknown", "")
+SILENT: Evidence = ("inferred", "silent_session")
+LEFT: Evidence = ("inferred", "leave_without_response")
+NAMED: Evidence = ("inferred", "named_to_the_leader")
+
+
+def evidence_fields(evidence: Evidence) -> dict[str, str]:
+    """As a line has them in a cause."""
+    how, rule = evidence
+    return {"evidence": how} | ({"rule": rule} if rule else {})
 
 
 @dataclass(slots=True)
-class ClassicGroup:
+class ObservedClassicGroup:
     """``is_whole``: every member is known here, from a leader's list; ``in_flight``: requests without a response."""
 
     group: Group
@@ -38,14 +49,17 @@ class ClassicGroup:
     in_flight: list[SeenRequest] = field(default_factory=list)
     is_whole: bool = False
     held_back: list[tuple[SeenRequest, Any]] = field(default_factory=list)  # JoinGroup responses before the leader's
-    _evidence: dict[tuple[str, str], str] = field(
+    strangers: set[str] = field(default_factory=set)  # members whose requests do not pass here
+    is_unexplained: bool = False  # the rebalance under way has no cause yet
+    _evidence: dict[tuple[str, str], Evidence] = field(
         default_factory=dict
     )  # by kind and member; observed where there is none
 
-    def apply(self, events: Iterable[e.Event], now_ms: int, evidence: str = OBSERVED) -> None:
+    def apply(self, events: Iterable[e.Event], now_ms: int, evidence: Evidence = OBSERVED) -> None:
         """Applies them, then starts the rebalance that they call for, and ends it where nobody is left."""
         for event in events:
             cause = getattr(event, "cause", None)
+            self.is_unexplained = self.is_unexplained and cause is None
             if cause is not None and evidence is not OBSERVED:
                 self._evidence[cause.kind, cause.member_id] = evidence
             self._apply(event, now_ms)
@@ -53,8 +67,14 @@ class ClassicGroup:
         if group.wanted and group.phase in CAN_REBALANCE:
             timeout_ms = group.rebalance_timeout_ms()
             self._apply(e.RebalanceStarted(tuple(group.wanted), now_ms + timeout_ms), now_ms)
-        if group.phase == PREPARING and not group.members and not group.reservations and self.is_whole:
+        is_left = not group.members and not group.reservations and not self.has_newcomers
+        if group.phase == PREPARING and is_left and self.is_whole:
             self._apply(empty_group_stored(group, group.generation + 1, now_ms), now_ms)
+
+    @property
+    def has_newcomers(self) -> bool:
+        """Whether a member has joined whose id comes with its response."""
+        return any(isinstance(o.request, JoinGroupRequest) and not o.request.member_id for o in self.in_flight)
 
     def _apply(self, event: e.Event, now_ms: int) -> None:
         group, before = self.group, self.group.phase
@@ -64,9 +84,7 @@ class ClassicGroup:
         if line is not None:
             for cause in line.causes:
                 evidence = self._evidence.get((cause["kind"], cause.get("member_id", "")), OBSERVED)
-                cause["evidence"] = evidence
-                if RULES.get(evidence):
-                    cause["rule"] = RULES[evidence]
+                cause |= evidence_fields(evidence)
             self.emit(line)
         if isinstance(event, e.GroupStored):
             self._evidence.clear()
@@ -79,10 +97,11 @@ class ClassicGroup:
         return [
             m
             for m in group.members.values()
-            if not group.is_waiting(m.member_id) and m.deadline_ms - SILENT_SLACK_MS <= now_ms and not m.is_new
+            if m.deadline_ms - SILENT_SLACK_MS <= now_ms
+            and not (group.is_waiting(m.member_id) or m.is_new or m.member_id in self.strangers)
         ]
 
-    def remove_silent(self, now_ms: int, evidence: str = OBSERVED) -> bool:
+    def remove_silent(self, now_ms: int, evidence: Evidence = OBSERVED) -> bool:
         """Removes them, at the ends of their sessions; whether there was one."""
         silent = sorted(self.silent(now_ms), key=lambda member: member.deadline_ms)
         for member in silent:
@@ -100,6 +119,11 @@ class ClassicGroup:
             self.apply([e.MemberRemoved(member.member_id, self.cause("rebalance_timeout", member))], now_ms)
         else:
             self.apply([e.MemberRemoved(member.member_id, self.cause("member_gone", member))], now_ms, UNKNOWN)
+
+    def start(self, now_ms: int) -> None:
+        """A rebalance whose cause is not known yet."""
+        self.is_unexplained = True
+        self._apply(e.RebalanceStarted((), now_ms + self.group.rebalance_timeout_ms()), now_ms)
 
     def want(self, now_ms: int) -> None:
         """A rebalance whose cause nothing here has shown."""

@@ -20,7 +20,7 @@ from coterie.coordinator.consumer.state import (
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.state import Group
 from coterie.machines.ownership import OwnerChange, PartitionOwners, count_moved
-from coterie.proxy.observed.classic_group import INFERRED, NOT_SEEN, OBSERVED, RULES, UNKNOWN
+from coterie.proxy.observed.classic_group import NOT_SEEN, OBSERVED, SILENT, UNKNOWN, Evidence, evidence_fields
 from coterie.proxy.observed.seen import SeenRequest, error_code
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.join_group import JoinGroupRequest
@@ -146,7 +146,7 @@ class ObservedConsumers:
         member = self.members.get(member_id)
         if member is not None:
             kind, evidence = (
-                ("session_timeout", INFERRED) if self._is_silent(member, now_ms) else ("member_gone", UNKNOWN)
+                ("session_timeout", SILENT) if self._is_silent(member, now_ms) else ("member_gone", UNKNOWN)
             )
             self._remove(member_id, self._cause(kind, member_id, member, evidence), now_ms)
 
@@ -161,16 +161,14 @@ class ObservedConsumers:
         return now_ms - member.heard_ms > SILENT_AFTER_INTERVALS * member.interval_ms > 0
 
     @staticmethod
-    def _cause(kind: str, member_id: str, member: _Consumer, evidence: str = OBSERVED) -> dict[str, str]:
+    def _cause(kind: str, member_id: str, member: _Consumer, evidence: Evidence = OBSERVED) -> dict[str, str]:
         fields = {
             "kind": kind,
             "member_id": member_id,
             "client_id": member.client_id,
             "group_instance_id": member.instance_id,
-            "evidence": evidence,
-            "rule": RULES.get(evidence),
         }
-        return {name: value for name, value in fields.items() if value}
+        return {name: value for name, value in fields.items() if value} | evidence_fields(evidence)
 
     # -- the group ----------------------------------------------------------------------------------------------------
 
@@ -188,7 +186,7 @@ class ObservedConsumers:
                 self._removed(member_id, now_ms)
         self.epoch = epoch
         causes, self._causes = self._causes, []
-        self._line("epoch_raised", now_ms, causes or [{"kind": NOT_SEEN, "evidence": UNKNOWN}])
+        self._line("epoch_raised", now_ms, causes or [{"kind": NOT_SEEN} | evidence_fields(UNKNOWN)])
 
     def _reconciled(self, member: _Consumer, member_id: str, response: Any, now_ms: int) -> None:
         before, epoch_before = member.assigned, member.epoch

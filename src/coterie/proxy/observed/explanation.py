@@ -7,12 +7,14 @@ from typing import Any
 from coterie.coordinator.journal.group_ownership import owners_of
 from coterie.coordinator.subscriptions import CONSUMER
 from coterie.coordinator.views.explanation import explain_group
-from coterie.proxy.observed.classic_group import ClassicGroup
+from coterie.proxy.observed.classic_group import ObservedClassicGroup
 from coterie.proxy.observed.seen import ANY_CONFIG
 
+UNSEEN = "this is what has passed the proxy; the ends of the logs have not, so no lag is known"
 
-def explained(one: ClassicGroup, now_ms: int) -> dict[str, Any]:
-    """As JSON-ready values; the ends of the logs do not pass here, so no lag is known."""
+
+def explained(one: ObservedClassicGroup, now_ms: int) -> dict[str, Any]:
+    """As JSON-ready values."""
     group = one.group
     document = explain_group(group, now_ms, ANY_CONFIG)
     if not one.is_whole and group.members:
@@ -33,4 +35,4 @@ def explained(one: ClassicGroup, now_ms: int) -> dict[str, Any]:
         | unknown
         for topic, partition in sorted({*owned, *group.offsets})
     ]
-    return document | {"lag": None, "lag_ms": None, "stalled": []}
+    return document | {"lag": None, "lag_ms": None, "stalled": [], "unseen": UNSEEN}

@@ -10,15 +10,17 @@ from coterie.coordinator import events as e
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.state import Cause, Group
-from coterie.proxy.observed.classic_events import REQUESTS, RESPONSES
-from coterie.proxy.observed.classic_group import INFERRED, ClassicGroup
+from coterie.proxy.observed.classic_events import REQUESTS, RESPONSES, left
+from coterie.proxy.observed.classic_group import LEFT, SILENT, ObservedClassicGroup
 from coterie.proxy.observed.consumer_group import ObservedConsumers
 from coterie.proxy.observed.explanation import explained
 from coterie.proxy.observed.seen import SeenRequest
 from coterie.wire.declaration import Message
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
 from coterie.wire.messages.topics.metadata import MetadataResponse
 
+LEAVE_CONFIRMED_WITHIN_MS = 5_000  # by the other members, whose heartbeats say that the group rebalances
 WATCHED: frozenset[type[Message]] = frozenset({*REQUESTS, ConsumerGroupHeartbeatRequest})
 WATCHED_KEYS = frozenset(request.api_key for request in WATCHED)
 
@@ -28,7 +30,7 @@ class ObservedGroups:
     """``emit`` takes each line. Times in ms since 1970; they never go back."""
 
     emit: Callable[[JournalLine], None]
-    classic: dict[str, ClassicGroup] = field(default_factory=dict)
+    classic: dict[str, ObservedClassicGroup] = field(default_factory=dict)
     consumers: dict[str, ObservedConsumers] = field(default_factory=dict)
     _lines: JournalLines = field(default_factory=JournalLines)
     _names: dict[bytes, str] = field(default_factory=dict)  # of topics by id
@@ -42,6 +44,7 @@ class ObservedGroups:
             return
         one = self._classic(seen.request.group_id)
         one.in_flight.append(seen)
+        one.strangers.discard(getattr(seen.request, "member_id", ""))
         REQUESTS[type(seen.request)](one, seen, now_ms)
 
     def answered(self, seen: SeenRequest, response: Any, now_ms: int) -> None:
@@ -56,7 +59,8 @@ class ObservedGroups:
             self.consumers[group_id].classic_answered(seen, response, now_ms)
             return
         one = self._classic(group_id)
-        if seen in one.in_flight:
+        is_lost_leave = response is None and isinstance(seen.request, LeaveGroupRequest)
+        if seen in one.in_flight and not is_lost_leave:  # a client that leaves may not wait for the response
             one.in_flight.remove(seen)
         if response is not None:
             RESPONSES[type(seen.request)](one, seen, response, now_ms)
@@ -71,9 +75,18 @@ class ObservedGroups:
             group = one.group
             for member_id in [i for i, r in group.reservations.items() if r.deadline_ms <= now_ms]:
                 cause = Cause("session_timeout", member_id)
-                one.apply([e.ReservationDropped(member_id, cause)], now_ms, INFERRED)
+                one.apply([e.ReservationDropped(member_id, cause)], now_ms, SILENT)
+            for lost in [o for o in one.in_flight if isinstance(o.request, LeaveGroupRequest)]:
+                if lost.sent_ms + LEAVE_CONFIRMED_WITHIN_MS <= now_ms:
+                    one.in_flight.remove(lost)
+                    left(one, lost, None, now_ms, evidence=LEFT)
             if one.is_whole and group.members and len(one.silent(now_ms)) == len(group.members):
-                one.remove_silent(now_ms, INFERRED)
+                one.remove_silent(now_ms, SILENT)
+
+    def forget(self, group_id: str) -> None:
+        """Begins anew with what comes next."""
+        self.classic.pop(group_id, None)
+        self.consumers.pop(group_id, None)
 
     def explain(self, group_id: str, now_ms: int) -> dict[str, Any] | None:
         """A classic group as `groups why` explains it; None for one that nothing is known of."""
@@ -83,10 +96,10 @@ class ObservedGroups:
     def _is_of_consumers(self, group_id: str) -> bool:
         return group_id in self.consumers and self.consumers[group_id].is_mixed
 
-    def _classic(self, group_id: str) -> ClassicGroup:
+    def _classic(self, group_id: str) -> ObservedClassicGroup:
         one = self.classic.get(group_id)
         if one is None:
-            one = self.classic[group_id] = ClassicGroup(Group(group_id), self._lines, self.emit)
+            one = self.classic[group_id] = ObservedClassicGroup(Group(group_id), self._lines, self.emit)
         return one
 
     def _consumers(self, group_id: str) -> ObservedConsumers:
