@@ -75,7 +75,7 @@ def test_properties_are_read_as_java_reads_them(text: str, properties: dict[str,
 
 
 def test_an_escape_that_is_none() -> None:
-    with pytest.raises(SettingError, match=r"\\u12 is no escape"):
+    with pytest.raises(SettingError, match=r"\\u12 is not an escape"):
         read_properties(r"a=\u12")
 
 
