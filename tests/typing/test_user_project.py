@@ -18,7 +18,7 @@ from coterie.client import Admin, Consumer, Producer
 from coterie.client.admin.each import Each
 from coterie.client.blocking import BlockingAdmin, BlockingConsumer, BlockingProducer
 from coterie.client.blocking.admin_each import BlockingEach
-from coterie.testing import LocalBroker
+from coterie.testing import LocalBroker, LocalProxy
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -33,6 +33,7 @@ CLASSES = (
     BlockingConsumer,
     BlockingProducer,
     LocalBroker,
+    LocalProxy,
 )
 
 

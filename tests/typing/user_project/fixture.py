@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_type
 
-from coterie.testing import ErrorCode, LocalBroker
+from coterie.testing import ErrorCode, LocalBroker, LocalProxy
 
 
 def a_coordinator_that_dies(coterie_cluster: LocalBroker) -> None:
@@ -41,6 +41,8 @@ def commits_that_fail(coterie_broker: LocalBroker) -> None:
     with coterie_broker.hold("JoinGroup", times=2) as rule:
         assert_type(coterie_broker.until_held(rule), None)
     assert_type(coterie_broker.lose_answer("Heartbeat").times, int)
+    assert_type(coterie_broker.delay("OffsetCommit", 500).times, int)
+    assert_type(coterie_broker.cut("Fetch").times, int)
     assert_type(coterie_broker.story(), list[str])
 
 
@@ -50,4 +52,22 @@ def without_the_fixture() -> None:
         assert_type(broker.explain("billing"), str)
     started = LocalBroker()
     assert_type(started.start(), LocalBroker)
+    assert_type(started.stop(), None)
+
+
+def before_a_cluster() -> None:
+    with LocalProxy("kafka.example:9092", {"security.protocol": "SSL"}) as proxy:
+        assert_type(proxy, LocalProxy)
+        assert_type(proxy.bootstrap_servers, str)
+        with proxy.hold("JoinGroup") as rule:
+            assert_type(proxy.until_held(rule), None)
+        assert_type(proxy.fail("OffsetCommit", ErrorCode.NOT_COORDINATOR).api, str)
+        assert_type(proxy.lose_answer("Heartbeat").times, int)
+        assert_type(proxy.delay("OffsetCommit", 500).times, int)
+        assert_type(proxy.cut("Fetch").times, int)
+        assert_type(proxy.asked("OffsetCommit"), int)
+        assert_type(proxy.until_asked("Heartbeat", 2), None)
+        assert_type(proxy.drop_connections("anna"), int)
+    started = LocalProxy("kafka.example:9092")
+    assert_type(started.start(), LocalProxy)
     assert_type(started.stop(), None)
