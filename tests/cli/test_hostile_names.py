@@ -171,6 +171,7 @@ def _write_dump(broker: LocalBroker, folder: Path) -> None:
             (kept / f"{0:020}.log").write_bytes(data)
 
 
+@pytest.mark.slow
 def test_no_command_writes_a_control_character(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hostile = outputs(HOSTILE, tmp_path / "hostile", monkeypatch)
     raw = {line: sorted((FORBIDDEN - {"\n"}) & set(text)) for line, text in hostile.items()}

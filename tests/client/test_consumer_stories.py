@@ -310,7 +310,9 @@ class Story(GeneratedStory, RebalanceListener):
         await self.consumer.close()
 
 
-@pytest.mark.parametrize("seed", [*range(12), 20])
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in [*range(4, 12), 20])]
+)
 def test_a_story(seed: int) -> None:
     tell(Story, [seed])
 

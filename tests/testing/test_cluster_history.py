@@ -63,6 +63,7 @@ async def history_of(
     return await HistoryWorkload(config, seed).run(Nemesis(cluster, seed).strike, strikes, 0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1])
 def test_a_cluster_under_faults_shows_no_anomaly(seed: int) -> None:
     with LocalBroker({"min.insync.replicas": "2"}, brokers=3) as cluster:

@@ -223,6 +223,7 @@ def test_a_topic_that_is_deleted_holds_no_transaction_up(cluster: LocalBroker, v
     assert committed_records(cluster, 6) == [b"kept"] * 3 + [b"next"] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metadata", [False, True])
 def test_transactions_go_on_while_all_brokers_are_bounced(cluster: LocalBroker, *, metadata: bool) -> None:
     """testWithGroupId and testWithGroupMetadata of TransactionsBounceTest: each record is processed exactly once."""
