@@ -149,6 +149,7 @@ def test_the_commands_show_it(broker: LocalBroker, crew: Crew) -> None:
     coterie(broker, "groups", "history", "g")
 
 
+@pytest.mark.slow
 def test_lint_of_a_group_that_goes_up_and_comes_back(broker: LocalBroker, crew: Crew) -> None:
     """Classic members, then of both protocols, then classic ones again: what lint calls safe is what happens."""
     crew.join(**{"client.id": "one", "group.protocol": "classic"})

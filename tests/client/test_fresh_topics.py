@@ -42,7 +42,7 @@ def test_a_topic_that_comes_a_moment_later_is_found() -> None:
         asyncio.run(story(broker))
 
 
-@pytest.mark.parametrize("request_timeout_ms", [200, 60_000])
+@pytest.mark.parametrize("request_timeout_ms", [200, pytest.param(60_000, marks=pytest.mark.slow)])
 def test_one_that_never_comes_is_an_error_of_its_own_name(
     monkeypatch: pytest.MonkeyPatch, request_timeout_ms: int
 ) -> None:
