@@ -1,4 +1,4 @@
-"""Cutting a stream into frames: however the bytes come, the same frames, and passed bytes are those that came."""
+"""A stream is cut into the same frames whatever the pieces it arrives in; bytes that are passed on are those that arrived."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients of one broker and of three work through the proxy, and are never told of another address."""
+"""Clients of one broker and of three work through the proxy, and receive no other address."""
 
 from __future__ import annotations
 

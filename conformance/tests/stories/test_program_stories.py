@@ -33,7 +33,7 @@ def test_what_was_copied_is_not_deleted(seed: int) -> None:
 
 
 def test_a_deletion_waits_for_a_reassignment_whose_controller_was_replaced() -> None:
-    """The new controller said that the topic was deleted: brokers removed its logs, and the reassignment never ended."""
+    """The new controller sent the topic as deleted: brokers removed its logs, and the reassignment never ended."""
     run_story_seed(8, minutes=0.25, brokers=4)
 
 

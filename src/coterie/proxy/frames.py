@@ -35,9 +35,8 @@ class FramePart(NamedTuple):
     is_last: bool = False
 
 
-HeadBytes = Callable[
-    [bytes, int, int], int
-]  # data, where the content starts, its size -> bytes of it that the head needs
+# Of the data, where the content starts and its size: the bytes of it that the head needs.
+HeadBytes = Callable[[bytes, int, int], int]
 
 
 class FrameStream:

@@ -17,10 +17,8 @@ _START = struct.Struct(">hhi")
 _LENGTH = struct.Struct(">h")
 _CLIENT_AT = _START.size + _LENGTH.size
 _PRODUCE_FLEXIBLE_FROM, _TRANSACTIONAL_ID_FROM = 9, 3
-_PRODUCE_HEAD_BYTES = (
-    512  # the client id, the tags of the header and the transactional id are shorter, or the frame passes as
-)
-# one with a response
+# The client id, the tags of the header and the transactional id are shorter, or the frame passes as one with a response.
+_PRODUCE_HEAD_BYTES = 512
 
 
 @dataclass(slots=True)

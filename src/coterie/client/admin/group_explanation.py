@@ -57,7 +57,7 @@ class MemberExplanation:
     told from another member's), the library that its client named, "NAME VERSION" (None likewise, or where it named none), and
     how much is left of its session. ``heartbeat_interval_ms``: between its heartbeats, by the broker's setting or, of the
     classic protocol, as the last two came; None where the broker does not know it. ``pushed``: the metrics that its client
-    pushed last, ``last_push_ms`` ago (None where it pushes none, or cannot be told from another member's). Of a broker that is
+    pushed last, ``last_push_ms`` ago (None where it pushes none, or another member's look the same). Of a broker that is
     not coterie ``last_heard_ms`` is the time since its last commit, and what cannot be seen from outside is None."""
 
     member_id: str

@@ -40,7 +40,7 @@ class KnownMember:
 
     @property
     def session_ms(self) -> int | None:
-        """None where no record has told it."""
+        """None where no record has it."""
         return self.metadata.session_timeout or None
 
     @property

@@ -81,7 +81,7 @@ class HistoryProgress:
 
 
 def run_history(spark: SparkSession | None, sources: Sources, out: Path) -> dict[str, int]:
-    """Reads what is new since the last run and makes the tables anew; returns their row counts. ``spark`` None: in this
+    """Reads what is new since the last run and makes the tables again; returns their row counts. ``spark`` None: in this
     process. Raises KafkaError, NothingToRead."""
     out.mkdir(parents=True, exist_ok=True)
     progress = HistoryProgress.load(out)

@@ -208,10 +208,6 @@ def _assignments(one: ObservedClassicGroup, seen: SeenRequest, response: Any) ->
     return {seen.request.member_id: response.assignment}
 
 
-def _left(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
-    left(one, seen, response, now_ms)
-
-
 def left(
     one: ObservedClassicGroup,
     seen: SeenRequest,
@@ -222,13 +218,13 @@ def left(
 ) -> None:
     """``response`` None: it has not come, but the coordinator has acted on it; the members ``kept`` are still there."""
     request = seen.request
+    if response is not None and response.error_code:
+        return
     if seen.api_version >= BATCH_FROM:
         refused = set[str]() if response is None else {m.member_id for m in response.members if m.error_code}
         gone = [m for m in request.members if m.member_id not in refused and m.member_id not in kept]
         request = replace(request, members=gone) if len(gone) < len(request.members) else request
-    elif request.member_id in kept or (response is not None and response.error_code):
-        return
-    if response is not None and response.error_code:
+    elif request.member_id in kept:
         return
     outcome = decide_leave(one.group, request, seen.context(now_ms), ANY_CONFIG)
     one.apply(outcome.events, now_ms, evidence)
@@ -295,7 +291,7 @@ RESPONSES: dict[type[Message], Callable[[ObservedClassicGroup, SeenRequest, Any,
     JoinGroupRequest: _join_answered,
     SyncGroupRequest: _sync_answered,
     HeartbeatRequest: _heard,
-    LeaveGroupRequest: _left,
+    LeaveGroupRequest: left,
     OffsetCommitRequest: _committed,
     TxnOffsetCommitRequest: _heard,
 }

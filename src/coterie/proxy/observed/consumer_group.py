@@ -26,7 +26,7 @@ from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.join_group import JoinGroupRequest
 from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
 
-SILENT_AFTER_INTERVALS = 3  # the session timeout is the coordinator's and not told to members
+SILENT_AFTER_INTERVALS = 3  # the coordinator's session timeout is in no response
 _GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 _LEAVES = (LEAVE_GROUP_EPOCH, LEAVE_GROUP_STATIC_EPOCH)
 
