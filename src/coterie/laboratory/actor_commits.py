@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Protocol
 
 from coterie.consuming.commits.auto_commit import AutoCommitSchedule
@@ -79,7 +79,6 @@ class ActorCommits:
         self._actor = actor
         self._group_id = actor.config.group_id
         self._known = ClusterMetadata()
-        self._is_automatic = interval_ms is not None
         self._machine = Commits(self._known, self._group_id, Backoff(), actor.machine)
         self._schedule = AutoCommitSchedule(self._machine, interval_ms)
         self._schedule.restart(actor.clock_ms())
@@ -91,11 +90,6 @@ class ActorCommits:
     def is_blocking(self) -> bool:
         """Whether the process waits for a commit, and polls only after it."""
         return bool(self._blocking)
-
-    @property
-    def is_automatic(self) -> bool:
-        """Whether there are automatic commits."""
-        return self._is_automatic
 
     @property
     def auto_commit_due_ms(self) -> float:
@@ -203,16 +197,6 @@ class ActorCommits:
             member = machine if isinstance(machine, ConsumerMemberMachine) and machine.is_in_group else None
             partitions = [TopicPartition(*partition) for partition in unknown]
             self._lookup = CommittedLookup(self._group_id, partitions, self._lookup_config, self._known, now_ms, member)
-
-    def drop_lookup(self) -> None:
-        """What a lookup under way brings is out of date."""
-        self._lookup = None
-
-    def rewind(self, owned: Collection[tuple[str, int]]) -> None:
-        """Reads these, all that are owned, from the committed offsets again."""
-        self.drop_lookup()
-        self.offsets.revoked(owned)
-        self.offsets.assigned(owned)
 
     def _pump_lookup(self, now_ms: int) -> bool:
         """As `pump`."""
