@@ -71,9 +71,7 @@ class ActorCommits:
     """The commits of one life of the process. ``interval_ms`` None: no automatic commits. Positions start at the committed
     offsets, which are looked up after an assignment, or at 0. ``pending`` as `CommittedConfig` has it."""
 
-    def __init__(
-        self, actor: CommittingActor, interval_ms: int | None, pending: PendingOffsets = PendingOffsets.IGNORED
-    ) -> None:
+    def __init__(self, actor: CommittingActor, interval_ms: int | None) -> None:
         self.offsets = OwnedOffsets()
         self.accepted = 0  # commits
         self._actor = actor
@@ -84,7 +82,7 @@ class ActorCommits:
         self._schedule.restart(actor.clock_ms())
         self._blocking: dict[int, Callable[[], None]] = {}  # what follows the end of a synchronous commit
         self._lookup: CommittedLookup | None = None
-        self._lookup_config = CommittedConfig(LOOKUP_MS, pending)
+        self._lookup_config = CommittedConfig(LOOKUP_MS, PendingOffsets.IGNORED)
 
     @property
     def is_blocking(self) -> bool:
