@@ -10,7 +10,7 @@ from coterie.consuming.commits.commits import CommitEffect, CommitEnded, Commits
 from coterie.consuming.commits.errors import Verdict
 from coterie.consuming.commits.requests import CommitOffsets
 from coterie.consuming.commits.verdicts import GroupMachine
-from coterie.consuming.committed_lookup import CommittedConfig, CommittedLookup, PendingOffsets, SendOffsetFetch
+from coterie.consuming.committed_lookup import CommittedConfig, CommittedLookup, SendOffsetFetch
 from coterie.consuming.coordinator_lookup import LookUpCoordinator
 from coterie.consuming.owned_offsets import OwnedOffsets
 from coterie.consuming.record import TopicPartition
@@ -69,7 +69,7 @@ class CommittingActor(Protocol):
 
 class ActorCommits:
     """The commits of one life of the process. ``interval_ms`` None: no automatic commits. Positions start at the committed
-    offsets, which are looked up after an assignment, or at 0. ``pending`` as `CommittedConfig` has it."""
+    offsets, which are looked up after an assignment, or at 0."""
 
     def __init__(self, actor: CommittingActor, interval_ms: int | None) -> None:
         self.offsets = OwnedOffsets()
@@ -82,7 +82,7 @@ class ActorCommits:
         self._schedule.restart(actor.clock_ms())
         self._blocking: dict[int, Callable[[], None]] = {}  # what follows the end of a synchronous commit
         self._lookup: CommittedLookup | None = None
-        self._lookup_config = CommittedConfig(LOOKUP_MS, PendingOffsets.IGNORED)
+        self._lookup_config = CommittedConfig(LOOKUP_MS)
 
     @property
     def is_blocking(self) -> bool:
