@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from coterie.authentication.principal import ANONYMOUS
 from coterie.broker.connections import accepted_connection
 from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.handlers.services import Handler, Services
 from coterie.broker.requests.calls import Call, CannotAnswer
-from coterie.broker.requests.connection import ANONYMOUS, Authentication, Software
+from coterie.broker.requests.connection import Authentication, Software
 from coterie.broker.requests.pending import Pending
 from coterie.broker.settings.listeners import Listener
 from coterie.laboratory.world import World
@@ -67,6 +68,7 @@ def test_every_call_has_its_connection(client: Client) -> None:
     assert (client.connection.host, client.connection.port) == ("/127.0.0.1", 9092)
     assert client.connection.listener.name == "INTERNAL"
     assert client.connection.principal == ANONYMOUS
+    assert client.connection.principal.text == "User:ANONYMOUS"
 
 
 def test_the_software_is_that_of_a_valid_api_versions(client: Client) -> None:

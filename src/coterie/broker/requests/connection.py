@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from coterie.authentication.principal import ANONYMOUS, Principal
 from coterie.broker.settings.listeners import PLAINTEXT_LISTENER, Listener
 
-ANONYMOUS = "User:ANONYMOUS"
 _BEFORE_AUTHENTICATION = frozenset({17, 18, 36})  # SaslHandshake, ApiVersions, SaslAuthenticate
 
 
@@ -48,7 +48,7 @@ class ClientConnection:
     local_address: tuple[str, int] = ("", 0)
     listener: Listener = PLAINTEXT_LISTENER
     software: Software = UNNAMED_SOFTWARE
-    principal: str = ANONYMOUS
+    principal: Principal = ANONYMOUS
     authentication: Authentication | None = None
 
     def admits(self, api_key: int, now_s: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coterie.authentication.principal import ANONYMOUS
 from coterie.broker.handlers.services import Handler
 from coterie.broker.requests.calls import Call
 from coterie.wire.errors import ErrorCode
@@ -23,7 +24,6 @@ from coterie.wire.messages.security.renew_delegation_token import (
 )
 
 _CODE = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-_USER, _ANONYMOUS = "User", "ANONYMOUS"  # the principal without authentication
 
 
 def handle_create_delegation_token(
@@ -32,10 +32,10 @@ def handle_create_delegation_token(
     """Refused: there are no delegation tokens without authentication. The user is the anonymous one."""
     return CreateDelegationTokenResponse(
         _CODE,
-        _USER,
-        principal_name=_ANONYMOUS,
-        token_requester_principal_type=_USER,
-        token_requester_principal_name=_ANONYMOUS,
+        ANONYMOUS.type,
+        principal_name=ANONYMOUS.name,
+        token_requester_principal_type=ANONYMOUS.type,
+        token_requester_principal_name=ANONYMOUS.name,
         issue_timestamp_ms=-1,
         expiry_timestamp_ms=-1,
         max_timestamp_ms=-1,
