@@ -35,6 +35,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "journal_fields": history.journal_fields,
     "journal_events": history.journal_events,
     "journal_causes": history.journal_causes,
+    "journal_evidence": history.journal_evidence,
     "observer_rules": history.observer_rules,
     "history_tables": history.history_tables,
     "command_line": command_line.command_line,

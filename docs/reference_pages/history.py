@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coterie.coordinator.journal.evidence import EVIDENCE
 from coterie.coordinator.journal.line import CAUSES, EVENTS, FIELDS
 from coterie.observer.machine.rules import RULES
 from coterie.pipeline.history.tables import COLUMNS, OWN_COLUMNS, TABLES
@@ -19,6 +20,11 @@ def journal_events() -> str:
 def journal_causes() -> str:
     rows = ((code(name), text(words)) for name, words in CAUSES.items())
     return table(("kind", "as `groups history` prints it, after the member"), rows)
+
+
+def journal_evidence() -> str:
+    rows = ((code(name), text(meaning)) for name, meaning in EVIDENCE.items())
+    return table(("evidence", "meaning"), rows)
 
 
 def observer_rules() -> str:

@@ -24,6 +24,7 @@ from prometheus_client.registry import Collector
 
 from coterie.broker.web.http import PROMETHEUS, is_own_host
 from coterie.client import KafkaError
+from coterie.coordinator.journal.evidence import OBSERVED
 from coterie.coordinator.journal.line import JournalLine
 from coterie.observer.lags import REFRESH_EVERY_S, GroupLags
 from coterie.observer.machine.observer import GroupObserver
@@ -50,7 +51,7 @@ class ObservedMetrics(Collector):
     def count(self, line: JournalLine) -> None:
         """A line that was written."""
         if line.event in ENDS:
-            for kind, evidence in {(cause["kind"], cause.get("evidence", "observed")) for cause in line.causes}:
+            for kind, evidence in {(cause["kind"], cause.get("evidence", OBSERVED)) for cause in line.causes}:
                 self._rebalances[line.group, kind, evidence] += 1
             self._unowned_ms[line.group] += line.unowned_ms or 0
         elif line.event == "pattern_seen":

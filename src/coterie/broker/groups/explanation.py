@@ -86,12 +86,15 @@ def explained(sources: GroupSources, group: AnyGroup) -> dict[str, Any]:
     document["lag"] = total_lag(document["partitions"])
     document["lag_ms"] = total_lag_ms(document["partitions"])
     document["stalled"] = [f"{p['topic']}-{p['partition']}" for p in document["partitions"] if p["stalled"]]
+    document["unseen"] = None  # a broker sees its own groups whole
     return document
 
 
 def unserved(group_id: str, verdict: str) -> dict[str, Any]:
     """The explanation of a group of which nothing is known, and why."""
-    nothing = dict.fromkeys(("in_state_ms", "protocol_type", "protocol", "leader", "next_timeout", "lag", "lag_ms"))
+    nothing = dict.fromkeys(
+        ("in_state_ms", "protocol_type", "protocol", "leader", "next_timeout", "lag", "lag_ms", "unseen")
+    )
     empty: dict[str, Any] = {name: [] for name in ("waiting_for", "members", "reserved_ids", "partitions", "stalled")}
     return {"group": group_id, "state": "Unknown", "generation": -1, "verdict": verdict} | nothing | empty
 

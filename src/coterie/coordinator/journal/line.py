@@ -22,7 +22,7 @@ FIELDS = {
     "state_from": "the group's state before the event",
     "state_to": "the group's state after the event",
     "causes": "why: objects with kind, member_id, client_id, group_instance_id and reason (the client's own words, KIP-800); "
-    "from `coterie observe` also evidence (observed, inferred or unknown; without it observed) and the rule of an inferred one",
+    "from `coterie observe` and `coterie proxy` also evidence (without it observed) and the rule of an inferred one",
     "leader": "the member id of the leader",
     "protocol": "the assignor in force",
     "members": "the number of members",

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
+from coterie.coordinator.journal.evidence import INFERRED, OBSERVED, UNKNOWN, known_cause
 from coterie.coordinator.journal.group_ownership import owners_of
 from coterie.coordinator.journal.line import OWNERS_SHOWN, JournalLine
 from coterie.coordinator.journal.lines import by_member, note_ownership
 from coterie.coordinator.journal.stored_changes import StoredChange, stored_change, subscribed_topics
 from coterie.observer.machine.known import Course, KnownGroup, KnownMember, KnownTopics, Life
 from coterie.observer.machine.logged_causes import causes_in_log, removal_in_log
-from coterie.observer.machine.rules import (
-    INFERRED,
-    OBSERVED,
-    UNKNOWN,
-    Cause,
-    Departure,
-    cause_of,
-    fenced,
-    why_departed,
-    why_same_members,
-)
+from coterie.observer.machine.rules import Cause, Departure, cause_of, fenced, why_departed, why_same_members
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
 
 PATTERN_AGAIN_MS = 10 * 60_000
@@ -102,7 +93,7 @@ def generation_line(
     causes += [cause_of("member_joined", m, OBSERVED) for m in change.joined if m.member_id not in named]
     causes += [cause_of("static_member_returned", m, OBSERVED) for _, m in change.returned if m.member_id not in named]
     if not is_known:
-        causes = causes if log is not None else [{"kind": "not_seen", "evidence": UNKNOWN}]
+        causes = causes if log is not None else [known_cause("not_seen", UNKNOWN)]
     elif not causes:
         causes = _of_the_same_members(group, change, value, topics)
     line.causes = causes
@@ -154,7 +145,7 @@ def _of_the_same_members(
         if not before and group.is_baseline:
             continue
         if gained and before < now and all(topics.was_absent(topic, group.stored_ms) for topic in gained):
-            return [{"kind": "regex_resolved", "evidence": INFERRED, "rule": "topic_gained"}]
+            return [known_cause("regex_resolved", INFERRED, "topic_gained")]
         causes.append(cause_of("subscription_changed", member, OBSERVED))
     return causes or [why_same_members(group, value, _counts(group, value, topics))]
 

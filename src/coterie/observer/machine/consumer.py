@@ -6,15 +6,16 @@ from __future__ import annotations
 from coterie.coordinator.consumer import events as c
 from coterie.coordinator.consumer.state import ConsumerGroup, ConsumerGroupState, ConsumerSubscription
 from coterie.coordinator.journal.consumer_lines import ConsumerJournalLines
+from coterie.coordinator.journal.evidence import OBSERVED, UNKNOWN, known_cause
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.replay import REMOVALS, replay_record
 from coterie.observer.machine.known import KnownGroup, Life
-from coterie.observer.machine.rules import OBSERVED, UNKNOWN, Cause, Departure, cause_of, why_departed
+from coterie.observer.machine.rules import Cause, Departure, cause_of, why_departed
 from coterie.wire.messages.stored.consumer_offsets import MemberMetadata
 
 # group.consumer.session.timeout.ms and group.consumer.heartbeat.interval.ms, which no record holds: Kafka's defaults
 SESSION_MS, HEARTBEAT_MS = 45_000, 5_000
-TOPICS_CHANGED: Cause = {"kind": "topic_metadata_changed", "evidence": OBSERVED}
+TOPICS_CHANGED: Cause = known_cause("topic_metadata_changed", OBSERVED)
 
 
 def consumer_lines(
@@ -41,7 +42,7 @@ def consumer_lines(
         line.causes = group.notes or [_of_topics(metadata_hash, shown.metadata_hash)]
         group.notes, group.stored_ms, group.moved_ms = [], time_ms, time_ms
     elif line.event == "group_removed":
-        line.causes = [{"kind": "tombstone", "evidence": OBSERVED}]
+        line.causes = [known_cause("tombstone", OBSERVED)]
         line.state_to = ConsumerGroupState.DEAD.value
     return [line]
 
@@ -64,7 +65,7 @@ def release_leaving(group: KnownGroup, event: object, time_ms: int) -> list[Jour
 def _of_topics(hash_before: int, hash_now: int) -> Cause:
     """The cause of an epoch before which no member changed: the record has the hash of the subscribed topics' metadata."""
     is_changed = bool(hash_before) and hash_before != hash_now
-    return dict(TOPICS_CHANGED) if is_changed else {"kind": "not_seen", "evidence": UNKNOWN}
+    return dict(TOPICS_CHANGED) if is_changed else known_cause("not_seen", UNKNOWN)
 
 
 def _noted(group: KnownGroup, event: c.ConsumerEvent, before: ConsumerSubscription | None, time_ms: int) -> list[Cause]:
@@ -101,7 +102,7 @@ def _noted(group: KnownGroup, event: c.ConsumerEvent, before: ConsumerSubscripti
         case c.RegexStored(regex, resolved):
             known_regex = None if group.consumer is None else group.consumer.regexes.get(regex)
             if known_regex is not None and known_regex.topics != resolved.topics:
-                causes = [{"kind": "regex_resolved", "evidence": OBSERVED}]
+                causes = [known_cause("regex_resolved", OBSERVED)]
     group.notes += [cause for cause in causes if cause["kind"] != "member_replaced"]
     return causes
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from coterie.observer.machine.rules import OBSERVED, Cause, cause_of
+from coterie.coordinator.journal.evidence import OBSERVED
+from coterie.observer.machine.rules import Cause, cause_of
 from coterie.observer.server_log import cause_of as kind_of
 from coterie.wire.messages.stored.consumer_offsets import MemberMetadata
 

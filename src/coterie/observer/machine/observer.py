@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from coterie.coordinator import events as e
 from coterie.coordinator.consumer.events import ConsumerEvent, GroupEpochRemoved
 from coterie.coordinator.journal.consumer_lines import ConsumerJournalLines
+from coterie.coordinator.journal.evidence import INFERRED, OBSERVED, known_cause
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.state import TopicPartition
 from coterie.observer.machine import sights as s
@@ -14,20 +15,12 @@ from coterie.observer.machine.classic import COMPLETING, EMPTY, PREPARING, basel
 from coterie.observer.machine.consumer import consumer_lines, release_leaving
 from coterie.observer.machine.described_groups import described_lines
 from coterie.observer.machine.known import KnownGroup, KnownMember, KnownTopics
-from coterie.observer.machine.rules import (
-    INFERRED,
-    OBSERVED,
-    SLOW_PHASE_MS,
-    Cause,
-    deploy,
-    flapping,
-    slow_joiner,
-)
+from coterie.observer.machine.rules import SLOW_PHASE_MS, Cause, deploy, flapping, slow_joiner
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue
 
 LOG_WAIT_MS = 2_000  # a broker's log is written as soon as the record
 REMOVAL_WAIT_MS = 1_000  # a group that changes its protocol has its new records at the same time
-SLOW_SYNC: Cause = {"kind": "slow_sync", "evidence": OBSERVED}
+SLOW_SYNC: Cause = known_cause("slow_sync", OBSERVED)
 HOT_MS = 30_000  # after a movement a group is described before others
 
 
@@ -63,7 +56,7 @@ class GroupObserver:
             case s.NoCoordinatorSeen(time_ms, name):
                 group = self._group(name)
                 is_new, group.is_lost = not group.is_lost, True
-                return pattern(group, {"kind": "coordinator_lost", "evidence": OBSERVED}, time_ms) if is_new else []
+                return pattern(group, known_cause("coordinator_lost", OBSERVED), time_ms) if is_new else []
             case s.Tick(time_ms):
                 return self._ticked(time_ms)
 
@@ -158,7 +151,7 @@ class GroupObserver:
         line = JournalLine(
             time_ms, group.group, group.generation, "group_removed", group.course.state or "Empty", "Dead"
         )
-        line.causes = [{"kind": "tombstone", "evidence": OBSERVED}]
+        line.causes = [known_cause("tombstone", OBSERVED)]
         self._remove(group, line)
         group.stored = GroupMetadataValue("", 0, None, None, members=[])
         group.ownership = type(group.ownership)()
@@ -200,7 +193,7 @@ class GroupObserver:
         if group.members and is_late:
             return []  # the last commit of an owner before
         group.strangers.add(partition)
-        cause: Cause = {"kind": "commit_by_stranger", "evidence": INFERRED, "rule": "commit_of_no_member"}
+        cause: Cause = known_cause("commit_by_stranger", INFERRED, "commit_of_no_member")
         return pattern(group, cause, time_ms)
 
     # -- descriptions, and time ---------------------------------------------------------------------------------------

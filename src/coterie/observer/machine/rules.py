@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from coterie.coordinator.journal.evidence import INFERRED, OBSERVED, UNKNOWN, known_cause
 from coterie.observer.machine.known import KnownGroup, KnownMember
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
 
@@ -23,7 +24,6 @@ DEPLOY_MEMBERS = 2
 FLAPPING_RESTARTS = 2  # of a member that had itself come in another's stead
 FENCING_MS = 60_000
 
-OBSERVED, INFERRED, UNKNOWN = "observed", "inferred", "unknown"
 Cause = dict[str, str]
 
 
@@ -198,12 +198,12 @@ def why_same_members(group: KnownGroup, now: GroupMetadataValue, counts: dict[st
     """Why a generation has the members and topics of the one before. ``counts``: the partitions of those topics now."""
     grown = sorted(t for t, count in counts.items() if 0 < group.counts.get(t, 0) < count)
     if grown:
-        return {"kind": "topic_metadata_changed", "evidence": INFERRED, "rule": "partitions_added"}
+        return known_cause("topic_metadata_changed", INFERRED, "partitions_added")
     if group.is_revoking:
-        return {"kind": "subscription_changed", "evidence": INFERRED, "rule": "cooperative_second_round"}
+        return known_cause("subscription_changed", INFERRED, "cooperative_second_round")
     leader = next((m for m in now.members if m.member_id == now.leader), None)
     if leader is None:
-        return {"kind": "not_seen", "evidence": UNKNOWN}
+        return known_cause("not_seen", UNKNOWN)
     return cause_of("leader_rejoined", leader, INFERRED, "same_members")
 
 
@@ -212,7 +212,7 @@ def deploy(group: KnownGroup, now_ms: int) -> Cause | None:
     restarts = _restarts(group, now_ms)
     if restarts.first.total() < max(DEPLOY_MEMBERS, len(group.members) / 2):
         return None
-    return {"kind": "deploy", "evidence": INFERRED, "rule": "restarted_in_turn"}
+    return known_cause("deploy", INFERRED, "restarted_in_turn")
 
 
 def flapping(group: KnownGroup, now_ms: int) -> Cause | None:
@@ -221,7 +221,7 @@ def flapping(group: KnownGroup, now_ms: int) -> Cause | None:
     client_id, lives = max(again.items(), key=lambda item: item[1], default=("", 0))
     if lives < FLAPPING_RESTARTS:
         return None
-    return {"kind": "member_flaps", "client_id": client_id, "evidence": INFERRED, "rule": "restarted_again"}
+    return known_cause("member_flaps", INFERRED, "restarted_again", client_id=client_id)
 
 
 class _Restarts(NamedTuple):
@@ -251,7 +251,7 @@ def slow_joiner(members: Iterable[KnownMember], began_ms: int) -> Cause:
     """Of a long PreparingRebalance. That it is long a description states; for whom the group waits does not stand there."""
     stopped = [m for m in members if m.every_ms is not None and (m.last_commit_ms or 0) + 2 * m.every_ms < began_ms]
     if len(stopped) != 1:
-        return {"kind": "slow_join", "evidence": OBSERVED}
+        return known_cause("slow_join", OBSERVED)
     return cause_of("slow_join", stopped[0].metadata, INFERRED, "commits_stopped_first")
 
 
@@ -262,13 +262,12 @@ def fenced(replaced_ms: Iterable[int], member: MemberMetadata, now_ms: int) -> C
 
 
 def cause_of(kind: str, member: MemberMetadata, evidence: str, rule: str = "") -> Cause:
-    """A cause of the journal; what is empty is left out."""
-    fields = {
-        "kind": kind,
-        "member_id": member.member_id,
-        "client_id": member.client_id,
-        "group_instance_id": member.group_instance_id or "",
-        "evidence": evidence,
-        "rule": rule,
-    }
-    return {name: text for name, text in fields.items() if text}
+    """A cause of the journal that is about a member."""
+    return known_cause(
+        kind,
+        evidence,
+        rule,
+        member_id=member.member_id,
+        client_id=member.client_id,
+        group_instance_id=member.group_instance_id,
+    )

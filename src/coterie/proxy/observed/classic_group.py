@@ -16,6 +16,7 @@ from typing import Any
 from coterie.coordinator import events as e
 from coterie.coordinator.classic.group_record import empty_group_stored
 from coterie.coordinator.classic.replay import replay
+from coterie.coordinator.journal import evidence as known
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.shard import Step
@@ -25,18 +26,12 @@ from coterie.wire.messages.groups.join_group import JoinGroupRequest
 
 SILENT_SLACK_MS = 1_000  # by which a response here may be later than its session's restart at the coordinator
 NOT_SEEN = "not_seen"
-Evidence = tuple[str, str]  # of a cause: observed, inferred or unknown, and the rule of an inferred one
-OBSERVED: Evidence = ("observed", "")
-UNKNOWN: Evidence = ("unknown", "")
-SILENT: Evidence = ("inferred", "silent_session")
-LEFT: Evidence = ("inferred", "leave_without_response")
-NAMED: Evidence = ("inferred", "named_to_the_leader")
-
-
-def evidence_fields(evidence: Evidence) -> dict[str, str]:
-    """As a line has them in a cause."""
-    how, rule = evidence
-    return {"evidence": how} | ({"rule": rule} if rule else {})
+Evidence = tuple[str, str]  # of `known.EVIDENCE`, and the rule of an inferred one
+OBSERVED: Evidence = (known.OBSERVED, "")
+UNKNOWN: Evidence = (known.UNKNOWN, "")
+SILENT: Evidence = (known.INFERRED, "silent_session")
+LEFT: Evidence = (known.INFERRED, "leave_without_response")
+NAMED: Evidence = (known.INFERRED, "named_to_the_leader")
 
 
 @dataclass(slots=True)
@@ -84,7 +79,7 @@ class ObservedClassicGroup:
         if line is not None:
             for cause in line.causes:
                 evidence = self._evidence.get((cause["kind"], cause.get("member_id", "")), OBSERVED)
-                cause |= evidence_fields(evidence)
+                cause |= known.known_cause(cause["kind"], *evidence)
             self.emit(line)
         if isinstance(event, e.GroupStored):
             self._evidence.clear()

@@ -17,10 +17,11 @@ from coterie.coordinator.consumer.state import (
     LEAVE_GROUP_STATIC_EPOCH,
     TopicIdPartition,
 )
+from coterie.coordinator.journal.evidence import known_cause
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.state import Group
 from coterie.machines.ownership import OwnerChange, PartitionOwners, count_moved
-from coterie.proxy.observed.classic_group import NOT_SEEN, OBSERVED, SILENT, UNKNOWN, Evidence, evidence_fields
+from coterie.proxy.observed.classic_group import NOT_SEEN, OBSERVED, SILENT, UNKNOWN, Evidence
 from coterie.proxy.observed.seen import SeenRequest, error_code
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.join_group import JoinGroupRequest
@@ -162,13 +163,9 @@ class ObservedConsumers:
 
     @staticmethod
     def _cause(kind: str, member_id: str, member: _Consumer, evidence: Evidence = OBSERVED) -> dict[str, str]:
-        fields = {
-            "kind": kind,
-            "member_id": member_id,
-            "client_id": member.client_id,
-            "group_instance_id": member.instance_id,
-        }
-        return {name: value for name, value in fields.items() if value} | evidence_fields(evidence)
+        return known_cause(
+            kind, *evidence, member_id=member_id, client_id=member.client_id, group_instance_id=member.instance_id
+        )
 
     # -- the group ----------------------------------------------------------------------------------------------------
 
@@ -186,7 +183,7 @@ class ObservedConsumers:
                 self._removed(member_id, now_ms)
         self.epoch = epoch
         causes, self._causes = self._causes, []
-        self._line("epoch_raised", now_ms, causes or [{"kind": NOT_SEEN} | evidence_fields(UNKNOWN)])
+        self._line("epoch_raised", now_ms, causes or [known_cause(NOT_SEEN, *UNKNOWN)])
 
     def _reconciled(self, member: _Consumer, member_id: str, response: Any, now_ms: int) -> None:
         before, epoch_before = member.assigned, member.epoch
