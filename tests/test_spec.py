@@ -15,6 +15,7 @@ from coterie.laboratory.scenario import Run, Scenario, ScenarioRun, parse_scenar
 from coterie.member.consumer.stages import CONSUMER_SUCCESSORS
 from coterie.member.stages import LEGAL_SUCCESSORS
 from coterie_conformance.scenarios.assignor_scenario import AssignorScenario
+from coterie_conformance.scenarios.authorizer_scenario import AuthorizerScenario
 from coterie_conformance.scenarios.cluster_scenario import ClusterScenario
 from coterie_conformance.scenarios.consumer_member_scenario import ConsumerMemberScenario
 from coterie_conformance.scenarios.consumer_scenario import ConsumerScenario
@@ -28,6 +29,7 @@ SPEC = Path(__file__).parent / "spec"
 WORLDS: dict[str, Callable[[], Run]] = {
     "spec": ScenarioRun,
     "assignors": AssignorScenario,
+    "authorizer": AuthorizerScenario,
     "cluster": ClusterScenario,
     "consumer": ConsumerScenario,
     "consumer_member": ConsumerMemberScenario,

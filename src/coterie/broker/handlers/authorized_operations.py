@@ -6,22 +6,7 @@ the smallest int32 where the request did not ask for it.
 
 from __future__ import annotations
 
-from enum import IntEnum
-
-
-class AclOperation(IntEnum):
-    """Kafka's codes of what an access control entry may allow."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
+from coterie.authorizer.acls import AclOperation
 
 
 def _bits(*operations: AclOperation) -> int:
