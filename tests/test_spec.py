@@ -20,6 +20,7 @@ from coterie_conformance.scenarios.cluster_scenario import ClusterScenario
 from coterie_conformance.scenarios.consumer_member_scenario import ConsumerMemberScenario
 from coterie_conformance.scenarios.consumer_scenario import ConsumerScenario
 from coterie_conformance.scenarios.member_scenario import MemberScenario
+from coterie_conformance.scenarios.observer_scenario import ObserverScenario
 from coterie_conformance.scenarios.producer_scenario import ProducerScenario
 from coterie_conformance.scenarios.rocketmq_scenario import RocketMQScenario
 from coterie_conformance.scenarios.transactional_scenario import TransactionalScenario
@@ -34,6 +35,7 @@ WORLDS: dict[str, Callable[[], Run]] = {
     "consumer": ConsumerScenario,
     "consumer_member": ConsumerMemberScenario,
     "member": MemberScenario,
+    "observe": ObserverScenario,
     "producer": ProducerScenario,
     "transactional_producer": TransactionalScenario,
     "zookeeper": ZooKeeperScenario,

@@ -14,8 +14,8 @@ from coterie.observer.machine import sights
 from coterie.observer.machine.observer import GroupObserver
 from coterie.observer.metrics import MetricsServer, ObservedMetrics
 from coterie.testing import simulate
+from coterie_conformance.scenarios.sighted_group import SightedGroup
 from tests.observer import stories
-from tests.observer.sighted_group import SightedGroup
 from tests.observer.stories import GROUP, Crew
 
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}

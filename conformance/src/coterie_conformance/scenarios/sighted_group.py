@@ -14,7 +14,7 @@ from coterie.observer.machine.observer import GroupObserver
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
 
 GROUP, PARTITIONS = "crew", 6
-SESSION_S, REBALANCE_S = 45, 300
+SESSION_S, REBALANCE_S = 45.0, 300.0
 START_MS = 1_000_000
 
 
@@ -32,8 +32,10 @@ class SightedGroup:
         self.topics: dict[str, int] = {"orders": PARTITIONS}
         self.subscription = ["orders"]
         self.static: set[str] = set()
+        self.session_s, self.rebalance_s = SESSION_S, REBALANCE_S
 
     def see(self, sight: sights.Sight) -> list[JournalLine]:
+        """Each line is read back from its JSON."""
         lines = self.observer.see(sight)
         for line in lines:
             assert JournalLine.from_json(line.to_json()) == line
@@ -41,6 +43,7 @@ class SightedGroup:
         return lines
 
     def members(self, names: Iterable[str]) -> list[MemberMetadata]:
+        """They own the partitions of the subscribed topics in turn."""
         names = list(names)
         shares: dict[str, dict[str, list[int]]] = {name: {} for name in names}
         for topic in self.subscription:
@@ -52,8 +55,8 @@ class SightedGroup:
                 name.split("-")[0] if name.split("-")[0] in self.static else None,
                 name.split("-")[0],
                 "/10.0.0.1",
-                REBALANCE_S * 1000,
-                SESSION_S * 1000,
+                round(self.rebalance_s * 1000),
+                round(self.session_s * 1000),
                 encode_subscription(self.subscription),
                 encode_assignment(shares[name]),
             )
@@ -61,6 +64,7 @@ class SightedGroup:
         ]
 
     def stored(self, time_s: float, generation: int, *names: str) -> list[JournalLine]:
+        """The record of a generation with these members, the first of which leads."""
         members = self.members(names)
         leader = names[0] if names else None
         value = GroupMetadataValue(
@@ -83,6 +87,7 @@ class SightedGroup:
             time_s += every_s
 
     def described(self, time_s: float, state: str, *names: str, coordinator: int = 1) -> list[JournalLine]:
+        """What the broker ``coordinator`` describes: no timeouts."""
         members = self.members(names)
         for member in members:
             member.session_timeout = member.rebalance_timeout = 0
@@ -96,13 +101,3 @@ class SightedGroup:
 
     def tick(self, time_s: float) -> list[JournalLine]:
         return self.see(sights.Tick(at(time_s)))
-
-
-def causes(lines: list[JournalLine], event: str | None = None) -> list[tuple[str, str, str, str]]:
-    """(kind, client or nothing, evidence, rule) of each cause."""
-    return [
-        (c["kind"], c.get("client_id", ""), c["evidence"], c.get("rule", ""))
-        for line in lines
-        if event is None or line.event == event
-        for c in line.causes
-    ]
