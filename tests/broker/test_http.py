@@ -22,11 +22,12 @@ from coterie.broker.groups.explanation import STALLED_AFTER_MS, Progress
 from coterie.broker.process.log_lines import LINES_PER_SECOND
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.web import http as http_module
-from coterie.broker.web.http import HttpServer, is_own_host
+from coterie.broker.web.http import HttpServer
 from coterie.client import Admin, Consumer, KafkaError, Producer, TopicPartition
 from coterie.records.batch import BatchHeader
 from coterie.records.decoding import decode_records
 from coterie.records.encoding import encode_batch
+from coterie.text.addresses import is_own_host
 from coterie.wire.errors import ErrorCode
 
 Change = Callable[[Broker, str, str], Awaitable[None]]

@@ -22,6 +22,7 @@ VERBS = {
     "consume": ("coterie.cli.consume", "Read a topic, alone or as a member of a group."),
     "groups": ("coterie.cli.groups.groups", "Show, explain, reset and delete consumer groups."),
     "observe": ("coterie.cli.observe", "Explain why groups rebalance, on any Kafka."),
+    "console": ("coterie.cli.console", "Show groups in a browser, live."),
     "clients": ("coterie.cli.clients", "Show the metrics that clients push."),
     "proxy": ("coterie.cli.proxy", "Run a proxy before any Kafka."),
     "log": ("coterie.cli.log", "Check a data folder, coterie's or Apache Kafka's."),

@@ -14,12 +14,14 @@ REFRESH_EVERY_S = 10.0
 
 
 class GroupLag(NamedTuple):
-    """In records."""
+    """Of a partition with a committed offset; ``lag`` in records."""
 
     group: str
     topic: str
     partition: int
     lag: int
+    committed: int
+    end: int
 
 
 class GroupLags:
@@ -69,9 +71,12 @@ class GroupLags:
             self._ends |= await self._admin.list_offsets(dict.fromkeys(partitions, -1), errors={})
 
     def __iter__(self) -> Iterator[GroupLag]:
-        """A commit may be newer than the end that was asked for: then there is no lag."""
-        for group, offsets in self._committed.items():
-            for (topic, partition), offset in offsets.items():
-                end = self._ends.get(TopicPartition(topic, partition))
-                if end is not None:
-                    yield GroupLag(group, topic, partition, max(end - offset, 0))
+        for group in self._committed:
+            yield from self.of(group)
+
+    def of(self, group: str) -> Iterator[GroupLag]:
+        """Of one group. A commit may be newer than the end that was asked for: then there is no lag."""
+        for (topic, partition), offset in self._committed.get(group, {}).items():
+            end = self._ends.get(TopicPartition(topic, partition))
+            if end is not None:
+                yield GroupLag(group, topic, partition, max(end - offset, 0), offset, end)

@@ -22,12 +22,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from coterie.broker.web.http import PROMETHEUS, is_own_host
+from coterie.broker.web.http import PROMETHEUS
 from coterie.client import KafkaError
 from coterie.coordinator.journal.evidence import OBSERVED
 from coterie.coordinator.journal.line import JournalLine
 from coterie.observer.lags import REFRESH_EVERY_S, GroupLags
 from coterie.observer.machine.observer import GroupObserver
+from coterie.text.addresses import is_own_host
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ENDS = ("stable", "empty", "epoch_raised")

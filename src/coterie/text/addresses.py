@@ -1,6 +1,10 @@
-"""HOST:PORT as text, with the brackets of RFC 3986 around an IPv6 host."""
+"""HOST:PORT as text, with the brackets of RFC 3986 around an IPv6 host, and whether a Host header names a server."""
 
 from __future__ import annotations
+
+import ipaddress
+from collections.abc import Set
+from urllib.parse import urlsplit
 
 HIGHEST_PORT = 65_535
 
@@ -16,3 +20,19 @@ def parse_address(text: str) -> tuple[str, int]:
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > HIGHEST_PORT:
         raise ValueError(f"{text!r} is not HOST:PORT")
     return host.strip("[]"), int(port)
+
+
+def is_own_host(header: str, names: Set[str]) -> bool:
+    """Whether a Host header is one of the names, or a loopback address; with 0.0.0.0 or :: among the names, any address in
+    figures, since no name leads there."""
+    try:
+        host = (urlsplit(f"//{header}").hostname or "").rstrip(".")
+    except ValueError:
+        return False
+    if host in names:
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or not names.isdisjoint({"0.0.0.0", "::"})

@@ -10,11 +10,9 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Set
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
-from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -30,6 +28,7 @@ from coterie.coordinator.replay import AnyGroup
 from coterie.log.time_lookup import offset_near_end
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
+from coterie.text.addresses import is_own_host
 from coterie.text.lag import total_lag, total_lag_ms
 from coterie.wire.errors import Refusal
 
@@ -152,22 +151,6 @@ def _protocol_logger(log_lines: LogLines) -> logging.Logger:
     made = logging.Logger(f"{__name__}.protocol")
     made.addHandler(_ProtocolLines(log_lines))
     return made
-
-
-def is_own_host(header: str, names: Set[str]) -> bool:
-    """Whether a Host header is one of the names, or a loopback address; with 0.0.0.0 or :: among the names, any address in
-    figures, since no name leads there."""
-    try:
-        host = (urlsplit(f"//{header}").hostname or "").rstrip(".")
-    except ValueError:
-        return False
-    if host in names:
-        return True
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return address.is_loopback or not names.isdisjoint({"0.0.0.0", "::"})
 
 
 def _error(status: int, text: str) -> web.Response:

@@ -99,5 +99,5 @@ def event_of(line: JournalLine) -> GroupEvent:
     """The line as commands print it with --json."""
     import json
 
-    event: GroupEvent = json.loads(line.to_json()) | {"why": line.why()}
+    event: GroupEvent = json.loads(line.explained_json())
     return event

@@ -213,6 +213,10 @@ class JournalLine:
             return self._coordinator_text()
         return "; ".join(_cause_text(cause) for cause in self.causes)
 
+    def explained_json(self) -> str:
+        """The line with ``why``, as commands and pages show it."""
+        return f'{self.to_json()[:-1]},"why":{quote(self.why())}}}'
+
     def _coordinator_text(self) -> str:
         origin = "" if self.coordinator_from is None else f"from broker {self.coordinator_from} "
         loaded = "" if self.load_ms is None else f"; {self.loaded_groups} groups loaded in {self.load_ms} ms"

@@ -1,0 +1,97 @@
+"""`coterie console`: the groups of any Kafka in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING
+
+import click
+
+from coterie.cli.broker import address_of, bind_trouble, is_loopback
+from coterie.cli.parts.invocation import broker_option, journal_option, run_until_stopped
+from coterie.console.terminal import write_line
+from coterie.runtime.extras import require
+from coterie.text.addresses import format_address
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from coterie.coordinator.journal.line import JournalLine
+
+DEFAULT_LISTEN = "127.0.0.1:8080"
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  coterie console
+  coterie console -b kafka:9092 --listen 127.0.0.1:8081
+"""
+)
+@click.option(
+    "--listen",
+    default=DEFAULT_LISTEN,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="The address of the pages, of loopback; port 0: any free one.",
+)
+@journal_option
+@broker_option
+def console(listen: str, journal: str | None, client: dict[str, str]) -> None:
+    """Show the groups in a browser, live, until Ctrl-C or SIGTERM.
+
+    Works on any Kafka: who owns which partition, why it changed hands, and what a group waits for.
+    """
+    require("http", "coterie console")
+    address = address_of(listen, "--listen")
+
+    async def go(stop: asyncio.Event) -> None:
+        await _refuse_exposure(*address)
+        await _serve(stop, address, await _earlier(journal, client), client)
+
+    run_until_stopped(go)
+
+
+async def _refuse_exposure(host: str, port: int) -> None:
+    """Raises ClickException for an address that others than this machine reach."""
+    try:
+        resolved = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise click.ClickException(f"cannot listen on {format_address(host, port)}: {error.strerror}") from None
+    if not all(is_loopback(str(address[0])) for *_, address in resolved):
+        where = format_address(host, port)
+        raise click.ClickException(
+            f"{where} is beyond loopback, and the pages have no TLS; listen on 127.0.0.1 instead"
+        )
+
+
+async def _earlier(journal: str | None, client: dict[str, str]) -> Sequence[JournalLine]:
+    """The lines of --journal."""
+    if journal is None:
+        return ()
+    from coterie.cli.groups.journal_reading import journal_lines
+
+    lines, unread = await journal_lines(None, client, journal)
+    for sentence in unread:
+        write_line(sentence, err=True)
+    return lines
+
+
+async def _serve(
+    stop: asyncio.Event, address: tuple[str, int], earlier: Sequence[JournalLine], client: dict[str, str]
+) -> None:
+    from coterie.web.observed_feed import ObservedFeed
+    from coterie.web.server import ConsoleServer
+
+    feed = ObservedFeed(client, lambda sentence: write_line(sentence, err=True), earlier)
+    async with ConsoleServer(feed) as server:
+        try:
+            host, port = await server.start(*address)
+        except OSError as error:
+            where = format_address(*address)
+            raise click.ClickException(
+                f"cannot listen on {where}: {bind_trouble(error)}; choose another --listen"
+            ) from error
+        write_line(f"console on http://{format_address(host, port)}/console")
+        await feed.run(stop)

@@ -1,0 +1,42 @@
+"""The console: a cluster's groups as web pages that change while one looks. Works on any Kafka; needs the extra coterie[http].
+
+`server` listens; `guards` refuses what comes from elsewhere; `pages` fills the templates with the texts of `texts.json`;
+`event_streams` sends what changes. What is shown comes from a `feed.GroupFeed`: `observed_feed` makes one of an observer,
+and a coterie broker hands its own, so that nothing here imports the broker.
+
+**Addresses.** G is the group's name, percent-encoded.
+
+| path | response |
+|---|---|
+| /console | the groups |
+| /console/groups/G | one group |
+| /api/events | server-sent events of all groups: `rows` |
+| /api/groups/G/history | the group's journal as a JSON array, oldest first: the document of `groups history --all --json` |
+| /api/groups/G/events | server-sent events of one group: `history`, `line`, `explanation` |
+| /static/NAME | scripts and styles |
+
+**Events of one group**, each with one line of JSON as its data:
+
+- `history`: first, and again after each reconnect: the same array as /history. What was drawn before is to be forgotten.
+- `line`: a further event of the journal, an object of that array; `coterie.coordinator.journal.line` has its fields and kinds.
+- `explanation`: each second, the document of `groups why --json`, with `now_ms`, the server's time in ms since 1970.
+- `trouble`: `{"text": …}`, a sentence about what the server cannot reach at present; `{"text": ""}` once it can.
+
+**Events of all groups**: `rows`, `{"reset": bool, "rows": [row, …], "removed": [group, …]}`, at most one a second; with
+``reset`` the rows are all that there are. A row has the fields of `live_rows.LiveRow`.
+
+**The timeline** is a component of static/timeline.js, an ES module, which the page of a group mounts so:
+
+    import { mountTimeline } from "/static/timeline.js";
+    const timeline = mountTimeline(element, {lines, texts, language, onMoment});
+    timeline.append(line);        // of an event `line`
+    timeline.replace(lines);      // of a further event `history`
+    timeline.explain(explanation) // of an event `explanation`
+    timeline.show(moment)         // a moment of the page's address: the text that onMoment was given
+
+``lines`` is the array of /history. ``texts`` maps the names of texts.json that begin with `timeline.` to texts of the language.
+``onMoment(moment)`` is called with a short text without spaces when the reader changes what is shown; the page keeps it in its
+address (#moment). No style attribute and no inline script: the content security policy is `default-src 'none'` with 'self' for
+scripts, styles, pictures and connections; styles that are computed are set by the CSSOM (``element.style.left = …``).
+Text from outside goes in by textContent.
+"""

@@ -1,0 +1,88 @@
+"""Server-sent events: what changed since a page last heard, so that one that reads slowly takes no memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from coterie.client import KafkaError
+from coterie.coordinator.journal.line import JournalLine
+from coterie.observer.describer import now_ms
+from coterie.web.feed import GroupFeed
+from coterie.web.journal_memory import history_json
+
+LOOK_S, EVERY_S = 0.1, 1.0
+LINES_WAITING = 1_000  # for one page; with more, it gets the whole history again
+
+
+async def send_events(request: web.Request, events: AsyncIterator[tuple[str, str]]) -> web.StreamResponse:
+    """Sends (event, data of one line) until the reader goes."""
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+    await response.prepare(request)
+    try:
+        async for event, data in events:
+            await response.write(f"event: {event}\ndata: {data}\n\n".encode())
+    except ConnectionError:
+        pass
+    return response
+
+
+async def events_of_all(feed: GroupFeed, stopping: asyncio.Event) -> AsyncIterator[tuple[str, str]]:
+    """`rows` and `trouble`, at most one of each in a second."""
+    revision, trouble, sent_s = 0, "", float("-inf")
+    loop = asyncio.get_running_loop()
+    while not stopping.is_set():
+        is_due = loop.time() - sent_s >= EVERY_S
+        if feed.trouble != trouble:
+            trouble = feed.trouble
+            yield "trouble", json.dumps({"text": trouble})
+        elif is_due and (revision == 0 or revision != feed.rows.revision):
+            # The revision of now: rows that change while this is written come with the next.
+            changes, revision, sent_s = feed.rows.changes(revision), feed.rows.revision, loop.time()
+            if changes is not None:
+                yield "rows", changes
+        await asyncio.sleep(LOOK_S)
+
+
+async def events_of_one(feed: GroupFeed, group: str, stopping: asyncio.Event) -> AsyncIterator[tuple[str, str]]:
+    """`history`, then `line` and each second `explanation`, and `trouble`."""
+    waiting: list[JournalLine] = []
+
+    def take(line: JournalLine) -> None:
+        if line.group == group and len(waiting) <= LINES_WAITING:
+            waiting.append(line)
+
+    feed.journal.listeners.append(take)
+    try:
+        yield "history", history_json(feed.journal.of(group))
+        explained_s, trouble = float("-inf"), ""
+        loop = asyncio.get_running_loop()
+        while not stopping.is_set():
+            if len(waiting) > LINES_WAITING:
+                waiting.clear()
+                yield "history", history_json(feed.journal.of(group))
+            while waiting:
+                yield "line", waiting.pop(0).explained_json()
+            if feed.trouble != trouble:
+                trouble = feed.trouble
+                yield "trouble", json.dumps({"text": trouble})
+            if loop.time() - explained_s >= EVERY_S:
+                explained_s = loop.time()
+                explanation = await explained(feed, group)
+                if explanation is not None:
+                    yield "explanation", explanation
+            await asyncio.sleep(LOOK_S)
+    finally:
+        feed.journal.listeners.remove(take)
+
+
+async def explained(feed: GroupFeed, group: str) -> str | None:
+    """The data of an event `explanation`; None where there is none now."""
+    try:
+        document = await feed.explain(group)
+    except KafkaError:
+        return None  # `trouble` says so
+    return None if document is None else json.dumps(document | {"now_ms": now_ms()})

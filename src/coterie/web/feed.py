@@ -1,0 +1,22 @@
+"""What the console shows of a cluster's groups: an interface, which an observer's feed and a broker's own have."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from coterie.web.journal_memory import JournalMemory
+from coterie.web.live_rows import LiveRows
+
+
+class GroupFeed(Protocol):
+    """Keeps ``rows`` and ``journal`` current while it runs. ``client``: settings of clients of the cluster. ``trouble``: a
+    sentence about what it cannot reach at present, "" where nothing is missing."""
+
+    rows: LiveRows
+    journal: JournalMemory
+    client: dict[str, Any]
+    trouble: str
+
+    async def explain(self, group: str) -> dict[str, Any] | None:
+        """The document of `groups why --json`; None where there is no such group. Raises KafkaError."""
+        ...

@@ -1,0 +1,60 @@
+"""What the console remembers of a group between two looks: its lag, its last rebalances, and which offsets move.
+
+No clock, no IO.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Iterable
+
+POINTS = 30  # of lag
+REBALANCES_KEPT = 8
+STALLED_AFTER_MS = 60_000
+
+Partition = tuple[str, int]
+
+
+class GroupCourse:
+    """Of one group."""
+
+    __slots__ = ("_lags", "_offsets", "rebalances_ms", "why")
+
+    def __init__(self) -> None:
+        self._lags = array("q")
+        self._offsets: dict[Partition, tuple[int, int]] = {}
+        self.rebalances_ms: deque[int] = deque(maxlen=REBALANCES_KEPT)
+        self.why = ""
+
+    def rebalanced(self, time_ms: int, why: str) -> None:
+        """A rebalance, with its causes in words."""
+        self.rebalances_ms.append(time_ms)
+        self.why = why
+
+    def measured(self, lags: Iterable[tuple[Partition, int, int]], now_ms: int) -> None:
+        """A look at the group's partitions: each with its committed offset and its lag."""
+        total, offsets = 0, dict[Partition, tuple[int, int]]()
+        for partition, committed, lag in lags:
+            total += lag
+            before = self._offsets.get(partition)
+            moved = before is None or before[0] != committed or not lag
+            offsets[partition] = (committed, now_ms if before is None or moved else before[1])
+        self._offsets = offsets
+        if offsets:
+            self._lags.append(total)
+            del self._lags[:-POINTS]
+
+    @property
+    def lags(self) -> list[int]:
+        """In records at the last looks, oldest first."""
+        return self._lags.tolist()
+
+    def unmoved_ms(self, partition: Partition, now_ms: int) -> int | None:
+        """For how long an offset with lag is the same; None of one that was not seen."""
+        kept = self._offsets.get(partition)
+        return None if kept is None else max(now_ms - kept[1], 0)
+
+    def stalls(self, now_ms: int) -> bool:
+        """Whether a partition has lag and does not move."""
+        return any(now_ms - since_ms >= STALLED_AFTER_MS for _, since_ms in self._offsets.values())

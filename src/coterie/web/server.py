@@ -1,0 +1,121 @@
+"""The console's HTTP server: pages, scripts, documents and event streams."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterable
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote
+
+from aiohttp import web
+
+from coterie.web.event_streams import events_of_all, events_of_one, send_events
+from coterie.web.feed import GroupFeed
+from coterie.web.guards import Guards, add_headers
+from coterie.web.journal_memory import history_json
+from coterie.web.pages import LANGUAGES, language_of, page
+
+LINE_BYTES = 128 * 1024  # of a request: a group's name may have 32 kB, three characters for each in an address
+KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+LANGUAGE_COOKIE = "language"
+
+
+class Console:
+    """The routes over one feed."""
+
+    def __init__(self, feed: GroupFeed) -> None:
+        self._feed = feed
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Ends the event streams."""
+        self._stopping.set()
+
+    def add_to(self, app: web.Application) -> None:
+        """Adds the routes."""
+        app.router.add_get("/console", self._groups)
+        app.router.add_get("/console/groups/{group}", self._group)
+        app.router.add_get("/api/events", self._events)
+        app.router.add_get("/api/groups/{group}/history", self._history)
+        app.router.add_get("/api/groups/{group}/events", self._group_events)
+        app.router.add_get("/static/{name}", _static)
+
+    async def _groups(self, request: web.Request) -> web.Response:
+        return _page(request, "groups.html")
+
+    async def _group(self, request: web.Request) -> web.Response:
+        name = request.match_info["group"]
+        return _page(request, "group.html", group=name, group_path=quote(name, safe=""), has_timeline=_has_timeline())
+
+    async def _history(self, request: web.Request) -> web.Response:
+        lines = self._feed.journal.of(request.match_info["group"])
+        return web.Response(text=history_json(lines), content_type="application/json")
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        return await send_events(request, events_of_all(self._feed, self._stopping))
+
+    async def _group_events(self, request: web.Request) -> web.StreamResponse:
+        group = request.match_info["group"]
+        return await send_events(request, events_of_one(self._feed, group, self._stopping))
+
+
+def _page(request: web.Request, template: str, **values: Any) -> web.Response:
+    chosen = request.query.get("language")
+    wanted = (chosen, request.cookies.get(LANGUAGE_COOKIE))
+    language = language_of(wanted, request.headers.get("Accept-Language", ""))
+    response = web.Response(text=page(template, language, **values), content_type="text/html", charset="utf-8")
+    if chosen in LANGUAGES:
+        response.set_cookie(LANGUAGE_COOKIE, chosen, samesite="Strict", httponly=True, max_age=365 * 86_400)
+    return response
+
+
+def _has_timeline() -> bool:
+    return (files("coterie.web") / "static" / "timeline.js").is_file()
+
+
+async def _static(request: web.Request) -> web.Response:
+    """A file of the package; names with a separator lead nowhere."""
+    name = request.match_info["name"]
+    file = files("coterie.web") / "static" / name
+    kind = KINDS.get("." + name.rpartition(".")[2])
+    if kind is None or "/" in name or "\\" in name or not file.is_file():
+        raise web.HTTPNotFound
+    return web.Response(body=file.read_bytes(), content_type=kind, charset="utf-8")
+
+
+class ConsoleServer:
+    """Serves a console alone; an async context, which ends its streams."""
+
+    def __init__(
+        self, feed: GroupFeed, names: Iterable[str] = (), *, token: str | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._console, self._tls = Console(feed), tls
+        self._guards = Guards({name.lower() for name in names}, token)
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listens; returns the address. Raises OSError."""
+        self._guards.names.add(host.lower())
+        app = web.Application(client_max_size=1024 * 1024, middlewares=[self._guards.check])
+        app.on_response_prepare.append(add_headers)
+        app.router.add_get("/", _to_console)
+        self._console.add_to(app)
+        self._runner = web.AppRunner(app, access_log=None, max_line_size=LINE_BYTES, shutdown_timeout=1.0)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, host, port, ssl_context=self._tls).start()
+        address = self._runner.addresses[0]
+        return str(address[0]), int(address[1])
+
+    async def __aenter__(self) -> ConsoleServer:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._console.stop()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+
+async def _to_console(request: web.Request) -> web.Response:
+    raise web.HTTPFound("/console")

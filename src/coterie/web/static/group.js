@@ -1,0 +1,55 @@
+// One group: why it is where it is, and what happened.
+import { element, language, listen, number, text, texts, time, visible } from "./live.js";
+
+const root = document.getElementById("group");
+const LINES_SHOWN = 200;
+let timeline = null;
+let explanation = null;
+
+async function mount(lines) {
+  if (!root.dataset.timeline) return;
+  const { mountTimeline } = await import(root.dataset.timeline);
+  const onMoment = (moment) => history.replaceState(null, "", `#${moment}`);
+  timeline = mountTimeline(document.getElementById("timeline"), { lines, texts, language, onMoment });
+  if (location.hash.length > 1) timeline.show(location.hash.slice(1));
+  if (explanation) timeline.explain(explanation);
+}
+addEventListener("hashchange", () => timeline?.show(location.hash.slice(1)));
+
+function lineRow(line) {
+  const row = element("tr");
+  const cells = [time(line.time_ms), number(line.generation), line.event, number(line.members), ""];
+  row.append(...cells.map((cell) => element("td", "", cell)));
+  row.lastChild.append(element("bdi", "", visible(line.why, 1000)));
+  return row;
+}
+
+const body = document.querySelector("#lines tbody");
+let isMounted = false;
+listen(`${root.dataset.api}/events`, {
+  history(lines) {
+    body.replaceChildren(...lines.slice(-LINES_SHOWN).reverse().map(lineRow));
+    if (timeline) timeline.replace(lines);
+    else if (!isMounted) {
+      isMounted = true;
+      mount(lines);
+    }
+  },
+  line(line) {
+    body.prepend(lineRow(line));
+    if (body.rows.length > LINES_SHOWN) body.lastChild.remove();
+    timeline?.append(line);
+  },
+  explanation(document_) {
+    explanation = document_;
+    document.getElementById("verdict").textContent = visible(document_.verdict, 2000);
+    document.getElementById("facts").textContent = text("group.facts", {
+      state: document_.state,
+      generation: number(document_.generation),
+      protocol: visible(document_.protocol ?? "–"),
+      members: number(document_.members.length),
+      lag: number(document_.lag),
+    });
+    timeline?.explain(document_);
+  },
+});

@@ -1,0 +1,123 @@
+// The list of groups: kept current by events, found and sorted here.
+import { ago, element, listen, number, text, time, visible } from "./live.js";
+import { VirtualRows } from "./rows.js";
+
+const find = document.getElementById("find");
+const sort = document.getElementById("sort");
+const counts = document.getElementById("counts");
+const table = document.getElementById("groups");
+const none = document.getElementById("none");
+
+const groups = new Map(); // name -> row
+const COLUMNS = ["group", "state", "members", "generation", "lag", "course", "rebalance"];
+const MARKS = ["lost", "waits", "stalls", "flaps"];
+
+const byName = (a, b) => (a.group < b.group ? -1 : a.group > b.group ? 1 : 0);
+const most = (value) => (a, b) => value(b) - value(a) || byName(a, b);
+const ORDERS = {
+  mark: most((row) => row.marks.length && 9 - MARKS.indexOf(MARKS.find((mark) => row.marks.includes(mark)))),
+  group: byName,
+  state: (a, b) => (a.state < b.state ? -1 : a.state > b.state ? 1 : byName(a, b)),
+  members: most((row) => row.members ?? -1),
+  lag: most((row) => row.lag ?? -1),
+  rebalance: most((row) => row.rebalance_ms ?? 0),
+};
+
+function make() {
+  const row = element("div", "row");
+  row.setAttribute("role", "row");
+  row.cells = {};
+  for (const name of COLUMNS) {
+    const cell = element("div", `cell ${name}`);
+    cell.setAttribute("role", "cell");
+    row.cells[name] = cell;
+    row.append(cell);
+  }
+  row.link = element("a");
+  row.link.append((row.name = element("bdi")));
+  row.marks = element("span", "marks");
+  row.cells.group.append(row.link, row.marks);
+  row.kind = element("span", "kind");
+  row.state = element("span", "state");
+  row.cells.state.append(row.state, row.kind);
+  row.cells.course.append((row.chart = sparkline()));
+  row.at = element("span", "at");
+  row.why = element("bdi", "why");
+  row.cells.rebalance.append(row.at, " ", row.why);
+  return row;
+}
+
+function fill(row, group) {
+  row.at.textContent = group.rebalance_ms === null ? "–" : ago(group.rebalance_ms);
+  if (row.group === group) return;
+  if (row.group?.group !== group.group) {
+    row.link.href = `/console/groups/${encodeURIComponent(group.group)}`;
+    row.name.textContent = visible(group.group);
+  }
+  row.group = group;
+  row.marks.replaceChildren(...group.marks.map((mark) => element("span", `mark ${mark}`, text(`mark.${mark}`))));
+  row.state.textContent = group.state;
+  row.state.dataset.state = group.state;
+  row.kind.textContent = visible(group.kind);
+  row.cells.members.textContent = number(group.members);
+  row.cells.generation.textContent = number(group.generation);
+  row.cells.lag.textContent = number(group.lag);
+  drawCourse(row.chart, group.course);
+  row.at.title = group.rebalance_ms === null ? "" : time(group.rebalance_ms);
+  row.why.textContent = visible(group.why);
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function sparkline() {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", "0 0 90 24");
+  svg.setAttribute("aria-hidden", "true");
+  svg.append(document.createElementNS(SVG, "polyline"));
+  return svg;
+}
+
+function drawCourse(svg, course) {
+  const highest = Math.max(...course, 1);
+  const step = course.length > 1 ? 86 / (course.length - 1) : 0;
+  const points = course.map((lag, n) => `${(2 + n * step).toFixed(1)},${(22 - (lag / highest) * 20).toFixed(1)}`);
+  svg.firstChild.setAttribute("points", points.join(" "));
+}
+
+const rows = new VirtualRows(table.querySelector(".scroll"), make, fill);
+
+function arrange() {
+  const wanted = find.value.trim().toLowerCase();
+  const shown = [...groups.values()].filter((row) => !wanted || row.group.toLowerCase().includes(wanted));
+  shown.sort(ORDERS[sort.value]);
+  table.setAttribute("aria-rowcount", shown.length + 1);
+  counts.textContent = text("groups.count", { shown: number(shown.length), all: number(groups.size) });
+  rows.show(shown);
+}
+
+listen("/api/events", {
+  rows(change) {
+    if (change.reset) groups.clear();
+    for (const name of change.removed) groups.delete(name);
+    for (const row of change.rows) groups.set(row.group, row);
+    none.hidden = groups.size > 0;
+    arrange();
+  },
+});
+find.addEventListener("input", arrange);
+sort.addEventListener("change", arrange);
+setInterval(() => rows.draw(), 1000); // "3 s ago" grows
+
+table.addEventListener("keydown", (event) => {
+  const at = Number(document.activeElement.closest(".row")?.dataset.index ?? -1);
+  const page = Math.floor(rows.scroll.clientHeight / rows.height);
+  const steps = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: Infinity };
+  if (!(event.key in steps)) return;
+  event.preventDefault();
+  rows.focus(steps[event.key]);
+});
+addEventListener("keydown", (event) => {
+  if (event.key !== "/" || event.target.matches("input, select, textarea")) return;
+  event.preventDefault();
+  find.focus();
+});

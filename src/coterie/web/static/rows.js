@@ -1,0 +1,73 @@
+// A list of very many rows, of which only those in sight are elements.
+
+const OVERSCAN = 6;
+
+/** `fill(row, item)` writes an item into a row that `make()` made; each is used for one item after another. */
+export class VirtualRows {
+  constructor(scroll, make, fill) {
+    this.scroll = scroll;
+    this.tall = scroll.firstElementChild;
+    this.make = make;
+    this.fill = fill;
+    this.items = [];
+    this.pool = [];
+    this.isDrawing = false;
+    scroll.addEventListener("scroll", () => this.draw(), { passive: true });
+    new ResizeObserver(() => this.measure()).observe(scroll);
+    this.measure();
+  }
+
+  measure() {
+    this.height = parseFloat(getComputedStyle(this.scroll).getPropertyValue("--row")) || 40;
+    this.show(this.items);
+  }
+
+  show(items) {
+    this.items = items;
+    this.tall.style.height = `${items.length * this.height}px`;
+    this.draw();
+  }
+
+  draw() {
+    if (this.isDrawing) return;
+    this.isDrawing = true;
+    requestAnimationFrame(() => {
+      this.isDrawing = false;
+      this.drawNow();
+    });
+  }
+
+  drawNow() {
+    const first = Math.max(Math.floor(this.scroll.scrollTop / this.height) - OVERSCAN, 0);
+    const count = Math.min(Math.ceil(this.scroll.clientHeight / this.height) + 2 * OVERSCAN, this.items.length - first);
+    while (this.pool.length < count) {
+      const row = this.make();
+      this.pool.push(row);
+      this.tall.append(row);
+    }
+    // An index keeps its element while it stays in sight, so that a focused link stays focused.
+    const size = this.pool.length;
+    for (let slot = 0; slot < size; slot++) {
+      const index = first + ((slot - (first % size) + size) % size);
+      const row = this.pool[slot];
+      const isShown = index < first + count;
+      row.hidden = !isShown;
+      if (!isShown) continue;
+      row.style.transform = `translateY(${index * this.height}px)`;
+      row.setAttribute("aria-rowindex", index + 2);
+      row.dataset.index = index;
+      this.fill(row, this.items[index]);
+    }
+  }
+
+  /** Puts the focus on the link of a row, which scrolls into sight. */
+  focus(index) {
+    const at = Math.min(Math.max(index, 0), this.items.length - 1);
+    const top = at * this.height;
+    const { scrollTop, clientHeight } = this.scroll;
+    if (top < scrollTop) this.scroll.scrollTop = top;
+    else if (top + this.height > scrollTop + clientHeight) this.scroll.scrollTop = top + this.height - clientHeight;
+    this.drawNow();
+    this.pool.find((row) => !row.hidden && Number(row.dataset.index) === at)?.querySelector("a")?.focus({ preventScroll: true });
+  }
+}

@@ -1,0 +1,56 @@
+"""A feed that a test fills by hand, and a client of the console over it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from coterie.coordinator.journal.line import JournalLine
+from coterie.web.journal_memory import JournalMemory
+from coterie.web.live_rows import LiveRow, LiveRows
+from coterie.web.server import ConsoleServer
+
+
+class HandFeed:
+    """A `GroupFeed` whose explanations are those that it is given."""
+
+    def __init__(self) -> None:
+        self.rows, self.journal = LiveRows(), JournalMemory()
+        self.client: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1"}
+        self.trouble = ""
+        self.explanations: dict[str, dict[str, Any]] = {}
+
+    async def explain(self, group: str) -> dict[str, Any] | None:
+        return self.explanations.get(group)
+
+
+def row(group: str, **changes: Any) -> LiveRow:
+    made: LiveRow = {
+        "group": group,
+        "kind": "classic",
+        "state": "Stable",
+        "members": 2,
+        "generation": 3,
+        "lag": 5,
+        "course": [1, 5],
+        "since_ms": 1_000,
+        "rebalance_ms": 1_000,
+        "why": "anna joined",
+        "marks": [],
+    }
+    return made | changes  # type: ignore[return-value]
+
+
+def line(group: str, event: str = "stable", time_ms: int = 1_000, **fields: Any) -> JournalLine:
+    made = JournalLine(time_ms, group, 3, event, "CompletingRebalance", "Stable", **fields)
+    made.causes = made.causes or [{"kind": "member_joined", "client_id": "anna"}]
+    return made
+
+
+@contextlib.asynccontextmanager
+async def served(feed: HandFeed, **settings: Any) -> AsyncIterator[str]:
+    """The console's URL."""
+    async with ConsoleServer(feed, **settings) as server:
+        host, port = await server.start("127.0.0.1", 0)
+        yield f"http://{host}:{port}"

@@ -1,0 +1,173 @@
+"""The console's HTTP: documents, streams, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+
+from tests.web.feeds import HandFeed, line, row, served
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "\u202egnirts",
+    "\x1b[31mred",
+    "a/b?c#d%2F",
+    "组",
+    "x" * 32_000,
+    "\"&'</script>",
+]
+
+
+async def events(session: aiohttp.ClientSession, url: str, count: int) -> list[tuple[str, Any]]:
+    """The first events of a stream."""
+    seen: list[tuple[str, Any]] = []
+    async with session.get(url, timeout=aiohttp.ClientTimeout(30), read_bufsize=2**24) as response:
+        assert response.headers["Content-Type"].startswith("text/event-stream")
+        name = ""
+        async for raw in response.content:
+            text = raw.decode().rstrip("\n")
+            if text.startswith("event: "):
+                name = text.removeprefix("event: ")
+            elif text.startswith("data: "):
+                seen.append((name, json.loads(text.removeprefix("data: "))))
+                if len(seen) == count:
+                    break
+    return seen
+
+
+def test_the_streams_and_documents_of_the_contract() -> None:
+    async def go() -> None:
+        feed = HandFeed()
+        feed.rows.put(row("crew"))
+        feed.journal.add(line("crew"))
+        feed.explanations["crew"] = {"group": "crew", "verdict": "it waits"}
+        async with served(feed) as url, aiohttp.ClientSession() as session:
+            [(name, rows)] = await events(session, f"{url}/api/events", 1)
+            assert (name, rows) == ("rows", {"reset": True, "rows": [row("crew")], "removed": []})
+            of_one = await events(session, f"{url}/api/groups/crew/events", 2)
+            assert [name for name, _ in of_one] == ["history", "explanation"]
+            assert of_one[0][1] == [json.loads(line("crew").to_json()) | {"why": "anna joined"}]
+            assert of_one[1][1]["verdict"] == "it waits"
+            assert of_one[1][1]["now_ms"] > 0
+            async with session.get(f"{url}/api/groups/crew/history") as response:
+                assert await response.json() == of_one[0][1]
+
+    asyncio.run(go())
+
+
+def test_a_further_line_comes_after_the_history() -> None:
+    async def go() -> None:
+        feed = HandFeed()
+        async with served(feed) as url, aiohttp.ClientSession() as session:
+            streaming = asyncio.create_task(events(session, f"{url}/api/groups/crew/events", 3))
+            while not feed.journal.listeners:
+                await asyncio.sleep(0)
+            feed.journal.add(line("others"))
+            feed.journal.add(line("crew", time_ms=2_000))
+            feed.trouble = "no broker answers"
+            (first, lines), *more = await streaming
+            assert (first, lines) == ("history", [])
+            assert sorted(name for name, _ in more) == ["line", "trouble"]
+            of_name = dict(more)
+            assert of_name["line"]["time_ms"] == 2_000
+            assert of_name["trouble"] == {"text": "no broker answers"}
+        assert not feed.journal.listeners
+
+    asyncio.run(go())
+
+
+def test_every_response_has_the_security_headers_and_names_no_other_host() -> None:
+    async def go() -> None:
+        async with served(HandFeed()) as url, aiohttp.ClientSession() as session:
+            for path in (
+                "/console",
+                "/console/groups/crew",
+                "/api/groups/crew/history",
+                "/static/groups.js",
+                "/nowhere",
+            ):
+                async with session.get(url + path) as response:
+                    policy = response.headers["Content-Security-Policy"]
+                    assert policy.startswith("default-src 'none'; script-src 'self';"), path
+                    assert "unsafe" not in policy
+                    assert response.headers["X-Content-Type-Options"] == "nosniff"
+                    text = await response.text()
+                    assert "http://" not in text.replace("http://www.w3.org/", ""), path
+                    assert "https://" not in text, path
+                    assert response.status == (404 if path == "/nowhere" else 200)
+
+    asyncio.run(go())
+
+
+def test_foreign_hosts_and_origins_are_refused() -> None:
+    async def go() -> None:
+        async with served(HandFeed()) as url, aiohttp.ClientSession() as session:
+            own = url.removeprefix("http://")
+            for status, headers in (
+                (200, {}),
+                (200, {"Origin": url, "Sec-Fetch-Site": "same-origin"}),
+                (200, {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}),  # a link that leads here
+                (403, {"Host": "elsewhere.example"}),
+                (403, {"Host": own.replace("127.0.0.1", "127.0.0.1.elsewhere.example")}),
+                (403, {"Origin": "http://elsewhere.example"}),
+                (403, {"Origin": "null"}),
+                (403, {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}),
+                (403, {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors", "Origin": url}),
+            ):
+                async with session.get(f"{url}/api/groups/crew/history", headers=headers) as response:
+                    assert response.status == status, headers
+                    assert "Content-Security-Policy" in response.headers
+
+    asyncio.run(go())
+
+
+def test_static_files_alone_are_served() -> None:
+    async def go() -> None:
+        async with served(HandFeed()) as url, aiohttp.ClientSession() as session:
+            for name in ("..%2Fserver.py", "%2e%2e%2ftexts.json", "..%5Cserver.py", "nothing.js", "server.py", ".js"):
+                async with session.get(f"{url}/static/{name}") as response:
+                    assert response.status == 404, name
+            for name, kind in (
+                ("groups.js", "text/javascript"),
+                ("console.css", "text/css"),
+                ("icon.svg", "image/svg+xml"),
+            ):
+                async with session.get(f"{url}/static/{name}") as response:
+                    assert response.content_type == kind
+
+    asyncio.run(go())
+
+
+def test_hostile_names_are_text_in_every_page() -> None:
+    async def go() -> None:
+        async with served(HandFeed()) as url, aiohttp.ClientSession() as session:
+            for name in HOSTILE:
+                async with session.get(f"{url}/console/groups/{quote(name, safe='')}") as response:
+                    assert response.status == 200, name
+                    text = await response.text()
+                assert "<script>alert" not in text
+                assert "\u202e" not in text
+                assert "\x1b" not in text
+                assert f"/api/groups/{quote(name, safe='')}" in text
+
+    asyncio.run(go())
+
+
+def test_the_language_is_the_readers() -> None:
+    async def go() -> None:
+        jar = aiohttp.CookieJar(unsafe=True)  # of an address in figures too
+        async with served(HandFeed()) as url, aiohttp.ClientSession(cookie_jar=jar) as session:
+            for headers, query, shown in (
+                ({}, "", 'lang="en"'),
+                ({"Accept-Language": "fr, zh-CN;q=0.9, en;q=0.8"}, "", 'lang="zh"'),
+                ({"Accept-Language": "zh"}, "?language=en", 'lang="en"'),
+                ({"Accept-Language": "zh"}, "?language=xx", 'lang="en"'),  # the cookie of the request before
+            ):
+                async with session.get(f"{url}/console{query}", headers=headers) as response:
+                    assert f"<html {shown}" in await response.text(), headers
+
+    asyncio.run(go())

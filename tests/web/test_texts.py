@@ -1,0 +1,42 @@
+"""The texts of the pages: one file, every language, and each is used."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import coterie.web
+from coterie.web.marks import MARKS
+from coterie.web.pages import LANGUAGES, texts
+
+ROOM = Path(coterie.web.__file__).parent
+TEXTS = json.loads((ROOM / "texts.json").read_text("utf-8"))
+
+
+def test_every_text_is_there_in_every_language_with_the_same_values() -> None:
+    for name, of_languages in TEXTS.items():
+        assert of_languages.keys() == LANGUAGES.keys(), name
+        values = {language: sorted(re.findall(r"\{\w+\}", text)) for language, text in of_languages.items()}
+        assert len({tuple(v) for v in values.values()}) == 1, (name, values)
+        assert all(of_languages.values()), name
+
+
+def test_what_pages_and_scripts_name_is_a_text_and_each_text_is_named() -> None:
+    sources = [file.read_text("utf-8") for folder in ("templates", "static") for file in (ROOM / folder).iterdir()]
+    source = "\n".join(sources)
+    named = set(re.findall(r't\["([\w.]+)"\]', source)) | set(re.findall(r"t\['([\w.]+)'\]", source))
+    named |= set(re.findall(r'\btext\(\s*"([\w.]+)"', source))
+    missing = {name for name in named if name not in TEXTS}
+    assert not missing
+    prefixes = set(re.findall(r'["`](\w+\.)(?:"\s*~|\$\{)', source))
+    quoted = set(re.findall(r'"([\w.]+)"', source))
+    unused = {
+        name
+        for name in TEXTS
+        if name not in named | quoted
+        and not any(name.startswith(prefix) for prefix in prefixes)
+        and not name.startswith("timeline.")
+    }
+    assert not unused
+    assert {f"mark.{mark}" for mark in MARKS} == {name for name in texts("en") if name.startswith("mark.")}
