@@ -25,7 +25,7 @@ from tests.fresh_environment import BUILD_REQUIRES, NO_COMPILER, ROOT, FreshEnvi
 
 RESULTS = ROOT / "docs" / "results" / "package.json"
 FLIGHTS = "id,origin,delay\n" + "".join(f"{n},{'ABC'[n % 3]},{n % 50}\n" for n in range(3_000))
-ALONE = ("http", "zookeeper", "demo", "png", "java", "delta", "iceberg", "history", "spark")
+ALONE = ("http", "mcp", "zookeeper", "demo", "png", "java", "delta", "iceberg", "history", "spark")
 
 
 @dataclass(frozen=True, slots=True)

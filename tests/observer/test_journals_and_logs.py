@@ -8,7 +8,8 @@ import pytest
 
 from coterie.client import Consumer
 from coterie.coordinator.journal.line import JournalLine
-from coterie.observer.journal_sinks import FolderJournal, TopicJournal, journal_folder, read_folder
+from coterie.observer.journal_folders import journal_folder, read_folder
+from coterie.observer.journal_sinks import FolderJournal, TopicJournal
 from coterie.observer.log_following import LogFollower
 from coterie.testing import simulate
 

@@ -23,6 +23,7 @@ VERBS = {
     "groups": ("coterie.cli.groups.groups", "Show, explain, reset and delete consumer groups."),
     "observe": ("coterie.cli.observe", "Explain why groups rebalance, on any Kafka."),
     "console": ("coterie.cli.console", "Show groups in a browser, live."),
+    "mcp": ("coterie.cli.mcp.mcp", "Explain groups to agents (MCP), on any Kafka."),
     "clients": ("coterie.cli.clients", "Show the metrics that clients push."),
     "proxy": ("coterie.cli.proxy", "Run a proxy before any Kafka."),
     "log": ("coterie.cli.log", "Check a data folder, coterie's or Apache Kafka's."),

@@ -116,7 +116,8 @@ def _passed(line: JournalLine, takers: list[Callable[[JournalLine], None]]) -> N
 
 def opened_journal(journal: str, client: dict[str, str]) -> JournalSink:
     """The folder or topic that --journal names; a topic is of the cluster of those client settings."""
-    from coterie.observer.journal_sinks import FolderJournal, TopicJournal, journal_folder
+    from coterie.observer.journal_folders import journal_folder
+    from coterie.observer.journal_sinks import FolderJournal, TopicJournal
 
     folder = journal_folder(journal)
     if folder is None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 from coterie.client import Producer
 from coterie.coordinator.journal.line import JournalLine
-
-JOURNAL_FILE = "journal.jsonl"
+from coterie.observer.journal_folders import JOURNAL_FILE
 
 
 class JournalSink(Protocol):
@@ -21,12 +19,6 @@ class JournalSink(Protocol):
     async def __aenter__(self) -> JournalSink: ...
 
     async def __aexit__(self, *_: object) -> None: ...
-
-
-def journal_folder(journal: str) -> Path | None:
-    """The folder that ``--journal`` names; None for a topic's name, which has no separator and is no folder that exists."""
-    path = Path(journal)
-    return path if path.is_dir() or len(path.parts) > 1 or journal.startswith((".", "/")) else None
 
 
 class FolderJournal:
@@ -80,9 +72,3 @@ class TopicJournal:
 
     async def _send_one(self, line: JournalLine) -> None:
         await self._producer.send(self._topic, line.to_json().encode(), key=line.group.encode())
-
-
-def read_folder(folder: Path) -> Iterator[bytes]:
-    """The lines of a `FolderJournal`, oldest first; one that is not written whole yet is left out. Raises OSError."""
-    with open(folder / JOURNAL_FILE, "rb") as file:
-        yield from (line for line in file if line.endswith(b"\n"))

@@ -106,7 +106,8 @@ class ClusterObservation:
 
     async def _tail(self) -> None:
         try:
-            async for sights in offsets_tail(self._client, self._positions, from_beginning=self._from_beginning):
+            positions, begins = self._positions, self._from_beginning
+            async for sights in offsets_tail(self._client, positions, self._groups, from_beginning=begins):
                 for sight in sights:
                     if self._is_wanted(sight.group):
                         self._see(sight)

@@ -1,13 +1,15 @@
-"""Every partition of `__consumer_offsets`, read to its end and on, as sights."""
+"""The partitions of `__consumer_offsets`, read to their end and on, or up to it, as sights."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Iterable
 from typing import Any
 
 from coterie.client import Admin, Consumer, KafkaError, TopicPartition
 from coterie.client.errors import CorruptBatchError
+from coterie.client.types import Record
+from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.stored import from_record
 from coterie.observer.machine.sights import RecordRead
 from coterie.wire.errors import ErrorCode
@@ -17,6 +19,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 REFUSALS = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED})
 POLL_MS, AT_ONCE = 200, 5_000
 LOOK_AGAIN_S = 1.0
+SETTINGS = {"enable.auto.commit": "false", "isolation.level": "read_uncommitted"}
 
 
 class ReadRefused(Exception):
@@ -24,46 +27,76 @@ class ReadRefused(Exception):
 
 
 async def offsets_tail(
-    client: dict[str, Any], positions: dict[TopicPartition, int], *, from_beginning: bool
+    client: dict[str, Any],
+    positions: dict[TopicPartition, int],
+    groups: Collection[str] = (),
+    *,
+    from_beginning: bool,
 ) -> AsyncIterator[list[RecordRead]]:
-    """What each poll brings, nothing too. Begins at the end, or at the start of the log; where the topic does not exist yet, at
-    the start once it does. ``positions`` has where it is: a later tail with the same ones goes on there. Raises ReadRefused,
-    KafkaError."""
+    """What each poll brings, nothing too; where ``groups`` are named, of their partitions alone. Begins at the end, or at the
+    start of the log; where the topic does not exist yet, at the start once it does. ``positions`` has where it is: a later tail
+    with the same ones goes on there. Raises ReadRefused, KafkaError."""
     reset = "earliest" if from_beginning else "latest"
     async with Admin(client) as admin:
-        while not (partitions := await _partitions(admin)):
+        while not (partitions := await _partitions(admin, groups)):
             reset = "earliest"
             yield []
             await asyncio.sleep(LOOK_AGAIN_S)
-    own = {"auto.offset.reset": reset, "enable.auto.commit": "false", "isolation.level": "read_uncommitted"}
-    async with Consumer(client | own) as consumer:
+    async with Consumer(client | SETTINGS | {"auto.offset.reset": reset}) as consumer:
         await consumer.assign(partitions)
         for partition, offset in positions.items():
             consumer.seek(partition, offset)
         while True:
-            try:
-                polled = await consumer.poll(POLL_MS, AT_ONCE)
-            except CorruptBatchError as error:
-                consumer.seek((error.topic, error.partition), error.next_offset)
-                continue
-            except KafkaError as error:
-                if error.code in REFUSALS:
-                    raise ReadRefused from error
-                raise
+            polled = await _polled(consumer)
             positions |= {partition: records[-1].offset + 1 for partition, records in polled.items() if records}
-            yield [
-                sight
-                for records in polled.values()
-                for record in records
-                if (sight := record_read(record.timestamp_ms, record.key, record.value)) is not None
-            ]
+            yield _sights(record for records in polled.values() for record in records)
 
 
-async def _partitions(admin: Admin) -> list[TopicPartition]:
+async def offsets_past(client: dict[str, Any], group: str, most: int) -> list[RecordRead]:
+    """What the log has of the group, within the last ``most`` offsets of its partition: compaction keeps the last of each key,
+    and what was written since it last ran. Raises ReadRefused, KafkaError."""
+    async with Admin(client) as admin:
+        partitions = await _partitions(admin, [group])
+        ends = await admin.list_offsets(dict.fromkeys(partitions, -1))
+        starts = await admin.list_offsets(dict.fromkeys(partitions, -2))
+    sights: list[RecordRead] = []
+    async with Consumer(client | SETTINGS | {"auto.offset.reset": "earliest"}) as consumer:
+        for partition, end in ends.items():
+            await consumer.assign([partition])
+            consumer.seek(partition, max(starts[partition], end - most))
+            while consumer.position(partition) < end:
+                polled = await _polled(consumer)
+                sights += _sights(record for records in polled.values() for record in records if record.offset < end)
+    return [sight for sight in sights if sight.group == group]
+
+
+async def _polled(consumer: Consumer) -> dict[TopicPartition, list[Record]]:
+    """Behind a batch that is damaged."""
+    try:
+        return await consumer.poll(POLL_MS, AT_ONCE)
+    except CorruptBatchError as error:
+        consumer.seek((error.topic, error.partition), error.next_offset)
+        return {}
+    except KafkaError as error:
+        if error.code in REFUSALS:
+            raise ReadRefused from error
+        raise
+
+
+def _sights(records: Iterable[Record]) -> list[RecordRead]:
+    read = (record_read(record.timestamp_ms, record.key, record.value) for record in records)
+    return [sight for sight in read if sight is not None]
+
+
+async def _partitions(admin: Admin, groups: Collection[str]) -> list[TopicPartition]:
+    """All, or those of the groups."""
     described = (await admin.describe_topics([OFFSETS_TOPIC]))[OFFSETS_TOPIC]
     if described.error in REFUSALS:
         raise ReadRefused
-    return [TopicPartition(OFFSETS_TOPIC, p.partition) for p in described.partitions]
+    numbers = [p.partition for p in described.partitions]
+    if numbers and groups:
+        numbers = sorted({partition_for(group, len(numbers)) for group in groups})
+    return [TopicPartition(OFFSETS_TOPIC, number) for number in numbers]
 
 
 def record_read(time_ms: int, key: bytes | None, value: bytes | None) -> RecordRead | None:

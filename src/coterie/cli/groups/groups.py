@@ -11,7 +11,7 @@ import click
 from coterie.cli.groups.explanation import watch, why
 from coterie.cli.groups.group_description import describe_group
 from coterie.cli.groups.group_description import list_groups as rows_of_groups
-from coterie.cli.groups.journal_reading import read_journal, time_text
+from coterie.cli.groups.journal_reading import HISTORY_EVENTS, read_journal, time_text
 from coterie.cli.groups.offset_reset import reset
 from coterie.cli.groups.zookeeper import describe_in_zookeeper, list_in_zookeeper, migrate, zookeeper_option
 from coterie.cli.parts.commands import CommandGroup
@@ -26,12 +26,6 @@ from coterie.text.quantity import quantity, span
 if TYPE_CHECKING:
     from coterie.cli.parts.json_documents import GroupDocument, GroupEvent, GroupRow
     from coterie.client import Advice, KafkaError
-
-# The events of the journal that `groups history` shows without --all: the generations, what ends a group, the restart of a
-# static member, which makes no generation, and another coordinator.
-_CLASSIC_EVENTS = ("stable", "empty", "member_replaced")
-_CONSUMER_EVENTS = ("epoch_raised", "target_computed")  # a consumer group's generation: its causes, then what moves
-HISTORY_EVENTS = frozenset({*_CLASSIC_EVENTS, *_CONSUMER_EVENTS, "group_removed", "coordinator_moved", "pattern_seen"})
 
 
 @click.group(
@@ -215,9 +209,11 @@ def _write_advice(advice: Advice) -> None:
 def history(group: str, everything: bool, journal: str | None, client: dict[str, str], as_json: bool) -> None:
     """Show every generation of a group, from the journal.
 
-    With its time, causes, phases and moved partitions. MOVED counts partitions that went from one member to another. UNOWNED is
-    for how long partitions had no live owner, summed over them; N still: N partitions have none yet. On a narrow terminal WHY
-    is without the clients' own reasons.
+    Where the broker keeps no journal, from what __consumer_offsets still has of the group, with inferred causes.
+
+    With the time, causes, phases and moved partitions of each. MOVED counts partitions that went from one member to another.
+    UNOWNED is for how long partitions had no live owner, summed over them; N still: N partitions have none yet. On a narrow
+    terminal WHY is without the clients' own reasons.
     """
     lines: list[GroupEvent]
     lines, errors = run(read_journal(group, client, journal))

@@ -1,4 +1,4 @@
-"""The journal of a broker, as commands read it."""
+"""The journal of a broker, or of an observer, as commands read it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from coterie.coordinator.journal.line import JournalLine
 
 
+# The events that `groups history` shows without --all: the generations, what ends a group, the restart of a static member,
+# which makes no generation, and another coordinator.
+_CLASSIC_EVENTS = ("stable", "empty", "member_replaced")
+_CONSUMER_EVENTS = ("epoch_raised", "target_computed")  # a consumer group's generation: its causes, then what moves
+HISTORY_EVENTS = frozenset({*_CLASSIC_EVENTS, *_CONSUMER_EVENTS, "group_removed", "coordinator_moved", "pattern_seen"})
+
+
 async def read_journal(
     group: str | None, client: dict[str, str], journal: str | None = None
 ) -> tuple[list[GroupEvent], list[str]]:
@@ -27,17 +34,39 @@ async def journal_lines(
     group: str | None, client: dict[str, str], journal: str | None = None
 ) -> tuple[list[JournalLine], list[str]]:
     """The lines of one group, or of all, oldest first, and a sentence for each line that cannot be read. ``journal``: a folder
-    or a topic of `coterie observe`; None for the broker's own. Raises KafkaError; ClickException for a folder without one."""
+    or a topic of `coterie observe`; None for the broker's own, and where it has none, for what `__consumer_offsets` has of the
+    one group. Raises KafkaError; ClickException for a folder without one."""
     from coterie.coordinator.journal.line import TOPIC
-    from coterie.observer.journal_sinks import journal_folder
+    from coterie.observer.journal_folders import journal_folder
 
+    if journal is None and group is not None and not await has_journal(client):
+        return await _of_the_past(group, client)
     folder = None if journal is None else journal_folder(journal)
     return await _of_topic(group, client, journal or TOPIC) if folder is None else _of_folder(group, folder)
 
 
+async def has_journal(client: dict[str, str]) -> bool:
+    """Whether the broker keeps coterie's journal. Raises KafkaError."""
+    from coterie.client import Admin
+    from coterie.coordinator.journal.line import TOPIC
+
+    async with Admin(client) as admin:
+        return bool((await admin.describe_topics([TOPIC]))[TOPIC].partitions)
+
+
+async def _of_the_past(group: str, client: dict[str, str]) -> tuple[list[JournalLine], list[str]]:
+    from coterie.observer.offsets_tail import OFFSETS_TOPIC, ReadRefused
+    from coterie.observer.past import past_lines
+
+    try:
+        return await past_lines(client, group), []
+    except ReadRefused:
+        return [], [f"{OFFSETS_TOPIC} cannot be read: grant READ on the topic, or name a journal of `coterie observe`"]
+
+
 def _of_folder(group: str | None, folder: Path) -> tuple[list[JournalLine], list[str]]:
     from coterie.coordinator.journal.line import JournalLine
-    from coterie.observer.journal_sinks import JOURNAL_FILE, read_folder
+    from coterie.observer.journal_folders import JOURNAL_FILE, read_folder
 
     lines: list[JournalLine] = []
     unread: list[str] = []
