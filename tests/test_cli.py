@@ -121,17 +121,6 @@ def test_fsync_mode_answers_after_the_sync(tmp_path: Path) -> None:
     process.stop()
 
 
-@pytest.mark.slow
-def test_the_laboratory_from_the_command_line() -> None:
-    done = coterie("lab", "fuzz", "--seeds", "4", "--minutes", "1", "--json")
-    assert done.returncode == 0
-    assert json.loads(done.stdout)["failed"] == 0
-    done = coterie("lab", "fuzz", "--of", "all", "--seeds", "4", "--minutes", "0.5", "--json")
-    assert done.returncode == 0
-    report = json.loads(done.stdout)
-    assert [report[subject] for subject in ("members", "consumer-groups")] == [2, 2]
-
-
 def test_rows_of_an_input_with_bad_lines(tmp_path: Path) -> None:
     from coterie.demo.rows import InputRow, Reject, read_file
 
@@ -276,19 +265,3 @@ def test_http_is_served_and_said(tmp_path: Path) -> None:
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
-
-
-def test_a_failing_seed_is_told_with_its_story(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from click.testing import CliRunner
-
-    from coterie.cli.lab import lab as lab_module
-    from coterie.cli.lab import seed_runs
-    from coterie.laboratory import fuzz
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(seed_runs, "over_cores", lambda *_, **__: iter([(3, {}, "seed 3: a rule was broken")]))
-    monkeypatch.setattr(fuzz, "shrunk_scenario", lambda seed, minutes: (["join a", "heartbeat a"], True))
-    result = CliRunner().invoke(lab_module.lab, ["fuzz", "--seeds", "1"])
-    assert result.exit_code == 1
-    assert "seed 3: a rule was broken (commit " in result.output
-    assert "== seed-3\njoin a\nheartbeat a" in result.output

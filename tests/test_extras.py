@@ -55,7 +55,6 @@ COMMANDS = [
     ("pipeline what-if --churn {trace} --out {folder}", "spark", "a job on Spark needs pyspark"),
     ("pipeline export --history {history} --format delta --out {folder}", "delta", "a Delta table needs deltalake"),
     ("pipeline export --history {history} --format iceberg --out {folder}", "iceberg", "an Iceberg table needs"),
-    ("lab fuzz --seeds 1 --spark local[1]", "spark", ""),
     ("lab study --out {folder} --question 1 --spark local[1]", "spark", ""),
 ]
 

@@ -18,10 +18,10 @@ from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.stored import to_record
+from coterie.laboratory.brokers.watching_broker import WatchingBroker
 from coterie.laboratory.deliveries import Delivered
+from coterie.laboratory.members.reading_member import TOPIC, ReadingMember, Workload
 from coterie.laboratory.ownership import Ownership
-from coterie.laboratory.reading_member import TOPIC, ReadingMember, Workload
-from coterie.laboratory.watching_broker import WatchingBroker
 from coterie.laboratory.world import World
 from coterie.machines.ownership import OwnershipMeter, UnownedTimes, has_moved
 from coterie.member.config import MemberConfig

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from coterie.laboratory.scenario import Run, Scenario, ScenarioRun, parse_scenarios, run_scenario
 from coterie.member.consumer.stages import CONSUMER_SUCCESSORS
 from coterie.member.stages import LEGAL_SUCCESSORS
 from coterie_conformance.scenarios.assignor_scenario import AssignorScenario
 from coterie_conformance.scenarios.authorizer_scenario import AuthorizerScenario
 from coterie_conformance.scenarios.cluster_scenario import ClusterScenario
-from coterie_conformance.scenarios.consumer_member_scenario import ConsumerMemberScenario
 from coterie_conformance.scenarios.consumer_scenario import ConsumerScenario
-from coterie_conformance.scenarios.member_scenario import MemberScenario
+from coterie_conformance.scenarios.groups.scenario import Run, Scenario, ScenarioRun, parse_scenarios, run_scenario
+from coterie_conformance.scenarios.members.consumer_member_scenario import ConsumerMemberScenario
+from coterie_conformance.scenarios.members.member_scenario import MemberScenario
 from coterie_conformance.scenarios.observer_scenario import ObserverScenario
 from coterie_conformance.scenarios.producer_scenario import ProducerScenario
 from coterie_conformance.scenarios.rocketmq_scenario import RocketMQScenario

@@ -15,10 +15,10 @@ import coterie.assignors
 import coterie.member
 import coterie.member.consumer
 import coterie.producing
-from coterie.laboratory.scenario import Run, parse_scenarios, run_scenario
 from coterie_conformance.scenarios.assignor_scenario import AssignorScenario
-from coterie_conformance.scenarios.consumer_member_scenario import ConsumerMemberScenario
-from coterie_conformance.scenarios.member_scenario import MemberScenario
+from coterie_conformance.scenarios.groups.scenario import Run, parse_scenarios, run_scenario
+from coterie_conformance.scenarios.members.consumer_member_scenario import ConsumerMemberScenario
+from coterie_conformance.scenarios.members.member_scenario import MemberScenario
 from coterie_conformance.scenarios.producer_scenario import ProducerScenario
 from coterie_conformance.scenarios.transactional_scenario import TransactionalScenario
 

@@ -22,13 +22,13 @@ from coterie.broker.storage.kept_files import PRIVATE_FILES
 from coterie.broker.storage.topics import Topics
 from coterie.broker.transactions.lone_coordinator import loaded_producer_ids
 from coterie.coordinator.transactions.producer_ids import ProducerIds
-from coterie.laboratory.disk import FaultyFileSystem
 from coterie.log.files.findings import UnreadableFile
 from coterie.log.retention import delete_records
 from coterie.records.batch import batches, check_crc
 from coterie.records.decoding import decode_records
 from coterie.records.encoding import encode_batch
 from coterie.wire.errors import ErrorCode, Refusal
+from coterie_conformance.fuzzing.disk import FaultyFileSystem
 
 EVERY_BIT = bool(os.environ.get("COTERIE_EVERY_BIT"))
 SMALL = (

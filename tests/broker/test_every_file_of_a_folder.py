@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from coterie.broker.storage.identity import FolderOfAnother
-from coterie.laboratory.disk import FaultyFileSystem
 from coterie.log.files.findings import UnreadableFile
+from coterie_conformance.fuzzing.disk import FaultyFileSystem
 from tests.broker.whole_folder import known, make_folder
 
 BYTES_CHANGED = 10_000_000 if os.environ.get("COTERIE_EVERY_BIT") else 8  # of each file

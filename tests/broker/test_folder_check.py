@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from coterie.cli import main
-from coterie.laboratory.disk import FaultyFileSystem
+from coterie_conformance.fuzzing.disk import FaultyFileSystem
 from tests.broker.test_damaged_folder import folder, loaded
 
 

@@ -20,7 +20,6 @@ from coterie.cli import main
 from coterie.client import Consumer, GroupState
 from coterie.client.admin.group_explanation import group_explanation
 from coterie.coordinator.partitioning import partition_for
-from coterie.laboratory.disk import FaultyFileSystem
 from coterie.records.batch import HEADER_BYTES, batches
 from coterie.testing import simulate
 from coterie.wire.errors import ErrorCode
@@ -37,6 +36,7 @@ from coterie.wire.messages.settings.incremental_alter_configs import (
 )
 from coterie.wire.messages.topics.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie_conformance.fuzzing.disk import FaultyFileSystem
 from tests.broker import whole_folder
 from tests.broker.raw_commits import commit
 from tests.broker.test_server import Client, run

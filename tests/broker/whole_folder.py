@@ -13,7 +13,6 @@ from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.features import FeatureUpdate
 from coterie.broker.settings.kept_configs import ResourceType
-from coterie.laboratory.disk import FaultyFileSystem
 from coterie.log.reading import read_committed
 from coterie.log.retention import delete_records
 from coterie.records.batch import TRANSACTIONAL_BIT, batches
@@ -21,6 +20,7 @@ from coterie.records.decoding import decode_records
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from coterie_conformance.fuzzing.disk import FaultyFileSystem
 from tests.broker.raw_commits import commit
 from tests.broker.test_server import Client
 

@@ -86,7 +86,7 @@ COMMANDS = {
     "consume": ("consume", "t", "--from-beginning", "--timeout-ms", "500"),
     "watch": ("groups", "watch", "nobody"),
     "produce": ("produce", "t"),
-    "lab": ("lab", "fuzz", "--seeds", "4", "--minutes", "1"),
+    "lab": ("lab", "migration"),
 }
 
 
@@ -147,11 +147,11 @@ def test_a_command_that_waits_is_stopped(
 
 
 @pytest.mark.parametrize(("number", "whole_group"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
-def test_the_workers_end_with_their_command(number: signal.Signals, whole_group: bool) -> None:
+def test_the_workers_end_with_their_command(tmp_path: Path, number: signal.Signals, whole_group: bool) -> None:
     """Ctrl-C in a terminal reaches every process of the group, SIGTERM the command alone: nobody says anything, none is
     left."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "coterie", "lab", "fuzz", "--seeds", "4000"],
+        [sys.executable, "-m", "coterie", "lab", "study", "--out", str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
@@ -169,10 +169,10 @@ def test_the_workers_end_with_their_command(number: signal.Signals, whole_group:
         os.killpg(process.pid, 0)
 
 
-def test_a_worker_that_is_killed_is_a_sentence() -> None:
+def test_a_worker_that_is_killed_is_a_sentence(tmp_path: Path) -> None:
     """As the kernel does where memory is short."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "coterie", "lab", "fuzz", "--seeds", "4000"],
+        [sys.executable, "-m", "coterie", "lab", "study", "--out", str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

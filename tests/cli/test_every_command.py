@@ -20,7 +20,6 @@ AWAY = "127.0.0.1:1"
 # Commands without a required argument that do their work at once.
 WORK_AT_ONCE = {
     "demo": "starts a broker, consumers and Spark",
-    "lab fuzz": "runs a hundred seeds",
     "lab handover": "runs the laboratory; tests/cli/test_output.py runs a small one",
     "lab migration": "runs the laboratory",
     "lab study": "runs for half an hour",

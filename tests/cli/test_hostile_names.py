@@ -95,7 +95,6 @@ ELSEWHERE = {
     "cluster stop": "writes of brokers that `cluster start` started",
     "demo": "names all that it shows itself",
     "groups migrate": "the table of `groups describe`; needs a ZooKeeper",
-    "lab fuzz": "names all that it shows itself",
     "lab handover": "names all that it shows itself",
     "lab migration": "names all that it shows itself",
     "lab study": "names all that it shows itself",

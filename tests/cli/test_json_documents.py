@@ -62,8 +62,6 @@ ASKED = [
     "consume __consumer_offsets --from-beginning -n 1",
     "wire",
     "wire JoinGroupRequest 9",
-    "lab fuzz --seeds 1 --minutes 0.2",
-    "lab fuzz --of consumer-groups --seeds 1 --minutes 0.2",
     "lab handover --members 1 --partitions 1",
     "lab migration --members 2 --partitions 2",
     "certify --rules",

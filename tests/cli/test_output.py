@@ -85,7 +85,6 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
         run("describe topic", "topics describe orders")
         run("describe topic, all", "topics describe orders --all")
         run("describe topic, JSON", "topics describe orders --json")
-        run("fuzz", "lab fuzz --seeds 1 --minutes 0.2")
         run("handover", "lab handover --members 1 --partitions 1")
         yield written
 

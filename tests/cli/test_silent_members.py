@@ -9,7 +9,7 @@ from coterie.client import GroupExplanation
 from coterie.client.admin.group_explanation import read_json
 from coterie.console.terminal import drawing_console
 from coterie.coordinator.views.explanation import explain_group
-from coterie.laboratory.scenario import ScenarioRun
+from coterie_conformance.scenarios.groups.scenario import ScenarioRun
 
 
 def now_of_a(*steps: str) -> str:

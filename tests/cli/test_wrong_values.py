@@ -57,10 +57,9 @@ WRONG = [
         "--command-config does not go with --zookeeper:",
     ),
     ("pipeline table orders --group g --out x --kafka linger.ms=soon", "linger.ms must be"),
-    ("lab fuzz --seeds 1 --results {config}", "has no results of lab fuzz; name another file."),
     ("pipeline table orders --group g --out x --master foo", "must be local[*], yarn, spark://HOST:PORT,"),
     ("lab study --out x --spark local[*] --processes 2", "--processes is of this machine's cores; leave it out with"),
-    ("lab fuzz --spark foo", "must be local[*], yarn, spark://HOST:PORT,"),
+    ("lab study --out x --spark foo", "must be local[*], yarn, spark://HOST:PORT,"),
 ]
 READS_A_HISTORY = [
     "pipeline as-of crew",

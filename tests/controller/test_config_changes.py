@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from coterie.controller import nodes
 from coterie.controller.config_changes import KEPT_MS, ConfigChanges, SettingsChanged
+from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
 from coterie.laboratory.world import NetworkFaults, World
-from coterie.laboratory.zookeeper_server import ZooKeeperServer
 from coterie.zookeeper.operations import ConnectionLost, Create, List, Operation, SessionExpired, Write, ZooKeeperError
 
 FOREVER_MS = 10**9

@@ -18,8 +18,8 @@ from coterie.controller.producer_id_blocks import (
     ProducerIdBlocks,
     ProducerIdsExhausted,
 )
+from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
 from coterie.laboratory.world import World
-from coterie.laboratory.zookeeper_server import ZooKeeperServer
 from coterie.wire.errors import Refusal
 from coterie.zookeeper.operations import (
     ConnectionLost,

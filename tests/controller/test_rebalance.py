@@ -5,8 +5,8 @@ from __future__ import annotations
 from coterie.controller import nodes
 from coterie.controller.config import ControllerConfig
 from coterie.controller.machine import ControllerMachine
+from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
 from coterie.laboratory.world import World
-from coterie.laboratory.zookeeper_server import ZooKeeperServer
 from coterie.replication.states import PartitionState
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import Create, Operation, Read, Znode

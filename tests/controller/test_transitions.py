@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from coterie.laboratory.scenario import ScenarioError, parse_scenarios
 from coterie.zookeeper.operations import NodeExists
 from coterie_conformance.scenarios.cluster_scenario import ClusterScenario
+from coterie_conformance.scenarios.groups.scenario import ScenarioError, parse_scenarios
 from tests.controller.observed_states import NONEXISTENT, PREVIOUS, ObservedReplicas, Replica, Transition
 
 REPLICA: Replica = ("t-0", 2)

@@ -13,12 +13,12 @@ from coterie.coordinator.partitioning import java_hash, partition_for
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.stored import from_record
 from coterie.coordinator.write_queue import drive
-from coterie.laboratory.scenario import ScenarioRun
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from coterie.wire.messages.groups.leave_group import LeaveGroupRequest, MemberIdentity
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from coterie.wire.primitives import WireError
+from coterie_conformance.scenarios.groups.scenario import ScenarioRun
 
 
 class JournalledShard:

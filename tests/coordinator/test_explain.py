@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from coterie.coordinator.views.explanation import explain_group
-from coterie.laboratory.scenario import ScenarioRun
+from coterie_conformance.scenarios.groups.scenario import ScenarioRun
 
 
 def explain(*steps: str) -> dict[str, Any]:

@@ -26,8 +26,8 @@ from coterie.coordinator.state import (
 )
 from coterie.coordinator.subscriptions import subscribed_topics
 from coterie.coordinator.views.description import GROUP_TYPE
-from coterie.laboratory.scenario import ScenarioRun
 from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from coterie_conformance.scenarios.groups.scenario import ScenarioRun
 
 P, C = Phase.PREPARING, Phase.COMPLETING
 WHY = Cause("member_joined", "m")

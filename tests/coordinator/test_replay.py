@@ -26,8 +26,8 @@ from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import CommittedOffset, Group, GroupOffsets, Member, PendingOffset, Reservation
 from coterie.coordinator.stored import StoredRecord
 from coterie.coordinator.write_queue import drive
-from coterie.laboratory.checkers import check_replay
-from coterie.laboratory.consumer_group_checker import check_loaded
+from coterie.laboratory.checking.checkers import check_replay
+from coterie.laboratory.checking.consumer_group_checker import check_loaded
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.groups import offset_commit as oc
 from coterie.wire.messages.groups import offset_delete as od

@@ -18,7 +18,6 @@ from coterie.coordinator.shard import Decision, Shard
 from coterie.coordinator.state import Cause, CommittedOffset, Group, Member, Phase
 from coterie.coordinator.stored import StoredRecord, from_record, record_text, to_record
 from coterie.coordinator.subscriptions import subscribed_topics
-from coterie.laboratory.scenario import ScenarioRun
 from coterie.log.config import LogConfig
 from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
@@ -32,6 +31,7 @@ from coterie.wire.messages.stored.consumer_offsets import (
     OffsetCommitValue,
 )
 from coterie.wire.primitives import WireError
+from coterie_conformance.scenarios.groups.scenario import ScenarioRun
 
 OFFSET = e.OffsetStored("t", 3, CommittedOffset(42, 7, "note", 1000))
 GROUP_KEY = struct.pack(">h", 2) + GroupMetadataKey("g").encode(2)

@@ -9,8 +9,8 @@ from coterie.coordinator.consumer.commits import any_partition
 from coterie.coordinator.consumer.reconcile import Reconciliation, reconcile
 from coterie.coordinator.consumer.state import CurrentAssignment
 from coterie.coordinator.offsets import commit
-from coterie.laboratory.consumer_group_fuzz import run_consumer_seed
-from coterie.laboratory.fuzz import FuzzFailure
+from coterie_conformance.group_stories.consumer_groups import run_consumer_seed
+from coterie_conformance.group_stories.seed import FuzzFailure
 
 # A member's removal that could not be stored was never tried again; a checker forbade what Kafka takes of classic members; a
 # commit of before a fence was made in the next epoch, for a partition that another member had by then; a report left out

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.laboratory.disk import ERRORS, FaultyFileSystem
+from coterie_conformance.fuzzing.disk import ERRORS, FaultyFileSystem
 
 OPERATIONS = st.lists(
     st.tuples(st.just("append"), st.binary(min_size=1, max_size=6))

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from coterie.laboratory.fuzz import FuzzFailure, naming_seed, run_seed
 from coterie.member import events, replay
 from coterie.member.effects import FindCoordinator
 from coterie.member.machine import MemberMachine
 from coterie.member.state import MemberState
+from coterie_conformance.group_stories.members import run_seed
+from coterie_conformance.group_stories.seed import FuzzFailure, naming_seed
 
 # Each found a bug of the core, the member machine or the laboratory; see the commit that added it.
 ONCE_FAILED = (4, 10, 15, 17, 25, 35, 65, 91, 809, 24787, 27751)

@@ -6,9 +6,10 @@ import pytest
 
 from coterie.coordinator.classic import settle as settle_module
 from coterie.coordinator.outcome import Outcome
-from coterie.laboratory.fuzz import FuzzFailure, _Story, run_seed, shrunk_scenario
-from coterie.laboratory.recording import failure_of, shrink
-from coterie.laboratory.scenario import ScenarioRun
+from coterie_conformance.group_stories.members import _Story, run_seed, shrunk_scenario
+from coterie_conformance.group_stories.recording import failure_of, shrink
+from coterie_conformance.group_stories.seed import FuzzFailure
+from coterie_conformance.scenarios.groups.scenario import ScenarioRun
 
 
 def test_a_recorded_story_runs_as_a_scenario_to_the_same_end() -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import pytest
 
 from coterie.laboratory.churn import MembershipChange, TraceError, at_most, read_trace, shortened
-from coterie.laboratory.reading_member import HOUR_MS, Workload
+from coterie.laboratory.members.reading_member import HOUR_MS, Workload
 from coterie.laboratory.what_if import WhatIfSetting, run
 
 LOAD = Workload(partitions=12)

@@ -6,9 +6,9 @@ import pytest
 
 from coterie.laboratory.deliveries import Delivered, Reader
 from coterie.laboratory.ownership import Ownership
+from coterie.laboratory.scripts.zookeeper_actor import ZooKeeperActor
+from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
 from coterie.laboratory.world import World
-from coterie.laboratory.zookeeper_actor import ZooKeeperActor
-from coterie.laboratory.zookeeper_server import ZooKeeperServer
 from coterie.zookeeper import paths
 from coterie.zookeeper.consumer import ConnectorConfig
 from coterie.zookeeper.operations import Create, List, Write

@@ -10,7 +10,6 @@ from contextlib import suppress
 
 import pytest
 
-from coterie.laboratory.disk import ERRORS, FaultyFileSystem
 from coterie.log.config import LogConfig
 from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.files.findings import Finding, UnreadableFile
@@ -18,6 +17,7 @@ from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import retain
 from coterie.log.segments.segment import Segment
 from coterie.records.encoding import encode_batch
+from coterie_conformance.fuzzing.disk import ERRORS, FaultyFileSystem
 from coterie_conformance.fuzzing.disk_fuzz import (
     DIRECTORY,
     IDEMPOTENT,

@@ -10,7 +10,6 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.laboratory.disk import FaultyFileSystem
 from coterie.log.config import LogConfig
 from coterie.log.epochs.epoch_cache import EndOfEpoch
 from coterie.log.files.findings import Finding, unreported
@@ -22,6 +21,7 @@ from coterie.log.truncation import start_anew_at, truncate_to
 from coterie.records.batch import TRANSACTIONAL_BIT, batches, read_header, stamp
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
+from coterie_conformance.fuzzing.disk import FaultyFileSystem
 
 NOW = 1_700_000_000_000
 DIRECTORY = "t-0"

@@ -9,12 +9,12 @@ import struct
 
 import pytest
 
-from coterie.laboratory.disk import FaultyFileSystem
 from coterie.log.config import LogConfig
 from coterie.log.partition_log import PartitionLog
 from coterie.log.truncation import truncate_to
 from coterie.records.batch import BatchHeader, batches
 from coterie.records.encoding import encode_batch
+from coterie_conformance.fuzzing.disk import FaultyFileSystem
 
 NOW = 1_700_000_000_000
 BATCHES = 40

@@ -12,7 +12,7 @@ from coterie.cli import main
 from coterie.cli.parts.json_figures import WhatIfMeasures
 from coterie.console.what_if_page import sections
 from coterie.laboratory.churn import MembershipChange
-from coterie.laboratory.reading_member import Workload
+from coterie.laboratory.members.reading_member import Workload
 from coterie.pipeline.history.job import Sources, run_history
 from coterie.pipeline.what_if import GridError, changes_of_history, grid, run_row, run_what_if
 from tests.cli.json_shapes import differing

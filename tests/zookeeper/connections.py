@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from coterie.controller.config import ControllerConfig
+from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
 from coterie.laboratory.world import World
-from coterie.laboratory.zookeeper_server import ZooKeeperServer
 from coterie.machines.script import Steps, Wait
 from coterie.runtime.zookeeper_session import ZooKeeperSession, connect
 from coterie.zookeeper.operations import Delete, List, NoNode, NotEmpty, Operation, Read, Write, ZooKeeperError

@@ -379,8 +379,8 @@ def test_a_broker_whose_zookeeper_is_away_says_so() -> None:
 
 def test_operations_answer_as_the_simulated_server_does(session: ZooKeeperSession) -> None:
     """The same script on both: what the laboratory takes ZooKeeper to do is what it does."""
+    from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
     from coterie.laboratory.world import World
-    from coterie.laboratory.zookeeper_server import ZooKeeperServer
 
     simulated = ZooKeeperServer(World(1))
     theirs = simulated.connect(SESSION_MS, lambda _: None)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from coterie.assignors import ASSIGNORS, AssignableTopics, Assignment, AssignorSpec, RebalanceProtocol, Subscriber
-from coterie.laboratory.scenario import ScenarioError
 from coterie_conformance.scenarios.assignor_scenario import AssignorScenario
+from coterie_conformance.scenarios.groups.scenario import ScenarioError
 
 BOTH = frozenset(RebalanceProtocol)
 

@@ -19,7 +19,7 @@ import pytest
 from conformance.tests.stories import switches_of_consumers as consumers
 from conformance.tests.stories import switches_of_logs as logs
 from conformance.tests.stories import switches_of_producers as producers
-from coterie.laboratory.fuzz import FuzzFailure
+from coterie_conformance.group_stories.seed import FuzzFailure
 from coterie_conformance.stories.story import run_story_seed
 
 Switch = Callable[[pytest.MonkeyPatch], None]

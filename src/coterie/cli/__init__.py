@@ -28,7 +28,7 @@ VERBS = {
     "proxy": ("coterie.cli.proxy", "Run a proxy before any Kafka."),
     "log": ("coterie.cli.log", "Check a data folder, coterie's or Apache Kafka's."),
     "pipeline": ("coterie.cli.pipeline.pipeline", "Turn topics into tables with Spark."),
-    "lab": ("coterie.cli.lab.lab", "Run groups in virtual time, under faults."),
+    "lab": ("coterie.cli.lab.lab", "Run groups in virtual time."),
     "wire": ("coterie.cli.wire", "Show a message's fields and its generated codec."),
     "certify": ("coterie.cli.certify", "Compare a broker with the recorded Apache Kafka."),
     "demo": ("coterie.cli.demo", "Show coterie at work on real flights."),

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.state import Phase
-from coterie.laboratory.broker_actor import BrokerActor
-from coterie.laboratory.member_actor import GROUP, MemberActor
+from coterie.laboratory.brokers.broker_actor import BrokerActor
+from coterie.laboratory.members.member_actor import GROUP, MemberActor
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 
 from coterie.broker.cluster.zookeeper.session import SessionEvents
+from coterie.laboratory.scripts.zookeeper_server import Session, ZooKeeperServer
 from coterie.laboratory.world import NetworkFaults, World
-from coterie.laboratory.zookeeper_server import Session, ZooKeeperServer
 from coterie.zookeeper.operations import ConnectionLost, Operation, SessionExpired
 
 TICK_MS = 50  # sessions expire at whole ticks; a real server's are 2 s

@@ -13,9 +13,9 @@ from coterie.coordinator import dispatch
 from coterie.coordinator.consumer import heartbeat
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.outcome import Context, CoordinatorConfig, Outcome
-from coterie.laboratory.consumer_group_fuzz import run_consumer_seed
-from coterie.laboratory.fuzz import FuzzFailure
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie_conformance.group_stories.consumer_groups import run_consumer_seed
+from coterie_conformance.group_stories.seed import FuzzFailure
 
 SEEDS, MINUTES = 12, 1.0
 

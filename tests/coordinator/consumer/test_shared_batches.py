@@ -12,7 +12,7 @@ from coterie.coordinator import write_queue
 from coterie.coordinator.consumer.steps import lone_step
 from coterie.coordinator.consumer.topics.image import TopicImage, TopicsImage
 from coterie.coordinator.outcome import Context
-from coterie.laboratory.checkers import check_replay
+from coterie.laboratory.checking.checkers import check_replay
 from coterie.wire.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

@@ -12,7 +12,6 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from coterie.laboratory.disk import ERRORS, FaultyFileSystem
 from coterie.log.appended import Appended
 from coterie.log.compaction import clean, plan, swap
 from coterie.log.config import LogConfig
@@ -26,6 +25,7 @@ from coterie.records.decoding import decode_records
 from coterie.records.encoding import encode_batch
 from coterie.records.markers import end_of_transaction
 from coterie.wire.errors import Refusal
+from coterie_conformance.fuzzing.disk import ERRORS, FaultyFileSystem
 
 DIRECTORY = "t-0"
 SEGMENT_BYTES, INDEX_INTERVAL_BYTES = 2_500, 200

@@ -1,1 +1,1 @@
-"""Scenario languages of `tests/spec` for other subjects than that of `coterie.laboratory.scenario`, a group and its broker."""
+"""The scenario language of `tests/spec`: `groups` is of a group and its broker, the others are of one other subject each."""

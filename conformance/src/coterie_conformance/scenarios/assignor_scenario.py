@@ -24,7 +24,7 @@ from coterie.assignors import ASSIGNORS, AssignableTopics, Subscriber, is_cooper
 from coterie.assignors.blobs import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from coterie.assignors.cooperation import handed_over
 from coterie.assignors.server_side import SERVER_ASSIGNORS, TargetMember, TargetTopic
-from coterie.laboratory.scenario import ScenarioError
+from coterie_conformance.scenarios.groups.scenario import ScenarioError
 
 Partition = tuple[str, int]
 Options = dict[str, str]

@@ -26,8 +26,8 @@ from coterie.authorizer.acls import (
     check,
 )
 from coterie.authorizer.authorizer import Authorizer
-from coterie.laboratory.scenario import ScenarioError
 from coterie.wire.errors import Refusal
+from coterie_conformance.scenarios.groups.scenario import ScenarioError
 
 Options = dict[str, str]
 _CLIENT = "192.168.0.1"

@@ -46,9 +46,8 @@ from coterie.controller.commands import (
 from coterie.controller.config import ControllerConfig
 from coterie.controller.machine import ControllerMachine
 from coterie.controller.requests import InOffice, LeaderAndIsr, Registered, Request, ShutdownAllowed, StopReplica
-from coterie.laboratory.scenario import ScenarioError
+from coterie.laboratory.scripts.zookeeper_server import Session, ZooKeeperServer
 from coterie.laboratory.world import NetworkFaults, World
-from coterie.laboratory.zookeeper_server import Session, ZooKeeperServer
 from coterie.wire.errors import ErrorCode
 from coterie.zookeeper import paths
 from coterie.zookeeper.operations import (
@@ -64,6 +63,7 @@ from coterie.zookeeper.operations import (
     ZooKeeperError,
 )
 from coterie_conformance.scenarios.cluster_traces import effect_text, partition_of, write_texts
+from coterie_conformance.scenarios.groups.scenario import ScenarioError
 
 _FOREVER_MS = 10**9
 _SETTLED_MS = 100  # after a step: the watches have fired

@@ -30,12 +30,13 @@ from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.state import Cause
 from coterie.coordinator.views.consumer_description import describe_consumer_group
 from coterie.coordinator.views.consumer_explanation import explain_consumer_group
-from coterie.laboratory.consumer_group_checker import EpochChecker, check_consumer_group, check_loaded
-from coterie.laboratory.scenario import ScenarioRun
-from coterie.laboratory.scenario_requests import RequestActor, plain, topic_id_of
+from coterie.laboratory.brokers.consumer_broker_actor import topic_id_of
+from coterie.laboratory.checking.consumer_group_checker import EpochChecker, check_consumer_group, check_loaded
 from coterie.wire.declaration import Message
 from coterie.wire.errors import Refusal, error_of
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from coterie_conformance.scenarios.groups.scenario import ScenarioRun
+from coterie_conformance.scenarios.groups.scenario_requests import RequestActor, plain
 
 
 class ConsumerScenario(ScenarioRun):

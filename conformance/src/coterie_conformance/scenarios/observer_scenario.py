@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from coterie.coordinator.journal.line import JournalLine
-from coterie.laboratory.scenario import ScenarioError
 from coterie.observer.machine import sights
+from coterie_conformance.scenarios.groups.scenario import ScenarioError
 from coterie_conformance.scenarios.sighted_group import GROUP, START_MS, SightedGroup, at
 
 Options = dict[str, str]

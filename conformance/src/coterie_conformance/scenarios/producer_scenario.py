@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from coterie.laboratory.scenario import ScenarioError
 from coterie.machines.backoff import Backoff
 from coterie.producing.batch import ProduceFailure, ProducerBatch, TopicPartition
 from coterie.producing.config import ProducingConfig
@@ -45,6 +44,7 @@ from coterie.wire.messages.logs.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from coterie_conformance.scenarios.groups.scenario import ScenarioError
 
 RECORD_BYTES = 100
 KIP_580 = ("retry_backoff_ms", "retry_backoff_max_ms")

@@ -10,8 +10,8 @@ owners
 from __future__ import annotations
 
 from coterie.laboratory.deliveries import Reader
-from coterie.laboratory.rocketmq_actor import RocketMQActor, partition_of
-from coterie.laboratory.rocketmq_brokers import SimulatedCluster
+from coterie.laboratory.scripts.rocketmq_actor import RocketMQActor, partition_of
+from coterie.laboratory.scripts.rocketmq_brokers import SimulatedCluster
 from coterie.rocketmq.allocation import STRATEGIES, MessageQueue
 from coterie.rocketmq.client import ClientConfig
 from coterie.rocketmq.operations import (

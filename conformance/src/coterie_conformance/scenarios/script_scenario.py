@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 from coterie.laboratory.deliveries import Delivered
 from coterie.laboratory.ownership import Ownership, TopicPartition
-from coterie.laboratory.scenario import ScenarioError
-from coterie.laboratory.script_actor import Log
+from coterie.laboratory.scripts.script_actor import Log
 from coterie.laboratory.world import NetworkFaults, World
+from coterie_conformance.scenarios.groups.scenario import ScenarioError
 
 GROUP = "g"
 RECORDS_PER_S = 10

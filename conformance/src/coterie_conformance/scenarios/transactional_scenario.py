@@ -14,7 +14,6 @@ answer producer=7/0
 
 from __future__ import annotations
 
-from coterie.laboratory.scenario import ScenarioError
 from coterie.machines.backoff import Backoff
 from coterie.machines.cluster_metadata import GROUP, ClusterMetadata
 from coterie.producing.batch import ProduceFailure, ProducerBatch, TopicPartition
@@ -46,6 +45,7 @@ from coterie.wire.messages.transactions.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from coterie_conformance.scenarios.groups.scenario import ScenarioError
 from coterie_conformance.scenarios.producer_scenario import Options, ProducerScenario
 
 ID, GROUP_ID = "x", "g"

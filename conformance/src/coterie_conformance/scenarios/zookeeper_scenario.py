@@ -11,8 +11,8 @@ owners
 from __future__ import annotations
 
 from coterie.laboratory.deliveries import Reader
-from coterie.laboratory.zookeeper_actor import ZooKeeperActor
-from coterie.laboratory.zookeeper_server import ZooKeeperServer
+from coterie.laboratory.scripts.zookeeper_actor import ZooKeeperActor
+from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
 from coterie.zookeeper import paths
 from coterie.zookeeper.consumer import ConnectorConfig
 from coterie.zookeeper.operations import (

@@ -9,7 +9,7 @@ from coterie.client import Consumer
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.state import Phase
-from coterie.laboratory.consumer_group_checker import check_user
+from coterie.laboratory.checking.consumer_group_checker import check_user
 
 Consumers = Mapping[str, Consumer[Any, Any]]
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from coterie.client import Admin, KafkaError
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.laboratory.consumer_group_checker import check_consumer_group
-from coterie.laboratory.fuzz import naming_seed, without_log_lines
+from coterie.laboratory.checking.consumer_group_checker import check_consumer_group
 from coterie.log.partition_log import PartitionLog
 from coterie.testing.simulated import SimulatedWorld, WorldBroker, simulate
+from coterie_conformance.group_stories.seed import naming_seed, without_log_lines
 from coterie_conformance.stories import checkers, log_rules, member_rules, request_faults
 from coterie_conformance.stories.administration import Administration, GivenProducerIds
 from coterie_conformance.stories.administrators import claim_ids, delete_records

@@ -6,40 +6,6 @@ from __future__ import annotations
 from typing import Any, NotRequired, TypedDict
 
 
-class FuzzedMembers(TypedDict):
-    """Totals over the seeds that broke no rule, with --of members; ``failed`` counts the others."""
-
-    seeds: int
-    failed: int
-    events: int
-    rebalances: int
-    broker_crashes: int
-    compactions: int
-    seconds: float
-    seeds_per_hour: int
-
-
-class FuzzedConsumerGroups(TypedDict):
-    """Totals over the seeds that broke no rule, with --of consumer-groups; ``conversions`` are changes of
-    a group's protocol; ``with_...`` counts the seeds whose group ever had members of the classic protocol alone, of the
-    consumer protocol alone, of both (mixed), and a conversion."""
-
-    seeds: int
-    failed: int
-    events: int
-    epochs: int
-    fenced: int
-    conversions: int
-    broker_crashes: int
-    compactions: int
-    with_classic: int
-    with_consumer: int
-    with_mixed: int
-    with_conversion: int
-    seconds: float
-    seeds_per_hour: int
-
-
 class StreamedTable(TypedDict):
     """The rows of the table, and its folder."""
 

@@ -100,7 +100,7 @@ def what_if(
     rebalances, unowned time, moved partitions, duplicates and the time until a killed member is detected. The same seeds
     give the same table on any cluster."""
     require_spark()
-    from coterie.laboratory.reading_member import Workload
+    from coterie.laboratory.members.reading_member import Workload
     from coterie.pipeline.what_if import GridError, grid, run_what_if
 
     try:

@@ -9,14 +9,14 @@ from typing import TypeVar
 
 from coterie.assignors import AssignableTopics
 from coterie.coordinator.outcome import Context, CoordinatorConfig
-from coterie.laboratory.broker_actor import Answer, BrokerCommand
-from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor
-from coterie.laboratory.group_member_actor import GROUP
-from coterie.laboratory.reading_member import TOPIC, AnyReader, ReadingConsumer, ReadingMember, Workload
+from coterie.laboratory.brokers.broker_actor import Answer, BrokerCommand
+from coterie.laboratory.brokers.consumer_broker_actor import ConsumerBrokerActor
+from coterie.laboratory.brokers.watching_broker import WatchingBroker
+from coterie.laboratory.members.group_member_actor import GROUP
+from coterie.laboratory.members.reading_member import TOPIC, AnyReader, ReadingConsumer, ReadingMember, Workload
 from coterie.laboratory.study.assignors import ASSIGNOR_OF_PROTOCOL
 from coterie.laboratory.study.group import Load, StudyGroup
 from coterie.laboratory.traffic import Service, Traffic
-from coterie.laboratory.watching_broker import WatchingBroker
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig

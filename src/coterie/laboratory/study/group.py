@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from coterie.laboratory.brokers.watching_broker import Removals
 from coterie.laboratory.deliveries import Delivered
+from coterie.laboratory.members.reading_member import TOPIC
 from coterie.laboratory.ownership import Ownership, TopicPartition
-from coterie.laboratory.reading_member import TOPIC
-from coterie.laboratory.watching_broker import Removals
 from coterie.laboratory.world import World
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from coterie.laboratory.deliveries import Reader
+from coterie.laboratory.members.reading_member import TOPIC
 from coterie.laboratory.ownership import TopicPartition
-from coterie.laboratory.reading_member import TOPIC
-from coterie.laboratory.rocketmq_actor import RocketMQActor, partition_of
-from coterie.laboratory.rocketmq_brokers import SimulatedCluster
+from coterie.laboratory.scripts.rocketmq_actor import RocketMQActor, partition_of
+from coterie.laboratory.scripts.rocketmq_brokers import SimulatedCluster
 from coterie.laboratory.study.group import Load, StudyGroup
 from coterie.rocketmq.client import ClientConfig
 

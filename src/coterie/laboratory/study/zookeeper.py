@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from coterie.laboratory.deliveries import Reader
-from coterie.laboratory.reading_member import TOPIC
+from coterie.laboratory.members.reading_member import TOPIC
+from coterie.laboratory.scripts.zookeeper_actor import ZooKeeperActor
+from coterie.laboratory.scripts.zookeeper_server import Session, ZooKeeperServer
 from coterie.laboratory.study.group import Load, StudyGroup
-from coterie.laboratory.zookeeper_actor import ZooKeeperActor
-from coterie.laboratory.zookeeper_server import Session, ZooKeeperServer
 from coterie.zookeeper import paths
 from coterie.zookeeper.consumer import ConnectorConfig
 from coterie.zookeeper.operations import Create, Write

@@ -11,10 +11,10 @@ from typing import Any, Generic, TypeVar
 from coterie.consuming.commits.requests import CommitOffsets
 from coterie.consuming.commits.verdicts import GroupMachine
 from coterie.coordinator.outcome import Context
-from coterie.laboratory.actor_commits import ActorCommits
-from coterie.laboratory.broker_actor import Answer
+from coterie.laboratory.brokers.broker_actor import Answer
+from coterie.laboratory.brokers.member_broker import MemberBroker
 from coterie.laboratory.earliest_timer import EarliestTimer
-from coterie.laboratory.member_broker import MemberBroker
+from coterie.laboratory.members.actor_commits import ActorCommits
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig

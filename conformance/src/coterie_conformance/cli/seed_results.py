@@ -1,5 +1,5 @@
-"""The results of `lab fuzz` in a file, so that an interrupted run resumes: a line of JSON that names the stories, then one for
-each seed."""
+"""The results of `coterie-conformance stories` in a file, so that an interrupted run resumes: a line of JSON that names the
+stories, then one for each seed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SeedResults:
             head, results = (documents[0], documents[1:]) if documents else (self._head, [])
             kept = [(int(r["seed"]), dict(r["report"]), r["failure"]) for r in results]
         except (ValueError, KeyError, TypeError) as error:
-            raise click.UsageError(f"{self._path} has no results of lab fuzz; name another file.") from error
+            raise click.UsageError(f"{self._path} has no results of stories; name another file.") from error
         if head != self._head:
             other = " and ".join(f"--{name} {value}" for name, value in head.items())
             raise click.UsageError(f"{self._path} has results of {other}; name another file.")

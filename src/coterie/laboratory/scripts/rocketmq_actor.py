@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from coterie.laboratory.deliveries import Reader
 from coterie.laboratory.ownership import Ownership, TopicPartition
-from coterie.laboratory.rocketmq_brokers import ANSWER_BYTES, SimulatedBroker, SimulatedCluster
-from coterie.laboratory.script_actor import Log, ScriptActor
+from coterie.laboratory.scripts.rocketmq_brokers import ANSWER_BYTES, SimulatedBroker, SimulatedCluster
+from coterie.laboratory.scripts.script_actor import Log, ScriptActor
 from coterie.laboratory.world import World
 from coterie.rocketmq import requests
 from coterie.rocketmq.allocation import MessageQueue

@@ -14,12 +14,12 @@ from coterie.coordinator import events as e
 from coterie.coordinator.commands import Command
 from coterie.coordinator.outcome import Context
 from coterie.coordinator.shard import Step
-from coterie.laboratory.scenario import ScenarioError, ScenarioRun
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
 from coterie.wire.messages.groups.join_group import JoinGroupRequest
 from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
 from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest
+from coterie_conformance.scenarios.groups.scenario import ScenarioError, ScenarioRun
 
 SHRINK_RUNS = 400  # each runs a story: a bound on the time that shrinking takes
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from coterie.coordinator.offsets.fetch import fetch_offsets
-from coterie.laboratory.actor_commits import ActorCommits
-from coterie.laboratory.broker_actor import BrokerActor
-from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor
-from coterie.laboratory.consumer_member_actor import ConsumerMemberActor
+from coterie.laboratory.brokers.broker_actor import BrokerActor
+from coterie.laboratory.brokers.consumer_broker_actor import ConsumerBrokerActor
 from coterie.laboratory.deliveries import Delivered, Reader
-from coterie.laboratory.group_member_actor import GROUP, C, GroupMemberActor, M
-from coterie.laboratory.member_actor import MemberActor
+from coterie.laboratory.members.actor_commits import ActorCommits
+from coterie.laboratory.members.consumer_member_actor import ConsumerMemberActor
+from coterie.laboratory.members.group_member_actor import GROUP, C, GroupMemberActor, M
+from coterie.laboratory.members.member_actor import MemberActor
 from coterie.laboratory.ownership import Ownership, TopicPartition
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig

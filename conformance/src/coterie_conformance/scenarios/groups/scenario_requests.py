@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from coterie.assignors.blobs import encode_subscription
 from coterie.coordinator.commands import Command, DeleteGroup
+from coterie.laboratory.brokers.consumer_broker_actor import topic_id_of
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
 from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -191,11 +192,6 @@ def by_topic(names: Iterable[str]) -> dict[str, list[int]]:
     for topic, _, partition in (name.rpartition("-") for name in names):
         grouped.setdefault(topic, []).append(int(partition))
     return grouped
-
-
-def topic_id_of(name: str) -> bytes:
-    """The topic id of a name in a scenario: the name itself, filled up to 16 bytes."""
-    return name.encode().ljust(16, b".")
 
 
 def member(actor: RequestActor, actors: Actors, words: list[str], options: Options) -> Command:

@@ -7,20 +7,19 @@ a bound, every living member in it, every partition owned by exactly one of them
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.state import Phase
-from coterie.laboratory.broker_actor import BrokerActor, Durability
-from coterie.laboratory.member_actor import GROUP, MemberActor
+from coterie.laboratory.brokers.broker_actor import BrokerActor, Durability
+from coterie.laboratory.members.member_actor import GROUP, MemberActor
 from coterie.laboratory.ownership import Ownership
-from coterie.laboratory.recording import Recorder, failure_of, shrink
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
 from coterie.wire.errors import ErrorCode
+from coterie_conformance.group_stories.recording import Recorder, failure_of, shrink
+from coterie_conformance.group_stories.seed import holds, naming_seed
 
 SETTLE_MS = 120_000
 TURNS_MS = (None, 0, 20)  # how long the broker collects what it writes as one batch
@@ -47,44 +46,6 @@ class FuzzReport:
     broker_crashes: int
     compactions: int
     members: int
-
-
-class FuzzFailure(AssertionError):
-    """A checker's complaint, with the seed that brings it back."""
-
-
-@contextmanager
-def naming_seed(seed: int) -> Iterator[None]:
-    """Raises FuzzFailure in the place of a checker's AssertionError, or of an error that the code under test lets out."""
-    try:
-        yield
-    except AssertionError as error:
-        raise FuzzFailure(f"seed {seed}: {error}") from error
-    except Exception as error:
-        raise FuzzFailure(f"seed {seed}: {type(error).__name__}: {error}") from error
-
-
-@contextmanager
-def without_log_lines(*names: str) -> Iterator[None]:
-    """Without the lines of these loggers, the broker's by default: under faults it logs what fails."""
-    loggers = [logging.getLogger(name) for name in names or ("coterie.broker",)]
-    before = [logger.level for logger in loggers]
-    try:
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL + 1)
-        yield
-    finally:
-        for logger, level in zip(loggers, before, strict=True):
-            logger.setLevel(level)
-
-
-def holds(check: Callable[[], object]) -> bool:
-    """Whether a check raises no AssertionError."""
-    try:
-        check()
-    except AssertionError:
-        return False
-    return True
 
 
 def run_seed(seed: int, minutes: float = 5.0) -> FuzzReport:

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from coterie.coordinator.consumer.state import TopicIdPartition
 from coterie.coordinator.consumer.topics.image import TopicsImage
-from coterie.laboratory.consumer_member_checker import ConsumerMemberChecker
-from coterie.laboratory.group_member_actor import ActorEffect, GroupMemberActor
-from coterie.laboratory.member_broker import MemberBroker
+from coterie.laboratory.brokers.member_broker import MemberBroker
+from coterie.laboratory.checking.consumer_member_checker import ConsumerMemberChecker
+from coterie.laboratory.members.group_member_actor import ActorEffect, GroupMemberActor
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
 from coterie.member.consumer.config import ConsumerMemberConfig

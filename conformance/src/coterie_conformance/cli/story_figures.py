@@ -1,9 +1,10 @@
-"""What `coterie lab fuzz` sums over its seeds, and how it is called."""
+"""What `coterie-conformance stories` sums over its seeds, and how it is called."""
 
 from __future__ import annotations
 
 # The subject of a seed's story -> what is summed over the seeds.
 STORIES = {
+    "programs": ("events", "acknowledged", "delivered", "transactions", "faults", "broker_crashes"),
     "members": ("events", "rebalances", "broker_crashes", "compactions"),
     "consumer-groups": (
         *("events", "epochs", "fenced", "conversions", "broker_crashes", "compactions"),
@@ -28,6 +29,7 @@ NOUNS = {
     "faults": ("fault", ""),
     "broker_crashes": ("broker crash", "broker crashes"),
     "compactions": ("compaction", ""),
+    "programs": ("seed of programs", "seeds of programs"),
     "members": ("seed of members", "seeds of members"),
     "consumer-groups": ("seed of consumer groups", "seeds of consumer groups"),
 }

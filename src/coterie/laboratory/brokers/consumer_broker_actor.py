@@ -12,11 +12,15 @@ from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Group, Phase
-from coterie.laboratory.broker_actor import Answer, BrokerActor, BrokerCommand, Durability
-from coterie.laboratory.consumer_group_checker import EpochChecker, check_loaded
-from coterie.laboratory.scenario_requests import topic_id_of
+from coterie.laboratory.brokers.broker_actor import Answer, BrokerActor, BrokerCommand, Durability
+from coterie.laboratory.checking.consumer_group_checker import EpochChecker, check_loaded
 from coterie.laboratory.world import World
 from coterie.wire.messages.groups.offset_commit import OffsetCommitRequest
+
+
+def topic_id_of(name: str) -> bytes:
+    """The topic id of a name: the name itself, filled up to 16 bytes."""
+    return name.encode().ljust(16, b".")
 
 
 class GroupKind(StrEnum):

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from coterie.coordinator.outcome import Context
 from coterie.coordinator.state import Group
-from coterie.laboratory.broker_actor import Answer, BrokerCommand, Durability
+from coterie.laboratory.brokers.broker_actor import Answer, BrokerCommand, Durability
 
 
 class GroupsView(Protocol):

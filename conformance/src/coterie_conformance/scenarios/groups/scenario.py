@@ -27,13 +27,13 @@ from coterie.coordinator.state import Group
 from coterie.coordinator.stored import StoredRecord
 from coterie.coordinator.views.description import describe_group
 from coterie.coordinator.write_queue import drive
-from coterie.laboratory.checkers import GenerationChecker, Ledger, check_group, check_replay
-from coterie.laboratory.scenario_requests import REQUESTS, WITHOUT_ACTOR, RequestActor, plain
-from coterie.laboratory.scenario_responses import response_text
-from coterie.laboratory.scenario_transactions import ScenarioTransactions
+from coterie.laboratory.checking.checkers import GenerationChecker, Ledger, check_group, check_replay
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.groups.join_group import JoinGroupResponse
+from coterie_conformance.scenarios.groups.scenario_requests import REQUESTS, WITHOUT_ACTOR, RequestActor, plain
+from coterie_conformance.scenarios.groups.scenario_responses import response_text
+from coterie_conformance.scenarios.groups.scenario_transactions import ScenarioTransactions
 
 INDENT = "    "
 

@@ -9,11 +9,11 @@ from dataclasses import fields
 from typing import Any, Generic, TypeVar
 
 from coterie.consuming.commits.verdicts import GroupMachine
-from coterie.laboratory.member_checker import LoneMemberChecker, check_settled
-from coterie.laboratory.scenario import ScenarioError
+from coterie.laboratory.checking.member_checker import LoneMemberChecker, check_settled
 from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import Assigned, Revoke, Send, TopicPartition
 from coterie.wire.declaration import Message
+from coterie_conformance.scenarios.groups.scenario import ScenarioError
 
 M = TypeVar("M", bound=GroupMachine)
 Options = dict[str, str]

@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 import click
 
-from coterie.cli.lab.lab_figures import NOUNS, SHARES
-from coterie.cli.lab.seed_results import Result, SeedResults
 from coterie.cli.parts.cores import GC_THRESHOLD, over_cores
 from coterie.cli.parts.invocation import done, json_option, progress_bar
 from coterie.cli.parts.ranges import IntegerRange, NumberRange
 from coterie.cli.pipeline.spark import check_master
 from coterie.console.terminal import write_line, write_lines
 from coterie.text.quantity import quantity
+from coterie_conformance.cli.seed_results import Result, SeedResults
+from coterie_conformance.cli.story_figures import NOUNS, SHARES
 
 F = TypeVar("F", bound=Callable[..., Any])
 _OPTIONS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.laboratory.member_checker import LoneMemberChecker
+from coterie.laboratory.checking.member_checker import LoneMemberChecker
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.consumer.replay import replay_member
 from coterie.member.consumer.stages import ConsumerStage

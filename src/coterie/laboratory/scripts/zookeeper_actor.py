@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from coterie.laboratory.deliveries import Reader
 from coterie.laboratory.ownership import Ownership
-from coterie.laboratory.script_actor import Log, ScriptActor
+from coterie.laboratory.scripts.script_actor import Log, ScriptActor
+from coterie.laboratory.scripts.zookeeper_server import PING_BYTES, Session, ZooKeeperServer
 from coterie.laboratory.world import World
-from coterie.laboratory.zookeeper_server import PING_BYTES, Session, ZooKeeperServer
 from coterie.zookeeper.consumer import ConnectorConfig, ConsumerMachine
 from coterie.zookeeper.operations import (
     ConnectionLost,

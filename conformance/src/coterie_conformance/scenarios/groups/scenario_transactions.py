@@ -21,10 +21,10 @@ from coterie.coordinator.transactions.machine import TransactionMachine
 from coterie.coordinator.transactions.state import BUMPS_FROM, TopicPartition, Transaction, decode_transaction
 from coterie.coordinator.transactions.steps import END_TXN_V2_FROM, TXN_OFFSET_COMMIT_V2_FROM, Claim, offsets_claim
 from coterie.coordinator.transactions.verification import for_offsets
-from coterie.laboratory.scenario_requests import RequestActor, plain
 from coterie.wire.errors import ErrorCode, Refusal, error_of
 from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
+from coterie_conformance.scenarios.groups.scenario_requests import RequestActor, plain
 
 OFFSETS_PARTITION = ("__consumer_offsets", 0)  # the scenario's only shard
 FIRST_PRODUCER_ID = 1_000

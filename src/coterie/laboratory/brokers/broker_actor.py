@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
+from typing import Protocol
 
 from coterie.coordinator.commands import Command
 from coterie.coordinator.consumer.commits import check_fetch
@@ -21,10 +22,9 @@ from coterie.coordinator.replay import AnyGroup
 from coterie.coordinator.shard import Decision, Shard, Step
 from coterie.coordinator.state import Group, Phase
 from coterie.coordinator.write_queue import WriteQueue
-from coterie.laboratory.checkers import GenerationChecker, Ledger, OffsetChecker, check_group, check_replay
-from coterie.laboratory.consumer_group_checker import check_consumer_group
+from coterie.laboratory.checking.checkers import GenerationChecker, Ledger, OffsetChecker, check_group, check_replay
+from coterie.laboratory.checking.consumer_group_checker import check_consumer_group
 from coterie.laboratory.earliest_timer import EarliestTimer
-from coterie.laboratory.recording import Recorder
 from coterie.laboratory.world import World
 from coterie.log.compaction import clean, plan, swap
 from coterie.log.config import LogConfig
@@ -57,6 +57,18 @@ class Durability(StrEnum):
     LYING = "lying"
 
 
+class RequestRecorder(Protocol):
+    """What a story of requests is recorded by."""
+
+    def asked(self, command: Command, ctx: Context) -> None: ...
+
+    def happened(self, step: Step) -> None: ...
+
+    def append_failed(self) -> None: ...
+
+    def restarted(self, now_ms: int) -> None: ...
+
+
 class Died(Exception):
     """The broker's process ended in the middle of a step."""
 
@@ -71,7 +83,7 @@ class BrokerActor:
         config: CoordinatorConfig,
         partitions: dict[str, int],
         durability: Durability = Durability.PROCESS,
-        recorder: Recorder | None = None,
+        recorder: RequestRecorder | None = None,
         *,
         compacts: bool = True,
         checks: bool = True,

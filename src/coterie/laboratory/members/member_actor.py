@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from coterie.assignors import ASSIGNORS, AssignableTopics
 from coterie.assignors.blobs import decode_assignment, decode_subscription
-from coterie.laboratory.broker_actor import Durability
-from coterie.laboratory.group_member_actor import GROUP, SYNC_COMMIT_MS, ActorEffect, GroupMemberActor
-from coterie.laboratory.member_checker import MemberChecker
+from coterie.laboratory.brokers.broker_actor import Durability
+from coterie.laboratory.checking.member_checker import MemberChecker
+from coterie.laboratory.members.group_member_actor import GROUP, SYNC_COMMIT_MS, ActorEffect, GroupMemberActor
 from coterie.member.config import MemberConfig
 from coterie.member.effects import AssignGroup, LookForUnassigned
 from coterie.member.machine import MemberMachine

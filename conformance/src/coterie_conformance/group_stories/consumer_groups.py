@@ -12,17 +12,17 @@ from dataclasses import dataclass
 
 from coterie.coordinator.consumer.state import ConsumerGroupState
 from coterie.coordinator.outcome import CoordinatorConfig
-from coterie.laboratory.broker_actor import Durability
-from coterie.laboratory.consumer_broker_actor import ConsumerBrokerActor, GroupKind
-from coterie.laboratory.consumer_group_checker import check_user
-from coterie.laboratory.consumer_member_actor import ConsumerMemberActor
-from coterie.laboratory.fuzz import holds, naming_seed
-from coterie.laboratory.group_member_actor import GROUP
-from coterie.laboratory.member_actor import MemberActor
+from coterie.laboratory.brokers.broker_actor import Durability
+from coterie.laboratory.brokers.consumer_broker_actor import ConsumerBrokerActor, GroupKind
+from coterie.laboratory.checking.consumer_group_checker import check_user
+from coterie.laboratory.members.consumer_member_actor import ConsumerMemberActor
+from coterie.laboratory.members.group_member_actor import GROUP
+from coterie.laboratory.members.member_actor import MemberActor
 from coterie.laboratory.ownership import Ownership
 from coterie.laboratory.world import World
 from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
+from coterie_conformance.group_stories.seed import holds, naming_seed
 
 SETTLE_MS = 180_000
 TOPICS = frozenset({"t", "u"})

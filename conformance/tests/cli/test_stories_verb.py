@@ -1,4 +1,4 @@
-"""`lab fuzz`: failures, and with `--results` a run that was interrupted resumes, and a file of other stories is refused."""
+"""`stories`: failures, and with `--results` a run that was interrupted resumes, and a file of other stories is refused."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from coterie.cli.lab import seed_runs
-from coterie.cli.lab.lab import lab
-from coterie.cli.lab.lab_figures import STORIES
-from coterie.cli.lab.seed_results import Result, SeedResults
+from coterie_conformance.cli import seed_runs
+from coterie_conformance.cli.seed_results import Result, SeedResults
+from coterie_conformance.cli.stories import stories
+from coterie_conformance.cli.story_figures import STORIES
+from coterie_conformance.group_stories import members
 
 REPORT = {"events": 5}
 
@@ -68,17 +69,11 @@ def test_a_run_resumes_and_counts_what_ran_before(path: Path, monkeypatch: pytes
         return [(seed, dict.fromkeys(STORIES["consumer-groups"], 1), "") for seed in seeds]
 
     monkeypatch.setattr(seed_runs, "over_cores", on_cores)
-    command = ["fuzz", "--of", "consumer-groups", "--results", str(path), "--json", "--seeds"]
-    assert CliRunner().invoke(lab, [*command, "2"]).exit_code == 0
-    document = json.loads(CliRunner().invoke(lab, [*command, "5"]).stdout)
+    command = ["--of", "consumer-groups", "--results", str(path), "--json", "--seeds"]
+    assert CliRunner().invoke(stories, [*command, "2"]).exit_code == 0
+    document = json.loads(CliRunner().invoke(stories, [*command, "5"]).stdout)
     assert ran == [0, 1, 2, 3, 4]
     assert (document["seeds"], document["events"], document["with_mixed"]) == (5, 5, 5)
-
-
-def test_results_are_not_for_spark() -> None:
-    done = CliRunner().invoke(lab, ["fuzz", "--spark", "local[1]", "--processes", "1"])
-    assert done.exit_code == 2
-    assert "leave them out with --spark" in done.output
 
 
 def test_a_failure_is_printed_before_the_next_seed_has_run(
@@ -93,7 +88,24 @@ def test_a_failure_is_printed_before_the_next_seed_has_run(
 
     monkeypatch.setattr(seed_runs, "over_cores", runs)
     with pytest.raises(SystemExit) as ended:
-        lab.main(["fuzz", "--of", "members", "--seeds", "2"], standalone_mode=False)
+        stories.main(["--of", "members", "--seeds", "2"], standalone_mode=False)
     assert ended.value.code == 1
     assert [text.partition(" (commit ")[0] for text in printed] == ["seed 0: a rule was broken"]
     assert "1 failed" in capsys.readouterr().out
+
+
+def test_a_failing_seed_is_printed_with_its_story(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(seed_runs, "over_cores", lambda *_, **__: iter([(3, {}, "seed 3: a rule was broken")]))
+    monkeypatch.setattr(members, "shrunk_scenario", lambda seed, minutes: (["join a", "heartbeat a"], True))
+    result = CliRunner().invoke(stories, ["--of", "members", "--seeds", "1"])
+    assert result.exit_code == 1
+    assert "seed 3: a rule was broken (commit " in result.output
+    assert "== seed-3\njoin a\nheartbeat a" in result.output
+
+
+def test_seeds_of_all_subjects_run_in_turn() -> None:
+    done = CliRunner().invoke(stories, ["--of", "all", "--seeds", "3", "--minutes", "0.2", "--json"])
+    assert done.exit_code == 0
+    report = json.loads(done.stdout)
+    assert [report[subject] for subject in ("programs", "members", "consumer-groups")] == [1, 1, 1]

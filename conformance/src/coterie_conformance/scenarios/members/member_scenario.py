@@ -20,8 +20,7 @@ from typing import Any
 from coterie.assignors import AssignableTopics
 from coterie.assignors.blobs import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from coterie.consuming.commits.verdicts import may_commit, verdict
-from coterie.laboratory.member_checker import MemberChecker
-from coterie.laboratory.scenario import ScenarioError
+from coterie.laboratory.checking.member_checker import MemberChecker
 from coterie.member.config import MemberConfig
 from coterie.member.effects import (
     Assigned,
@@ -43,7 +42,8 @@ from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatRe
 from coterie.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
 from coterie.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
-from coterie_conformance.scenarios.lone_member_scenario import (
+from coterie_conformance.scenarios.groups.scenario import ScenarioError
+from coterie_conformance.scenarios.members.lone_member_scenario import (
     LoneMemberScenario,
     Options,
     callback_text,

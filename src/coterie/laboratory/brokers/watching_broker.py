@@ -9,7 +9,7 @@ from coterie.coordinator.consumer import events as c
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.state import Cause
-from coterie.laboratory.broker_actor import BrokerActor
+from coterie.laboratory.brokers.broker_actor import BrokerActor
 from coterie.laboratory.world import World
 
 SEGMENT_BYTES = 104_857_600  # offsets.topic.segment.bytes: groups of thousands have records of megabytes

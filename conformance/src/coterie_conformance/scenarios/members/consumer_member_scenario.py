@@ -23,9 +23,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from coterie.laboratory.consumer_member_checker import ConsumerMemberChecker
-from coterie.laboratory.scenario import ScenarioError
-from coterie.laboratory.scenario_requests import topic_id_of
+from coterie.laboratory.brokers.consumer_broker_actor import topic_id_of
+from coterie.laboratory.checking.consumer_member_checker import ConsumerMemberChecker
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.effects import Complain, ConsumerEffect, LookUpTopics
 from coterie.member.consumer.machine import ConsumerMemberMachine
@@ -37,7 +36,8 @@ from coterie.wire.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from coterie_conformance.scenarios.lone_member_scenario import (
+from coterie_conformance.scenarios.groups.scenario import ScenarioError
+from coterie_conformance.scenarios.members.lone_member_scenario import (
     LoneMemberScenario,
     Options,
     callback_text,

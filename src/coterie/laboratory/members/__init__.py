@@ -1,0 +1,1 @@
+"""Members of groups as actors, what they commit and what they read."""
