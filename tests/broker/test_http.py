@@ -21,7 +21,7 @@ from coterie.broker.broker import Broker
 from coterie.broker.groups.explanation import STALLED_AFTER_MS, Progress
 from coterie.broker.process.log_lines import LINES_PER_SECOND
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.web import http as http_module
+from coterie.broker.web import handed_groups
 from coterie.broker.web.http import HttpServer
 from coterie.client import Admin, Consumer, KafkaError, Producer, TopicPartition
 from coterie.records.batch import BatchHeader
@@ -196,7 +196,7 @@ def test_a_long_history_is_decoded_a_batch_in_each_turn_of_the_loop(monkeypatch:
         at.append(turns)
         return decode_records(data, position, header)
 
-    monkeypatch.setattr(http_module, "decode_records", decoded)
+    monkeypatch.setattr(handed_groups, "decode_records", decoded)
 
     async def story(broker: Broker, server: str, url: str) -> None:
         log = broker.topics.journal_topic().partitions[0].log

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from coterie.coordinator.journal.line import JournalLine
-from coterie.web.journal_memory import JournalMemory
-from coterie.web.live_rows import LiveRow, LiveRows
+from coterie.web.group_memory import GroupMemory
+from coterie.web.live_rows import LiveRow
 from coterie.web.server import ConsoleServer
 
 
@@ -16,7 +16,7 @@ class HandFeed:
     """A `GroupFeed` whose explanations are those that it is given."""
 
     def __init__(self) -> None:
-        self.rows, self.journal = LiveRows(), JournalMemory()
+        self.memory = GroupMemory()
         self.client: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1"}
         self.trouble = ""
         self.explanations: dict[str, dict[str, Any]] = {}

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.web.group_course import POINTS, STALLED_AFTER_MS, GroupCourse
+from coterie.web.group_course import POINT_EVERY_MS, POINTS, STALLED_AFTER_MS, GroupCourse
 from coterie.web.journal_memory import JournalMemory
 from coterie.web.live_rows import LiveRows
 from coterie.web.marks import FLAPS_WITHIN_MS, marks
@@ -66,8 +66,11 @@ def test_the_memory_of_the_journal_is_bounded() -> None:
 def test_the_course_of_a_group() -> None:
     course, partition = GroupCourse(), ("t", 0)
     for number in range(POINTS + 5):
-        course.measured([(partition, 7, number)], number * 1_000)
+        course.measured([(partition, 7, number)], (number - POINTS - 4) * POINT_EVERY_MS)
     assert course.lags == list(range(5, POINTS + 5))
+    course.measured([(partition, 7, 50)], POINT_EVERY_MS - 1)
+    assert course.lags[-2:] == [POINTS + 3, 50]
+    course.measured([(partition, 9, 50)], 0)
     assert course.unmoved_ms(partition, 10_000) == 10_000
     assert not course.stalls(STALLED_AFTER_MS - 1)
     assert course.stalls(STALLED_AFTER_MS)

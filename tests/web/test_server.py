@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
 from urllib.parse import quote
 
 import aiohttp
 
 from tests.web.feeds import HandFeed, line, row, served
+from tests.web.streams import events
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -22,28 +22,11 @@ HOSTILE = [
 ]
 
 
-async def events(session: aiohttp.ClientSession, url: str, count: int) -> list[tuple[str, Any]]:
-    """The first events of a stream."""
-    seen: list[tuple[str, Any]] = []
-    async with session.get(url, timeout=aiohttp.ClientTimeout(30), read_bufsize=2**24) as response:
-        assert response.headers["Content-Type"].startswith("text/event-stream")
-        name = ""
-        async for raw in response.content:
-            text = raw.decode().rstrip("\n")
-            if text.startswith("event: "):
-                name = text.removeprefix("event: ")
-            elif text.startswith("data: "):
-                seen.append((name, json.loads(text.removeprefix("data: "))))
-                if len(seen) == count:
-                    break
-    return seen
-
-
 def test_the_streams_and_documents_of_the_contract() -> None:
     async def go() -> None:
         feed = HandFeed()
-        feed.rows.put(row("crew"))
-        feed.journal.add(line("crew"))
+        feed.memory.rows.put(row("crew"))
+        feed.memory.journal.add(line("crew"))
         feed.explanations["crew"] = {"group": "crew", "verdict": "it waits"}
         async with served(feed) as url, aiohttp.ClientSession() as session:
             [(name, rows)] = await events(session, f"{url}/api/events", 1)
@@ -64,10 +47,10 @@ def test_a_further_line_comes_after_the_history() -> None:
         feed = HandFeed()
         async with served(feed) as url, aiohttp.ClientSession() as session:
             streaming = asyncio.create_task(events(session, f"{url}/api/groups/crew/events", 3))
-            while not feed.journal.listeners:
+            while not feed.memory.journal.listeners:
                 await asyncio.sleep(0)
-            feed.journal.add(line("others"))
-            feed.journal.add(line("crew", time_ms=2_000))
+            feed.memory.journal.add(line("others"))
+            feed.memory.journal.add(line("crew", time_ms=2_000))
             feed.trouble = "no broker answers"
             (first, lines), *more = await streaming
             assert (first, lines) == ("history", [])
@@ -75,7 +58,7 @@ def test_a_further_line_comes_after_the_history() -> None:
             of_name = dict(more)
             assert of_name["line"]["time_ms"] == 2_000
             assert of_name["trouble"] == {"text": "no broker answers"}
-        assert not feed.journal.listeners
+        assert not feed.memory.journal.listeners
 
     asyncio.run(go())
 

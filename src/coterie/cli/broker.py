@@ -7,6 +7,7 @@ import contextlib
 import ipaddress
 import logging
 import re
+import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,10 @@ from coterie.text.addresses import format_address, parse_address
 from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aiohttp.web import Application
+
     from coterie.broker.broker import Broker
     from coterie.broker.settings import BrokerSettings
 
@@ -58,7 +63,9 @@ Examples:
 )
 @click.option("--fsync", is_flag=True, help="Acknowledge only what is fsynced (log.flush.interval.messages=1).")
 @click.option(
-    "--http", metavar="HOST:PORT", help="Groups as JSON and Prometheus metrics over HTTP; port 0: any free one."
+    "--http",
+    metavar="HOST:PORT",
+    help="The console, groups as JSON and Prometheus metrics over HTTP; port 0: any free one.",
 )
 @click.option(
     "--http-name",
@@ -216,7 +223,7 @@ async def _serve(
         write_line(f"Error: {sentence}", err=True)
         return 1
     warn_of_exposure("--listen", bound_host, bound_port, "can read and change everything")
-    if http_address is not None and not await _serve_http(broker, http_address, http_names):
+    if http_address is not None and not await _serve_http(broker, (bound_host, bound_port), http_address, http_names):
         await broker.stop()
         return 1
     write_line(f"listening on {format_address(bound_host, bound_port)}")
@@ -284,21 +291,51 @@ def warn_of_exposure(option: str, host: str, port: int, harm: str) -> None:
         )
 
 
+async def resolves_to_loopback(host: str, port: int) -> bool:
+    """Whether a server that listens there is reached from this machine alone; True of a name that cannot be resolved."""
+    try:
+        resolved = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        return True
+    return all(is_loopback(str(address[0])) for *_, address in resolved)
+
+
 def is_loopback(host: str) -> bool:
     """Whether an address, as a socket reports it, is loopback."""
     return ipaddress.ip_address(host.partition("%")[0]).is_loopback
 
 
-async def _serve_http(broker: Broker, address: tuple[str, int], names: tuple[str, ...]) -> bool:
-    """Serves groups and metrics over HTTP as well; False, with an error written, where the address cannot be used."""
+async def _serve_http(
+    broker: Broker, listening: tuple[str, int], address: tuple[str, int], names: tuple[str, ...]
+) -> bool:
+    """Serves groups and metrics over HTTP as well; False, with an error written, where the address cannot be used. On loopback
+    with the console: elsewhere that asks for TLS, which `coterie console` has."""
     from coterie.broker.web.http import HttpServer
 
+    console = _console_of(broker, *listening) if await resolves_to_loopback(*address) else None
     try:
-        host, port = await broker.serve_http(HttpServer(broker, names), *address)
+        host, port = await broker.serve_http(HttpServer(broker, names, console), *address)
     except OSError as error:
         where = format_address(*address)
         write_line(f"Error: cannot listen on {where} for HTTP: {bind_trouble(error)}; choose another --http", err=True)
         return False
     warn_of_exposure("--http", host, port, "can read every group")
     write_line(f"groups and metrics on http://{format_address(host, port)}", err=True)
+    if console is not None:
+        write_line(f"console on http://{format_address(host, port)}/console", err=True)
     return True
+
+
+def _console_of(broker: Broker, host: str, port: int) -> Callable[[Application], None]:
+    """The console over what the broker hands; its clients use the broker's own listener."""
+    from coterie.broker.web.handed_groups import HandedGroups
+    from coterie.web.handed_feed import HandedFeed
+    from coterie.web.server import Console
+
+    feed = HandedFeed(HandedGroups(broker), {"bootstrap.servers": format_address(host, port)})
+
+    def add_to(app: Application) -> None:
+        Console(feed).add_to(app)
+        app.cleanup_ctx.append(feed.running)
+
+    return add_to

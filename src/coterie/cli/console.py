@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.broker import address_of, bind_trouble, is_loopback
+from coterie.cli.broker import address_of, bind_trouble, resolves_to_loopback
 from coterie.cli.parts.invocation import broker_option, journal_option, run_until_stopped
 from coterie.console.terminal import write_line
 from coterie.runtime.extras import require
@@ -55,11 +54,7 @@ def console(listen: str, journal: str | None, client: dict[str, str]) -> None:
 
 async def _refuse_exposure(host: str, port: int) -> None:
     """Raises ClickException for an address that others than this machine reach."""
-    try:
-        resolved = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise click.ClickException(f"cannot listen on {format_address(host, port)}: {error.strerror}") from None
-    if not all(is_loopback(str(address[0])) for *_, address in resolved):
+    if not await resolves_to_loopback(host, port):
         where = format_address(host, port)
         raise click.ClickException(
             f"{where} is beyond loopback, and the pages have no TLS; listen on 127.0.0.1 instead"

@@ -12,21 +12,27 @@ from coterie.client import KafkaError
 from coterie.coordinator.journal.line import JournalLine
 from coterie.observer.describer import now_ms
 from coterie.web.feed import GroupFeed
+from coterie.web.group_memory import GroupMemory
 from coterie.web.journal_memory import history_json
 
 LOOK_S, EVERY_S = 0.1, 1.0
 LINES_WAITING = 1_000  # for one page; with more, it gets the whole history again
 
 
-async def send_events(request: web.Request, events: AsyncIterator[tuple[str, str]]) -> web.StreamResponse:
+async def send_events(
+    request: web.Request, memory: GroupMemory, events: AsyncIterator[tuple[str, str]]
+) -> web.StreamResponse:
     """Sends (event, data of one line) until the reader goes."""
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
     await response.prepare(request)
+    memory.readers += 1
     try:
         async for event, data in events:
             await response.write(f"event: {event}\ndata: {data}\n\n".encode())
     except ConnectionError:
         pass
+    finally:
+        memory.readers -= 1
     return response
 
 
@@ -39,9 +45,9 @@ async def events_of_all(feed: GroupFeed, stopping: asyncio.Event) -> AsyncIterat
         if feed.trouble != trouble:
             trouble = feed.trouble
             yield "trouble", json.dumps({"text": trouble})
-        elif is_due and (revision == 0 or revision != feed.rows.revision):
+        elif is_due and (revision == 0 or revision != feed.memory.rows.revision):
             # The revision of now: rows that change while this is written come with the next.
-            changes, revision, sent_s = feed.rows.changes(revision), feed.rows.revision, loop.time()
+            changes, revision, sent_s = feed.memory.rows.changes(revision), feed.memory.rows.revision, loop.time()
             if changes is not None:
                 yield "rows", changes
         await asyncio.sleep(LOOK_S)
@@ -55,15 +61,15 @@ async def events_of_one(feed: GroupFeed, group: str, stopping: asyncio.Event) ->
         if line.group == group and len(waiting) <= LINES_WAITING:
             waiting.append(line)
 
-    feed.journal.listeners.append(take)
+    feed.memory.journal.listeners.append(take)
     try:
-        yield "history", history_json(feed.journal.of(group))
+        yield "history", history_json(feed.memory.journal.of(group))
         explained_s, trouble = float("-inf"), ""
         loop = asyncio.get_running_loop()
         while not stopping.is_set():
             if len(waiting) > LINES_WAITING:
                 waiting.clear()
-                yield "history", history_json(feed.journal.of(group))
+                yield "history", history_json(feed.memory.journal.of(group))
             while waiting:
                 yield "line", waiting.pop(0).explained_json()
             if feed.trouble != trouble:
@@ -76,7 +82,7 @@ async def events_of_one(feed: GroupFeed, group: str, stopping: asyncio.Event) ->
                     yield "explanation", explanation
             await asyncio.sleep(LOOK_S)
     finally:
-        feed.journal.listeners.remove(take)
+        feed.memory.journal.listeners.remove(take)
 
 
 async def explained(feed: GroupFeed, group: str) -> str | None:

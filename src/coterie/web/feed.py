@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from coterie.web.journal_memory import JournalMemory
-from coterie.web.live_rows import LiveRows
+from coterie.web.group_memory import GroupMemory
 
 
 class GroupFeed(Protocol):
-    """Keeps ``rows`` and ``journal`` current while it runs. ``client``: settings of clients of the cluster. ``trouble``: a
+    """Keeps ``memory`` current while it runs. ``client``: settings of clients of the cluster. ``trouble``: a
     sentence about what it cannot reach at present, "" where nothing is missing."""
 
-    rows: LiveRows
-    journal: JournalMemory
+    memory: GroupMemory
     client: dict[str, Any]
     trouble: str
 

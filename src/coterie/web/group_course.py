@@ -9,20 +9,22 @@ from array import array
 from collections import deque
 from collections.abc import Iterable
 
-POINTS = 30  # of lag
+POINTS, POINT_EVERY_MS = 30, 5_000  # of lag
 REBALANCES_KEPT = 8
 STALLED_AFTER_MS = 60_000
 
 Partition = tuple[str, int]
+PartitionLag = tuple[Partition, int, int]  # with its committed offset, and its lag in records
 
 
 class GroupCourse:
     """Of one group."""
 
-    __slots__ = ("_lags", "_offsets", "rebalances_ms", "why")
+    __slots__ = ("_lags", "_offsets", "_point_ms", "rebalances_ms", "why")
 
     def __init__(self) -> None:
         self._lags = array("q")
+        self._point_ms = 0  # when the last point began
         self._offsets: dict[Partition, tuple[int, int]] = {}
         self.rebalances_ms: deque[int] = deque(maxlen=REBALANCES_KEPT)
         self.why = ""
@@ -32,8 +34,8 @@ class GroupCourse:
         self.rebalances_ms.append(time_ms)
         self.why = why
 
-    def measured(self, lags: Iterable[tuple[Partition, int, int]], now_ms: int) -> None:
-        """A look at the group's partitions: each with its committed offset and its lag."""
+    def measured(self, lags: Iterable[PartitionLag], now_ms: int) -> None:
+        """A look at the group's partitions."""
         total, offsets = 0, dict[Partition, tuple[int, int]]()
         for partition, committed, lag in lags:
             total += lag
@@ -41,9 +43,14 @@ class GroupCourse:
             moved = before is None or before[0] != committed or not lag
             offsets[partition] = (committed, now_ms if before is None or moved else before[1])
         self._offsets = offsets
-        if offsets:
-            self._lags.append(total)
-            del self._lags[:-POINTS]
+        if not offsets:
+            return
+        if self._lags and now_ms - self._point_ms < POINT_EVERY_MS:
+            self._lags[-1] = total
+            return
+        self._point_ms = now_ms
+        self._lags.append(total)
+        del self._lags[:-POINTS]
 
     @property
     def lags(self) -> list[int]:

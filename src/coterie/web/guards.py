@@ -37,6 +37,14 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
     response.headers.update(HEADERS)
 
 
+@web.middleware
+async def refuse_other_origins(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """A page of another server must neither read nor change anything here."""
+    if not is_own_origin(request):
+        return web.Response(status=403, text="this request comes from a page of another server")
+    return await handler(request)
+
+
 class Guards:
     """``names``: those of the server in a Host header. ``token``: what a request must bring, None for none."""
 
@@ -46,16 +54,11 @@ class Guards:
     @web.middleware
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuses a request, or has it handled."""
-        return self._refusal(request) or await handler(request)
-
-    def _refusal(self, request: web.Request) -> web.Response | None:
         if not all(is_own_host(header, self.names) for header in request.headers.getall("Host", [])):
             return web.Response(status=403, text="this Host is not one of this console's; --name allows a further one")
-        if not is_own_origin(request):
-            return web.Response(status=403, text="this request comes from a page of another server")
         if self._token is not None and not hmac.compare_digest(_brought(request), self._token.encode()):
             return web.Response(status=401, text="a token is needed", headers={"WWW-Authenticate": "Bearer"})
-        return None
+        return await handler(request)
 
 
 def _brought(request: web.Request) -> bytes:

@@ -4,7 +4,6 @@ there is one."""
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
@@ -19,11 +18,9 @@ from coterie.observer.lags import GroupLags
 from coterie.observer.machine.known import KnownGroup
 from coterie.observer.machine.sights import Sight, TopicsSeen
 from coterie.observer.observation import ClusterObservation
-from coterie.web.group_course import STALLED_AFTER_MS, GroupCourse
-from coterie.web.journal_memory import JournalMemory
+from coterie.web.group_course import STALLED_AFTER_MS
+from coterie.web.group_memory import GroupFacts, GroupMemory, kind_of
 from coterie.web.journal_tail import journal_tail
-from coterie.web.live_rows import LiveRow, LiveRows
-from coterie.web.marks import is_rebalance, marks
 from coterie.wire.errors import ErrorCode
 
 ROWS_EVERY_S, LAGS_EVERY_S, PULSE_EVERY_S = 0.25, 5.0, 1.0
@@ -38,18 +35,16 @@ class ObservedFeed:
         self, client: dict[str, Any], notice: Callable[[str], None], earlier: Iterable[JournalLine] = ()
     ) -> None:
         self.client = client
-        self.rows, self.journal, self.trouble = LiveRows(), JournalMemory(), ""
+        self.memory, self.trouble = GroupMemory(), ""
         self._observation = ClusterObservation(client, self._observed, notice)
         self._observation.listeners.append(self._see)
         self._lags = GroupLags(client)
-        self._courses: defaultdict[str, GroupCourse] = defaultdict(GroupCourse)
-        self._changed: set[str] = set()
         self._has_journal = asyncio.Event()  # the cluster has coterie's own
         self._explains_itself = True  # until a broker does not know the request
         self._pulse_admin = Admin({"default.api.timeout.ms": PULSE_MS} | client)
         self._began_ms = now_ms()
         for line in earlier:
-            self._take(line)
+            self.memory.take(line)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until the event is set. Raises as `ClusterObservation.run`."""
@@ -72,30 +67,23 @@ class ObservedFeed:
         self._lags.see(sight)
         group = getattr(sight, "group", None)
         if group is not None:
-            self._changed.add(group)
+            self.memory.changed.add(group)
         elif isinstance(sight, TopicsSeen) and TOPIC in sight.partitions:
             self._has_journal.set()
 
     def _observed(self, line: JournalLine) -> None:
         if not self._has_journal.is_set() or line.event == "pattern_seen":
-            self._take(line)
-
-    def _take(self, line: JournalLine) -> None:
-        if is_rebalance(line):
-            self._courses[line.group].rebalanced(line.time_ms, line.why())
-        self.journal.add(line)
-        self._changed.add(line.group)
+            self.memory.take(line)
 
     async def _tail(self) -> None:
         """The broker's own lines say more than those observed until its journal was seen, and take their position."""
         await self._has_journal.wait()
         while True:
-            self.journal.clear()
-            self._courses.clear()
+            self.memory.forget_lines()
             try:
                 async for lines in journal_tail(self.client, TOPIC):
                     for line in lines:
-                        self._take(line)
+                        self.memory.take(line)
             except KafkaError:
                 await asyncio.sleep(PULSE_EVERY_S)
 
@@ -118,59 +106,26 @@ class ObservedFeed:
                 continue
             at_ms = now_ms()
             for group in list(self._observation.machine.groups):
-                self._courses[group].measured(
+                self.memory.courses[group].measured(
                     (((lag.topic, lag.partition), lag.committed, lag.lag) for lag in self._lags.of(group)), at_ms
                 )
-                self._changed.add(group)
+                self.memory.changed.add(group)
             await asyncio.sleep(LAGS_EVERY_S)
 
     # -- rows ---------------------------------------------------------------------------------------------------------
 
     async def _update(self) -> None:
         while True:
-            groups = self._observation.machine.groups
-            for name in [name for name in self._changed if name not in groups]:
-                self.rows.remove(name)
-                self._courses.pop(name, None)
-            again = set[str]()
-            for name in self._changed & groups.keys():
-                row = self._row(groups[name])
-                if row is not None:
-                    self.rows.put(row)
-                    again |= {name} if groups[name].is_hot else set()  # it may come to wait, with nothing more to see
-            self._changed = again
+            groups, changed, again = self._observation.machine.groups, self.memory.changed, set[str]()
+            for name in changed:
+                group = groups.get(name)
+                if group is None:
+                    self.memory.forget(name)
+                elif group.described is not None:
+                    self.memory.show(name, _facts(group), now_ms())
+                    again |= {name} if group.is_hot else set()  # it may come to wait, with nothing more to see
+            self.memory.changed = again
             await asyncio.sleep(ROWS_EVERY_S)
-
-    def _row(self, group: KnownGroup) -> LiveRow | None:
-        """None of a group that was not described yet."""
-        described, course = group.described, self._courses[group.group]
-        if described is None:
-            return None
-        at_ms = now_ms()
-        since_ms = group.course.since_ms or None
-        in_state_ms = None if since_ms is None else at_ms - since_ms
-        generation = group.generation if described.epoch is None else described.epoch
-        lags = course.lags
-        return {
-            "group": group.group,
-            "kind": _kind(group),
-            "state": described.state,
-            "members": len(described.members),
-            "generation": generation if generation >= 0 else None,
-            "lag": lags[-1] if lags else None,
-            "course": lags,
-            "since_ms": since_ms,
-            "rebalance_ms": course.rebalances_ms[-1] if course.rebalances_ms else None,
-            "why": course.why,
-            "marks": marks(
-                described.state,
-                in_state_ms,
-                course.rebalances_ms,
-                at_ms,
-                stalls=course.stalls(at_ms),
-                is_lost=group.is_lost,
-            ),
-        }
 
     # -- one group ----------------------------------------------------------------------------------------------------
 
@@ -189,14 +144,14 @@ class ObservedFeed:
         if known is None or known.described is None:
             return None
         at_ms = now_ms()
-        lines = self.journal.of(group)[-EXPLAINED_LINES:]
+        lines = self.memory.journal.of(group)[-EXPLAINED_LINES:]
         return asdict(seen_explanation(known, lines, self._partitions(known, at_ms), at_ms, at_ms - self._began_ms))
 
     def _partitions(self, group: KnownGroup, at_ms: int) -> tuple[PartitionProgress, ...]:
         assert group.described is not None
         owners = owners_of((m.member_id, m.assignment) for m in group.described.members)
         lags = {(lag.topic, lag.partition): lag for lag in self._lags.of(group.group)}
-        course = self._courses[group.group]
+        course = self.memory.courses[group.group]
         rows = []
         for partition in sorted({*lags, *owners}):
             lag, unmoved_ms = lags.get(partition), course.unmoved_ms(partition, at_ms)
@@ -208,10 +163,14 @@ class ObservedFeed:
         return tuple(rows)
 
 
-def _kind(group: KnownGroup) -> str:
-    """Of consumers by their protocol; of others, as Connect, by the protocol type."""
-    assert group.described is not None
-    if group.described.epoch is not None:
-        return "consumer"
-    named = {"consumer": "classic", "": "simple"}
-    return named.get(group.described.protocol_type, group.described.protocol_type)
+def _facts(group: KnownGroup) -> GroupFacts:
+    described = group.described
+    assert described is not None
+    return GroupFacts(
+        kind_of(described.protocol_type, is_consumer_protocol=described.epoch is not None),
+        described.state,
+        len(described.members),
+        group.generation if described.epoch is None else described.epoch,
+        group.course.since_ms or None,
+        group.is_lost,
+    )

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from coterie.web.event_streams import events_of_all, events_of_one, send_events
 from coterie.web.feed import GroupFeed
-from coterie.web.guards import Guards, add_headers
+from coterie.web.guards import Guards, add_headers, refuse_other_origins
 from coterie.web.journal_memory import history_json
 from coterie.web.pages import LANGUAGES, language_of, page
 
@@ -29,18 +29,20 @@ class Console:
         self._feed = feed
         self._stopping = asyncio.Event()
 
-    def stop(self) -> None:
-        """Ends the event streams."""
-        self._stopping.set()
-
     def add_to(self, app: web.Application) -> None:
-        """Adds the routes."""
+        """Adds the routes to a server that checks the Host itself, with what else protects them."""
+        app.middlewares.append(refuse_other_origins)
+        app.on_response_prepare.append(add_headers)
+        app.on_shutdown.append(self._stop)
         app.router.add_get("/console", self._groups)
         app.router.add_get("/console/groups/{group}", self._group)
         app.router.add_get("/api/events", self._events)
         app.router.add_get("/api/groups/{group}/history", self._history)
         app.router.add_get("/api/groups/{group}/events", self._group_events)
         app.router.add_get("/static/{name}", _static)
+
+    async def _stop(self, app: web.Application) -> None:
+        self._stopping.set()  # ends the event streams
 
     async def _groups(self, request: web.Request) -> web.Response:
         return _page(request, "groups.html")
@@ -50,15 +52,15 @@ class Console:
         return _page(request, "group.html", group=name, group_path=quote(name, safe=""), has_timeline=_has_timeline())
 
     async def _history(self, request: web.Request) -> web.Response:
-        lines = self._feed.journal.of(request.match_info["group"])
+        lines = self._feed.memory.journal.of(request.match_info["group"])
         return web.Response(text=history_json(lines), content_type="application/json")
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
-        return await send_events(request, events_of_all(self._feed, self._stopping))
+        return await send_events(request, self._feed.memory, events_of_all(self._feed, self._stopping))
 
     async def _group_events(self, request: web.Request) -> web.StreamResponse:
         group = request.match_info["group"]
-        return await send_events(request, events_of_one(self._feed, group, self._stopping))
+        return await send_events(request, self._feed.memory, events_of_one(self._feed, group, self._stopping))
 
 
 def _page(request: web.Request, template: str, **values: Any) -> web.Response:
@@ -99,7 +101,6 @@ class ConsoleServer:
         """Listens; returns the address. Raises OSError."""
         self._guards.names.add(host.lower())
         app = web.Application(client_max_size=1024 * 1024, middlewares=[self._guards.check])
-        app.on_response_prepare.append(add_headers)
         app.router.add_get("/", _to_console)
         self._console.add_to(app)
         self._runner = web.AppRunner(app, access_log=None, max_line_size=LINE_BYTES, shutdown_timeout=1.0)
@@ -112,7 +113,6 @@ class ConsoleServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._console.stop()
         if self._runner is not None:
             await self._runner.cleanup()
 

@@ -128,7 +128,7 @@ def partitions_of(sources: GroupSources, group: AnyGroup, now_ms: int) -> list[d
     owned, rows = owners(sources, group), list[dict[str, Any]]()
     for topic, partition in sorted({*group.offsets, *owned}):
         committed = group.offsets.get((topic, partition))
-        end = _end_offset(sources, topic, partition)
+        end = end_offset(sources, topic, partition)
         lag = lag_ms = unmoved_ms = None
         if committed is not None:
             lag = None if end is None else max(end - committed.offset, 0)
@@ -152,7 +152,8 @@ def partitions_of(sources: GroupSources, group: AnyGroup, now_ms: int) -> list[d
     return rows
 
 
-def _end_offset(sources: GroupSources, topic: str, partition: int) -> int | None:
+def end_offset(sources: GroupSources, topic: str, partition: int) -> int | None:
+    """The end of a partition's log; None where there is no such partition."""
     existing = sources.topics.by_name.get(topic)
     if existing is None or partition >= len(existing.partitions):
         return None

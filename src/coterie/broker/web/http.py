@@ -5,11 +5,11 @@
 /groups/NAME/history   its journal lines
 /clients           the clients that push metrics (KIP-714), with what each pushed last
 /metrics           Prometheus
+/console           pages for people (`coterie.web`), where the broker was given them
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
@@ -21,13 +21,10 @@ from coterie.broker.clients.pushed_metrics import telemetry_clients
 from coterie.broker.groups.explanation import explained, partitions_of
 from coterie.broker.process.descriptors import listening_sockets
 from coterie.broker.process.log_lines import LogLines
+from coterie.broker.web.handed_groups import journal_records
 from coterie.broker.web.metrics import GroupMetrics, MetricSources
 from coterie.coordinator.consumer.state import ConsumerGroup
-from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
 from coterie.coordinator.replay import AnyGroup
-from coterie.log.time_lookup import offset_near_end
-from coterie.records.batch import batches
-from coterie.records.decoding import decode_records
 from coterie.text.addresses import is_own_host
 from coterie.text.lag import total_lag, total_lag_ms
 from coterie.wire.errors import Refusal
@@ -35,16 +32,19 @@ from coterie.wire.errors import Refusal
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 logger = logging.getLogger(__name__)
 
-HISTORY_BYTES = 16 * 1024 * 1024  # of the journal's end, at most
+LINE_BYTES = 128 * 1024  # of a request: a group's name may have 32 kB, three characters for each in an address
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class HttpServer:
     """Runs on the broker's own loop, so that each response shows the state at one moment."""
 
-    def __init__(self, broker: MetricSources, names: Iterable[str] = ()) -> None:
-        """``names``: accepted in the Host header, besides the address of the server and of loopback."""
-        self._broker = broker
+    def __init__(
+        self, broker: MetricSources, names: Iterable[str] = (), console: Callable[[web.Application], None] | None = None
+    ) -> None:
+        """``names``: accepted in the Host header, besides the address of the server and of loopback. ``console``: adds
+        pages for people."""
+        self._broker, self._console = broker, console
         self._names = {"localhost", *(name.lower() for name in names)}
         self._metrics = GroupMetrics(broker)
         self._runner: web.AppRunner | None = None
@@ -59,7 +59,10 @@ class HttpServer:
         app.router.add_get("/groups/{group}/history", self._history)
         app.router.add_get("/clients", self._clients)
         app.router.add_get("/metrics", self._metrics_text)
-        self._runner = web.AppRunner(app, access_log=None, logger=_protocol_logger(self._broker.log_lines))
+        if self._console is not None:
+            self._console(app)
+        logger = _protocol_logger(self._broker.log_lines)
+        self._runner = web.AppRunner(app, access_log=None, logger=logger, max_line_size=LINE_BYTES)
         await self._runner.setup()
         for socket in await listening_sockets(host, port, self._broker.log_lines):
             await web.SockSite(self._runner, socket).start()
@@ -82,6 +85,8 @@ class HttpServer:
             await self._runner.cleanup()
 
     async def _index(self, request: web.Request) -> web.Response:
+        if self._console is not None and "text/html" in request.headers.get("Accept", ""):
+            raise web.HTTPFound("/console")
         return web.json_response({"paths": ["/groups", "/groups/NAME", "/groups/NAME/history", "/clients", "/metrics"]})
 
     async def _groups(self, request: web.Request) -> web.Response:
@@ -112,16 +117,9 @@ class HttpServer:
         return web.json_response(explained(self._broker, group))
 
     async def _history(self, request: web.Request) -> web.Response:
-        topic, key = self._broker.topics.by_name.get(JOURNAL_TOPIC), request.match_info["group"].encode()
-        lines: list[str] = []
-        if topic is not None:
-            log = topic.partitions[0].log
-            # Only the journal's end when it is long: a response must not hold the whole of it.
-            start = offset_near_end(log, HISTORY_BYTES)
-            data = log.read(start, HISTORY_BYTES)
-            for position, header in batches(data):
-                lines += [r.value.decode() for r in decode_records(data, position, header) if r.key == key and r.value]
-                await asyncio.sleep(0)  # a batch in each turn of the loop
+        key, lines = request.match_info["group"].encode(), list[str]()
+        async for records in journal_records(self._broker.topics):
+            lines += [value.decode() for of_group, value in records if of_group == key]
         return web.Response(text=f"[{','.join(lines)}]", content_type="application/json")
 
     async def _clients(self, request: web.Request) -> web.Response:

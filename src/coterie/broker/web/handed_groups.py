@@ -1,0 +1,82 @@
+"""What a broker hands to a console in its process: its groups, and the lines of its journal as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection
+from typing import Any
+
+from coterie.broker.groups.explanation import GroupSources, end_offset, explained
+from coterie.broker.storage.topics import Topics
+from coterie.coordinator.consumer.state import ConsumerGroup
+from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
+from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.replay import AnyGroup
+from coterie.log.time_lookup import offset_near_end
+from coterie.records.batch import batches
+from coterie.records.decoding import decode_records
+from coterie.wire.errors import Refusal
+
+HISTORY_BYTES = 16 * 1024 * 1024  # of the journal's end, at most
+
+
+class HandedGroups:
+    """The groups of this broker, as `coterie.web.handed_feed.GroupsOfBroker` names their parts."""
+
+    def __init__(self, broker: GroupSources) -> None:
+        self._broker = broker
+
+    def now_ms(self) -> int:
+        """The broker's time."""
+        return self._broker.clock.now_ms()
+
+    def names(self) -> Collection[str]:
+        """Every group that is loaded."""
+        return [group.group_id for group in self._broker.groups.loaded_groups()]
+
+    def group(self, name: str) -> tuple[Any, ...] | None:
+        """Protocol type (None: the consumer protocol), state, number of members, generation and since when it is in its state;
+        and of each partition with a committed offset this and its lag."""
+        group = self._group(name)
+        if group is None:
+            return None
+        protocol_type = None if isinstance(group, ConsumerGroup) else group.protocol_type or ""
+        since_ms = group.phase_since_ms if group.phase_since_ms >= 0 else None
+        lags = []
+        for (topic, partition), committed in group.offsets.items():
+            end = end_offset(self._broker, topic, partition)
+            if end is not None:
+                lags.append(((topic, partition), committed.offset, max(end - committed.offset, 0)))
+        return (protocol_type, group.phase.value, len(group.members), group.generation, since_ms), lags
+
+    def explain(self, name: str) -> dict[str, Any] | None:
+        """The document of `groups why --json`."""
+        group = self._group(name)
+        return None if group is None else explained(self._broker, group)
+
+    def _group(self, name: str) -> AnyGroup | None:
+        try:
+            return self._broker.groups.group(name)
+        except Refusal:
+            return None  # of another broker, or still being loaded
+
+    async def listen(self, take: Callable[[JournalLine], None]) -> AsyncIterator[list[JournalLine]]:
+        """The lines so far, oldest first, a batch at a time; ``take`` gets each further one from now on."""
+        journal = self._broker.groups.journal
+        journal.write()
+        journal.listeners.append(take)
+        async for records in journal_records(self._broker.topics):
+            yield [JournalLine.from_json(value) for _, value in records]
+
+
+async def journal_records(topics: Topics) -> AsyncIterator[list[tuple[bytes, bytes]]]:
+    """Key and value of the journal's records, a batch in each turn of the loop; only its end when it is long, and what is in it
+    at the call."""
+    topic = topics.by_name.get(JOURNAL_TOPIC)
+    if topic is None:
+        return
+    log = topic.partitions[0].log
+    data = log.read(offset_near_end(log, HISTORY_BYTES), HISTORY_BYTES)
+    for position, header in batches(data):
+        yield [(r.key, r.value) for r in decode_records(data, position, header) if r.key and r.value]
+        await asyncio.sleep(0)

@@ -1,0 +1,120 @@
+"""The console within a broker's process: what the broker hands it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+
+from coterie.broker.broker import Broker
+from coterie.broker.settings import BrokerSettings
+from coterie.broker.web.handed_groups import HandedGroups
+from coterie.broker.web.http import HttpServer
+from coterie.cli.broker import _console_of
+from coterie.client import Consumer
+from coterie.web.handed_feed import UPDATE_S, HandedFeed
+from tests.web.streams import events
+
+
+def with_console(story: Callable[[Broker, str, str], Awaitable[None]]) -> None:
+    async def run() -> None:
+        broker = Broker(BrokerSettings({"group.initial.rebalance.delay.ms": "0"}))
+        host, port = await broker.start("127.0.0.1", 0)
+        try:
+            server = HttpServer(broker, (), _console_of(broker, host, port))
+            address = await broker.serve_http(server, "127.0.0.1", 0)
+            await story(broker, f"{host}:{port}", f"http://{address[0]}:{address[1]}")
+        finally:
+            await broker.stop()
+
+    asyncio.run(run())
+
+
+def test_the_pages_show_what_the_broker_hands() -> None:
+    async def story(broker: Broker, server: str, url: str) -> None:
+        await broker_with_topic(broker, server)
+        settings = {"bootstrap.servers": server, "group.id": "crew", "auto.offset.reset": "earliest"}
+        async with aiohttp.ClientSession() as session:
+            streaming = asyncio.create_task(events(session, f"{url}/api/events", 2))
+            async with Consumer(settings) as consumer:
+                consumer.subscribe(["t"])
+                while not consumer.assignment():
+                    await consumer.poll(100)
+                await consumer.commit({("t", 0): 0})
+                rows = {row["group"]: row for _, change in await streaming for row in change["rows"]}
+                assert rows["crew"]["kind"] == "classic"
+                assert rows["crew"]["members"] == 1
+                (_, history), (_, explanation) = await events(session, f"{url}/api/groups/crew/events", 2)
+                assert explanation["state"] == "Stable"
+                async with session.get(f"{url}/groups/crew/history") as response:
+                    lines = await response.json()
+                assert [{k: v for k, v in line.items() if k != "why"} for line in history] == lines
+                assert history[-1]["event"] == "stable"
+            async with session.get(url, headers={"Accept": "text/html"}) as response:
+                assert response.url.path == "/console"
+            async with session.get(f"{url}/groups", headers={"Origin": "http://elsewhere.example"}) as response:
+                assert response.status == 403
+
+    with_console(story)
+
+
+def test_the_lines_before_the_console_are_read_once() -> None:
+    async def story(broker: Broker, server: str, url: str) -> None:
+        await broker_with_topic(broker, server)
+        for _ in range(2):
+            async with Consumer({"bootstrap.servers": server, "group.id": "crew"}) as consumer:
+                consumer.subscribe(["t"])
+                while not consumer.assignment():
+                    await consumer.poll(100)
+        groups, later = HandedGroups(broker), []
+        past = [line async for lines in groups.listen(later.append) for line in lines]
+        stable = [line.generation for line in past if line.event == "stable"]
+        assert stable == [1, 3]
+        assert not later
+
+    with_console(story)
+
+
+async def broker_with_topic(broker: Broker, server: str) -> None:
+    from coterie.client import Admin
+
+    async with Admin({"bootstrap.servers": server}) as admin:
+        await admin.create_topic("t", 2)
+
+
+class ManyGroups:
+    """As a broker with very many groups hands them."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.shown = count, list[str]()
+
+    def now_ms(self) -> int:
+        return 0
+
+    def names(self) -> list[str]:
+        return [f"group-{n:05}" for n in range(self.count)]
+
+    def group(self, name: str) -> object:
+        self.shown.append(name)
+        return ("consumer", "Stable", 10, 1, 0), ()
+
+    def explain(self, name: str) -> None:
+        return None
+
+
+def test_an_update_takes_its_time_alone_and_every_group_has_its_turn() -> None:
+    groups = ManyGroups(1_000)
+    feed = HandedFeed(groups, {})  # type: ignore[arg-type]
+    ticks = iter(range(10**9))
+    per_update = 100
+
+    def clock() -> float:
+        return next(ticks) * UPDATE_S / per_update
+
+    for updates in range(1, 12):
+        feed.update(clock)
+        assert len(groups.shown) <= updates * (per_update + 2)
+    assert set(groups.shown) == set(groups.names())
+    assert len(json.loads(feed.memory.rows.changes(0) or "")["rows"]) == 1_000
