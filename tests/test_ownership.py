@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 from coterie.cli.groups.groups import history_row
 from coterie.console import history_page
 from coterie.coordinator import events as e
+from coterie.coordinator.journal.journal_timeline import JournalTimeline
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
+from coterie.coordinator.journal.timeline import Timeline
 from coterie.coordinator.outcome import CoordinatorConfig
 from coterie.coordinator.shard import Decision, Step
 from coterie.coordinator.stored import to_record
@@ -178,12 +181,35 @@ def test_every_face_shows_the_same_churn_alike(
     assert sum(s.until_ms - s.since_ms for s in spells) == sum(row["unowned_ms"] for row in of_journal)
     assert sum(s.detected_ms - s.since_ms for s in spells) == sum(row["undetected_ms"] for row in of_journal)
 
+    # The timeline that `groups watch` and the live page draw: the spells that a coordinator knows, from the journal alone.
+    timeline = JournalTimeline("g")
+    for line in broker.journal:
+        timeline.add(line)
+    assert sorted(timeline.timeline.unowned) == sorted(spells)
+    _check_covered(timeline.timeline)
+
     # The actors' own view: the same moves, and unowned times that differ by what a coordinator cannot see: the time since a
     # dead member's last heartbeat, and that until a member hears of a rebalance or of its assignment.
     _check_by(ownership, of_journal)
     assert sum(row["undetected_ms"] for row in of_journal) > 0
     last = of_journal[-1]
     assert (last["event"], last["moved"], last["unowned"], last["unowned_ms"]) == ("empty", 0, PARTITIONS, 0)
+
+
+def _check_covered(timeline: Timeline) -> None:
+    """No partition has two owners at a time, and from its first owner on it has one, or is unowned, while there are members."""
+    for lane, partition in enumerate(timeline.lanes):
+        spells = [spell for spell in timeline.owned if spell.lane == lane]
+        for earlier, later in pairwise(spells):
+            assert earlier.until_ms is not None
+            assert earlier.until_ms <= later.from_ms
+            assert earlier.until_ms == later.from_ms or any(
+                (s.partition, s.since_ms, s.until_ms) == (partition, earlier.until_ms, later.from_ms)
+                for s in timeline.unowned
+            )
+    for band in timeline.rebalances:
+        assert band.phases[0].state == "PreparingRebalance"
+        assert all(one.until_ms == other.from_ms for one, other in pairwise(band.phases))
 
 
 def _check_by(ownership: Ownership, of_journal: Sequence[dict[str, Any]]) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coterie.console.svg import Mark, Stretch, timeline
+from coterie.console.page import Markup, markup_text
+from coterie.console.svg import LEFT, RIGHT, WIDTH, caption, colours, svg, time_axis, x_of
 from coterie.laboratory.experiments import ExperimentGroup
 from coterie.laboratory.ownership import Ownership, TopicPartition
 
@@ -91,16 +92,44 @@ def draw(scene: Scene) -> str:
     for at_ms, label, action in scene.event(group, scene.assignor):
         group.world.run_until(start_ms + at_ms)
         action()
-        marks.append(Mark(at_ms / 1000, label))
+        marks.append((at_ms / 1000, label))
     end_ms = start_ms + scene.shown_ms
     group.world.run_until(end_ms)
     stretches = [
-        Stretch(partition, max(since_ms - start_ms, 0) / 1000, (until_ms - start_ms) / 1000, name)
+        (partition, max(since_ms - start_ms, 0) / 1000, (until_ms - start_ms) / 1000, name)
         for (_, partition), name, since_ms, until_ms in recorded.until(end_ms)
         if until_ms > start_ms
     ]
-    rows = [f"t-{n}" for n in range(PARTITIONS)]
-    return timeline(rows, stretches, marks, scene.shown_ms / 1000, scene.title) + "\n"
+    return _picture(stretches, marks, scene.shown_ms / 1000, scene.title) + "\n"
+
+
+def _picture(
+    stretches: list[tuple[int, float, float, str]], marks: list[tuple[float, str]], end_s: float, title: str
+) -> Markup:
+    """``stretches``: partition, start, end, owner."""
+    colour = colours([name for *_, name in stretches])
+    top, row_height, parts = 44, 20, list[str]()
+    height = top + PARTITIONS * row_height + 30
+    for index, (name, fill) in enumerate(colour.items()):
+        x = LEFT + index * 140
+        parts += [f'<rect x="{x}" y="4" width="14" height="14" fill="{fill}"/>', caption(x + 20, 16, name)]
+    for row in range(PARTITIONS):
+        y = top + row * row_height
+        parts.append(caption(LEFT - 8, y + 14, f"t-{row}", "end", "small"))
+        parts.append(f'<rect x="{LEFT}" y="{y}" width="{WIDTH - LEFT - RIGHT}" height="17" fill="#e6e6e6"/>')
+    for row, start_s, until_s, name in stretches:
+        x, y = x_of(start_s, end_s), top + row * row_height
+        times = f"{start_s:.1f} to {until_s:.1f} s"
+        parts.append(
+            f'<rect x="{x:.1f}" y="{y}" width="{max(x_of(until_s, end_s) - x, 0.5):.1f}" height="17" fill="{colour[name]}">'
+            f"<title>{markup_text(name)}: t-{row}, {times}</title></rect>"
+        )
+    for time_s, label in marks:
+        x = x_of(time_s, end_s)
+        line = f'x1="{x:.1f}" y1="{top - 8}" x2="{x:.1f}" y2="{height - 28}"'
+        parts.append(f'<line {line} stroke="#1a1a1a" stroke-dasharray="3 3"/>')
+        parts.append(caption(x, top - 12, label, "middle", "small bold"))
+    return svg(height, title, [*parts, time_axis(height - 26, end_s)])
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@ are text there, and no markup."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from html.parser import HTMLParser
@@ -17,8 +18,10 @@ from coterie.certify.replay import Certificate
 from coterie.console import history_page, what_if_page
 from coterie.console.page import Markup, element, markup_text, page, table
 from coterie.console.report import LeaderMove, Rebalance, Report, render
-from coterie.console.svg import Line, Mark, Stretch
+from coterie.console.svg import Line
 from coterie.console.terminal import visible
+from coterie.console.timeline_page import component
+from coterie.coordinator.journal.timeline import Moment, Spell, Timeline
 from coterie.laboratory.what_if import WhatIfSetting
 from coterie.pipeline.history.tables import TABLES
 from coterie.pipeline.what_if import MEASURES
@@ -26,7 +29,7 @@ from coterie.pipeline.what_if import MEASURES
 HTML = frozenset(
     {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "pre", "span", "table", "tr", "th", "td"}
 )
-TAGS = HTML | {"div", "figure", "figcaption", "svg", "text", "line", "rect", "polyline", "circle"}
+TAGS = HTML | {"script", "div", "figure", "figcaption", "svg", "text", "line", "rect", "polyline", "circle"}
 
 
 def hostile(name: str) -> str:
@@ -41,14 +44,23 @@ class Read(HTMLParser):
         self.tags: set[str] = set()
         self.attributes: set[str] = set()
         self.texts: list[str] = []
+        self.scripts: list[tuple[str | None, str]] = []  # type and text
+        self._script: str | None = ""
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
         self.attributes |= {name for name, _ in attrs}
+        self._script = dict(attrs).get("type") if tag == "script" else ""
 
     def handle_data(self, data: str) -> None:
-        self.texts.append(data)
+        if self._script == "":
+            self.texts.append(data)
+        else:
+            self.scripts.append((self._script, data))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._script = ""
 
 
 def check(text: str, names: Sequence[str]) -> None:
@@ -56,17 +68,33 @@ def check(text: str, names: Sequence[str]) -> None:
     read = Read(text)
     assert read.tags <= TAGS, read.tags - TAGS
     assert not [name for name in read.attributes if name.startswith("on") or name in ("src", "href")]
-    shown = "\n".join(read.texts)
+    documents = [json.loads(text)["timeline"] for kind, text in read.scripts if kind == "application/json"]
+    run = [(kind, text) for kind, text in read.scripts if kind != "application/json"]
+    assert run == ([("module", component().code)] if documents else []), "no script but the component"
+    shown = "\n".join(read.texts + [text for document in documents for text in texts_in(document)])
     assert [name for name in names if visible(hostile(name)) not in shown] == []
 
 
+def texts_in(value: Any) -> list[str]:
+    """Every text of a document of JSON."""
+    if isinstance(value, str):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for item in items for text in texts_in(item)]
+
+
+def owned_by(name: str) -> Timeline:
+    timeline = Timeline(hostile("timeline of " + name), begin_ms=0, end_ms=1000)
+    timeline.owned.append(Spell(timeline.lane((hostile("lane of " + name), 0)), timeline.owner(hostile(name)), 0))
+    timeline.moments.append(Moment(500, hostile("moment of " + name)))
+    return timeline
+
+
 def demo_report() -> tuple[str, list[str]]:
-    report = Report(hostile("title"), hostile("summary"), 1.0, partitions=1, table_title=hostile("table title"))
+    report = Report(hostile("title"), hostile("summary"), 1.0, table_title=hostile("table title"))
     report.checks = [(hostile("check"), True, hostile("detail")), (hostile("other check"), False, "")]
-    report.stretches = [Stretch(0, 0, 1, hostile("member"))]
+    report.owners, report.leaders = owned_by("member"), owned_by("broker")
     report.rebalances = [Rebalance(1, 0, 1, 1, 1, 1, hostile("why"))]
-    report.offsets_partitions, report.leaders = 1, [Stretch(0, 0, 1, hostile("broker"))]
-    report.broker_marks = [Mark(0.5, hostile("mark"))]
     report.leader_moves = [LeaderMove(0.5, 0, True, 1, 2, 0.1)]
     report.events = [(0.5, hostile("event"))]
     report.lags = [Line(hostile("group"), [(0, 1.0), (1, 2.0)])]
@@ -80,7 +108,7 @@ def demo_report() -> tuple[str, list[str]]:
         "other check",
         "member",
         "broker",
-        "mark",
+        *(f"{part} of {name}" for part in ("timeline", "lane", "moment") for name in ("member", "broker")),
         "why",
         "event",
         "group",

@@ -24,15 +24,12 @@ from coterie.console.svg import (
     RIGHT,
     WIDTH,
     Line,
-    Mark,
     Spread,
-    Stretch,
     bars,
     colours,
     line_chart,
     round_step,
     small_multiples,
-    timeline,
 )
 from coterie.console.terminal import visible
 
@@ -68,7 +65,6 @@ def _texts(picture: str) -> list[str]:
 
 
 PICTURES: dict[str, Callable[[str], str]] = {
-    "timeline": lambda t: timeline([t], [Stretch(0, 0, 1, t)], [Mark(1, t)], 1, t),
     "lines": lambda t: line_chart([Line(t, [(0, 1)])], 1, t, t),
     "bars": lambda t: bars([(t, 1)], t, t),
     "grid": lambda t: small_multiples([(t, t, [Spread(t, t, 1, 0, 2)])], t),
@@ -86,45 +82,6 @@ def test_a_picture_of_any_text_is_well_formed_and_shows_it(kind: str) -> None:
         assert ET.fromstring(picture).attrib["aria-label"].split() == shown.split()
 
     shown()
-
-
-@given(names, st.lists(st.tuples(values, values, values), max_size=12))
-def test_a_timeline_shows_every_owner_within_the_picture(
-    owners: list[str], spans: list[tuple[float, float, float]]
-) -> None:
-    stretches = [Stretch(n % 3, min(a, b), max(a, b), owners[n % len(owners)]) for n, (a, b, _) in enumerate(spans)] + [
-        Stretch(0, 0, 1, owner) for owner in owners
-    ]
-    end_s = max((s.end_s for s in stretches), default=1.0)
-    picture = timeline(["a-0", "a-1", "a-2"], stretches, [Mark(min(end_s, m), "1") for *_, m in spans], end_s, "t")
-    _check_numbers(picture)
-    assert {f"{visible(s.name, breaks=True)}: " for s in stretches} <= {
-        f"{text.rpartition(': ')[0]}: " for text in _texts(picture)
-    }
-    legend = [
-        e
-        for e in _elements(picture)
-        if e.tag == f"{NS}rect" and e.attrib.get("width") == e.attrib.get("height") == "14"
-    ]
-    assert len(legend) == len(owners)
-    drawn = [e for e in _elements(picture) if e.tag == f"{NS}rect" and e.findall(f"{NS}title")]
-    top = min((float(e.attrib["y"]) for e in drawn), default=0)
-    assert max(float(e.attrib["y"]) for e in legend) + 14 <= top
-    assert len({(e.attrib["x"], e.attrib["y"]) for e in legend}) == len(owners), "no two over each other"
-
-
-def test_long_names_of_owners_do_not_overlap() -> None:
-    """Each ends before the next one's colour and within the picture; the whole name is in the tooltip."""
-    owners = [f"payments-service-eu-west-1-instance-{n}" for n in range(7)] + ["x" * 90 + "-1", "x" * 90 + "-2"]
-    picture = timeline(["t-0"], [Stretch(0, n, n + 1, owner) for n, owner in enumerate(owners)], [], 9.0, "t")
-    elements = list(_elements(picture))
-    squares = [(float(e.attrib["x"]), e.attrib["y"]) for e in elements if e.attrib.get("width") == "14"]
-    captions = [e.text or "" for e in elements if e.tag == f"{NS}text"][: len(owners)]
-    assert len(set(captions)) == len(squares) == len(owners)
-    for (x, y), text in zip(squares, captions, strict=True):
-        end = x + 20 + 7 * len(text)
-        assert end <= min([left for left, line in squares if line == y and left > x] + [WIDTH])
-    assert any(owners[-1] in text for text in _texts(picture))
 
 
 @given(names, st.lists(st.tuples(values, values), min_size=1, max_size=8))
@@ -221,9 +178,7 @@ def test_a_table_shows_every_cell_and_no_markup_of_a_name(rows: list[list[str]])
 
 @given(texts, texts)
 def test_a_page_has_no_markup_of_a_name_and_needs_no_network(name: str, note: str) -> None:
-    report = Report(
-        name, note, 1.0, [(name, True, note)], 1, [Stretch(0, 0, 1, name)], [Rebalance(1, 0, 1, 1, 1, 1, note)]
-    )
+    report = Report(name, note, 1.0, [(name, True, note)], rebalances=[Rebalance(1, 0, 1, 1, 1, 1, note)])
     report.events.append((0.5, name))
     for text in (page(name, note, [Section(name, note, Markup())]), render(report)):
         text.encode()

@@ -15,7 +15,6 @@ from coterie.demo.failover import (
     check_failover,
     leader_moves,
     leadership,
-    marks,
     moved_text,
 )
 
@@ -94,8 +93,11 @@ def test_an_older_view_of_another_broker_moves_nothing(watch: ClusterWatch) -> N
 
 def test_the_reports_part(watch: ClusterWatch) -> None:
     moved(watch)
-    of_crew = [(s.start_s, s.end_s, s.name) for s in leadership(watch, 0, 30_000) if s.row == CREW]
-    assert of_crew == [(1.0, 10.0, "broker 2"), (13.4, 30.0, "broker 3")]
-    assert [(mark.time_s, mark.label) for mark in marks(watch, 0)] == [(10.0, "killed"), (20.0, "back")]
+    timeline = leadership(watch, 0, 30_000)
+    of_crew = [s for s in timeline.owned if timeline.lanes[s.lane] == ("offsets", CREW)]
+    spells = [(s.from_ms, s.until_ms, timeline.owners[s.owner]) for s in of_crew]
+    assert spells == [(1_000, 10_000, "broker 2"), (13_400, 30_000, "broker 3")]
+    assert [s for s in timeline.unowned if s.partition[1] == CREW] == [(("offsets", CREW), 10_000, 10_000, 13_400)]
+    assert timeline.moments == [(10_000, "broker 2 is killed"), (20_000, "it is back")]
     moves = [(m.time_s, m.partition, m.of_group, m.former, m.leader, m.without_s) for m in leader_moves(watch, 0)]
     assert moves == [(13.0, OTHERS[0], False, 2, 1, 3.0), (13.4, CREW, True, 2, 3, 3.4)]

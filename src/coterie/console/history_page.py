@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from coterie.console.page import Section, table
-from coterie.console.svg import Gap, Line, Mark, Stretch, bars, line_chart, timeline
+from coterie.console.svg import Line, bars, line_chart
+from coterie.console.timeline_page import TIMELINE_NOTE, timeline_section
 from coterie.coordinator.journal.line import CAUSE_TITLES, JournalLine
+from coterie.coordinator.journal.timeline import Phase, Rebalance, Spell, Timeline, owner_name
 from coterie.machines.ownership import UnownedSpell, unowned_text
 from coterie.observer.server_log import rebalances as server_log_events
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
@@ -18,7 +20,6 @@ from coterie.pipeline.history.rebalances import journal_log_events, unowned_spel
 from coterie.pipeline.tables.files import rows_of
 from coterie.text.quantity import quantity
 
-PARTITIONS_SHOWN = 60
 REBALANCES_SHOWN = 100
 LINES_SHOWN = 8
 Row = dict[str, Any]
@@ -27,17 +28,17 @@ Row = dict[str, Any]
 def sections(history: Path, group: str) -> list[Section]:
     """From the tables in that folder; a section whose table has no rows is left out."""
     rebalances = sorted(rows_of(history / "rebalances", group), key=lambda r: (r["time_ms"], r["generation"]))
-    ownership = rows_of(history / "ownership", group)
     lag = rows_of(history / "lag", group)
-    times = [r["time_ms"] for r in rebalances] + [r["time_ms"] for r in lag]
-    times += [t for r in ownership for t in (r["from_ms"], r["until_ms"]) if t is not None]
+    owners = timeline(history, group, rebalances, _unowned(history, group))
+    times = [r["time_ms"] for r in [*rebalances, *lag]]
+    times += [ms for ms in ([] if owners is None else [owners.begin_ms, owners.end_ms]) if ms is not None]
     if not times:
         return []
-    unowned = _unowned(history, group)
-    times += [spell.since_ms for spell in unowned]  # before the first assignment is stored
     begin_ms, end_ms = min(times), max(times)
+    if owners is not None:
+        owners.reach(begin_ms, end_ms, *(spell.since_ms for spell in owners.unowned))
     made = [
-        _ownership(ownership, rebalances, unowned, begin_ms, end_ms),
+        None if owners is None else timeline_section("Owners of each partition", TIMELINE_NOTE, owners),
         _causes(rebalances),
         _moves(rebalances),
         _lag(lag, begin_ms, end_ms),
@@ -76,40 +77,42 @@ def _journal(history: Path, group: str) -> Iterator[JournalLine]:
             yield line
 
 
-def _ownership(
-    rows: list[Row], rebalances: list[Row], unowned: list[UnownedSpell], begin_ms: int, end_ms: int
-) -> Section | None:
+def timeline(history: Path, group: str, rebalances: list[Row], unowned: list[UnownedSpell]) -> Timeline | None:
+    """The group's timeline from the tables of the history; None where no partition had an owner."""
+    rows = rows_of(history / "ownership", group)
     if not rows:
         return None
-    partitions = sorted({(r["topic"], r["partition"]) for r in rows})
-    shown = {tp: row for row, tp in enumerate(partitions[:PARTITIONS_SHOWN])}
-    stretches = [
-        Stretch(
-            shown[r["topic"], r["partition"]],
-            (r["from_ms"] - begin_ms) / 1000,
-            ((end_ms if r["until_ms"] is None else r["until_ms"]) - begin_ms) / 1000,
-            r["client_id"] or r["member_id"],
-        )
-        for r in sorted(rows, key=lambda r: r["from_ms"])
-        if (r["topic"], r["partition"]) in shown
-    ]
-    marks = [Mark((r["time_ms"] - begin_ms) / 1000, str(r["generation"])) for r in rebalances]
-    gaps = [
-        Gap(shown[s.partition], *((ms - begin_ms) / 1000 for ms in (s.since_ms, s.detected_ms, s.until_ms)))
-        for s in unowned
-        if s.partition in shown
-    ]
-    note = (
-        "A dashed line is a rebalance, with its generation; light grey: the partition is unowned; dark grey: its owner was "
-        "dead, and the coordinator had not noticed."
-    )
-    if len(partitions) > len(shown):
-        note += f" The first {len(shown)} of {quantity(len(partitions), 'partition')}."
-    names = [f"{topic}-{partition}" for topic, partition in shown]
-    crowded = len(marks) > REBALANCES_SHOWN  # too many lines would hide what they mark
-    end_s = (end_ms - begin_ms) / 1000
-    body = timeline(names, stretches, [] if crowded else marks, end_s, "owners of each partition over time", gaps=gaps)
-    return Section("Owners of each partition", note, body, "ownership")
+    made = Timeline(group, unowned=unowned)
+    instances = {r["member_id"]: r["group_instance_id"] for r in rows_of(history / "tenures", group)}
+    for r in sorted(rows, key=lambda r: (r["topic"], r["partition"], r["from_ms"])):
+        owner = owner_name(r["member_id"], r["client_id"] or "", instances.get(r["member_id"]))
+        spell = Spell(made.lane((r["topic"], r["partition"])), made.owner(owner), r["from_ms"], r["until_ms"])
+        last = made.owned[-1] if made.owned else None
+        if last is not None and (last.lane, last.owner, last.until_ms) == (spell.lane, spell.owner, spell.from_ms):
+            last.until_ms = spell.until_ms
+        else:
+            made.owned.append(spell)
+        made.reach(spell.from_ms)
+    epochs = {r["epoch"]: r for r in rows_of(history / "epochs", group)}
+    made.rebalances = [_band(r, epochs.get(r["generation"])) for r in rebalances]
+    for band in made.rebalances:
+        made.reach(band.from_ms, band.until_ms or band.from_ms)
+    return made
+
+
+def _band(r: Row, epoch: Row | None) -> Rebalance:
+    """A rebalance of the table, with the phases as far as they are known."""
+    end_ms = r["time_ms"]
+    if r["event"] == "epoch_raised":
+        target_ms = end_ms if epoch is None or epoch["target_ms"] is None else epoch["target_ms"]
+        reconciled_ms = target_ms if epoch is None or epoch["reconciled_ms"] is None else epoch["reconciled_ms"]
+        phases = [Phase("Assigning", end_ms, target_ms), Phase("Reconciling", target_ms, reconciled_ms)]
+    else:
+        formed_ms = end_ms - (r["sync_ms"] or 0)
+        phases = [Phase("PreparingRebalance", formed_ms - (r["join_ms"] or 0), formed_ms)]
+        phases += [] if r["sync_ms"] is None else [Phase("CompletingRebalance", formed_ms, end_ms)]
+    figures = (r["members"], r["moved"], r.get("unowned"), r["unowned_ms"], r.get("undetected_ms"))
+    return Rebalance(r["generation"], phases, r["event"], [], r["why"] or "", *figures)
 
 
 def _causes(rebalances: list[Row]) -> Section | None:

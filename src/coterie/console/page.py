@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -12,9 +14,9 @@ from coterie.console.terminal import visible
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --faint: #555; --line: #ddd; --empty: #f4f4f4;
-  --unowned: #e6e6e6; --dead: #8a8a8a; --right: #00694d; --wrong: #b00020; }
+  --right: #00694d; --wrong: #b00020; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4e4e4; --paper: #16181b; --faint: #a8a8a8; --line: #3a3d42;
-  --empty: #26292e; --unowned: #34383e; --dead: #80868d; --right: #58c9a3; --wrong: #ff8a94; } }
+  --empty: #26292e; --right: #58c9a3; --wrong: #ff8a94; } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
   max-width: 1000px; margin: 2em auto; padding: 0 1em; }
 h1 { font-size: 1.6em; margin-bottom: .2em; }
@@ -32,13 +34,12 @@ th.n, td.n { text-align: right; white-space: nowrap; }
 .right { color: var(--right); font-weight: 600; }
 .wrong { color: var(--wrong); font-weight: 600; }
 .right, .wrong { white-space: nowrap; }
+body > .timeline { margin-inline: min(0px, calc(50% - min(47vw, 780px))); }
 figure svg { display: block; width: 100%; min-width: 820px; height: auto; }
 figure svg text, figure svg .small { fill: var(--ink); }
-figure svg .mark, figure svg .spread { stroke: var(--ink); }
+figure svg .spread { stroke: var(--ink); }
 figure svg .axis { stroke: var(--faint); }
 figure svg .grid { stroke: var(--line); }
-figure svg .empty { fill: var(--unowned); }
-figure svg .dead { fill: var(--dead); }
 figure svg .paper { fill: var(--paper); }
 """
 
@@ -49,10 +50,7 @@ text { font: 13px system-ui, "DejaVu Sans", sans-serif; fill: #1a1a1a; }
 .bold { font-weight: 600; }
 .axis { stroke: #666; }
 .grid { stroke: #ddd; }
-.mark { stroke: #1a1a1a; stroke-dasharray: 3 3; }
 .spread { stroke: #1a1a1a; stroke-width: 1.5; }
-.empty { fill: #e6e6e6; }
-.dead { fill: #8a8a8a; }
 .paper { fill: #fff; }
 """
 
@@ -64,13 +62,23 @@ class Markup(str):
 
 
 @dataclass(frozen=True, slots=True)
+class Script:
+    """A component that is drawn in the browser: a module of JavaScript, and the style of its elements."""
+
+    code: str
+    style: str
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
-    """A heading, a sentence on how to read what follows, and that: a picture or HTML. ``name``: the picture's file."""
+    """A heading, a sentence on how to read what follows, and that: a picture or HTML. ``name``: the picture's file; ``script``:
+    what draws the body."""
 
     heading: str
     note: str
     body: Markup
     name: str = ""
+    script: Script | None = None
 
 
 def markup_text(value: object) -> Markup:
@@ -100,15 +108,32 @@ def page(title: str, summary: str, sections: Sequence[Section]) -> Markup:
     parts = [element("h1", title), element("p", summary, css="note")]
     for s in sections:
         parts += [element("h2", s.heading), *([element("p", s.note, css="note")] if s.note else []), _framed(s.body)]
+    scripts = list(dict.fromkeys(s.script for s in sections if s.script is not None))
+    styles = [STYLE, *(script.style for script in scripts)]
     head = Markup(
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"{element('title', title)}<style>{STYLE}</style>"
+        f'<meta charset="utf-8">{_policy([script.code for script in scripts], [*styles, SVG_STYLE])}'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"{element('title', title)}{''.join(f'<style>{style}</style>' for style in styles)}"
     )
+    parts += [Markup(f'<script type="module">{script.code}</script>') for script in scripts]
     return Markup(f'<!doctype html><html lang="en">{element("head", head)}{element("body", *parts)}</html>\n')
+
+
+def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
+    """The page loads nothing, and runs no script but these, whatever stands in a name."""
+    allowed = " ".join(["script-src", *map(_source, scripts)]) if scripts else "script-src 'none'"
+    policy = f"default-src 'none'; {allowed}; {' '.join(['style-src', *map(_source, styles)])}; base-uri 'none'"
+    return f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+
+
+def _source(text: str) -> str:
+    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _framed(body: Markup) -> Markup:
     """What may be wider than a phone, so that it alone is scrolled; a picture with its title as the caption."""
+    if body.startswith('<div class="timeline"'):
+        return body
     title = re.search(r"<title>(.*?)</title>", body)
     if not body.startswith("<svg") or title is None:
         return element("div", body, css="wide")

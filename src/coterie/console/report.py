@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from coterie.console.page import Markup, Section, element, page, table
-from coterie.console.svg import Line, Mark, Stretch, bars, line_chart, timeline
+from coterie.console.svg import Line, bars, line_chart
+from coterie.console.timeline_page import TIMELINE_NOTE, timeline_section
+from coterie.coordinator.journal.timeline import Timeline
 
-_TIMELINE_NOTE = "A dashed line is a rebalance, numbered as in the table below; grey: the partition is unowned."
-
-_BROKERS_NOTE = "The leader of a group's partition is its coordinator. Grey: the partition has no leader."
+_BROKERS_NOTE = "The leader of a group's partition is its coordinator. Hatched: the partition has no leader."
 
 
 @dataclass(slots=True)
@@ -47,14 +47,11 @@ class Report:
     summary: str
     end_s: float
     checks: list[tuple[str, bool, str]] = field(default_factory=list)
-    partitions: int = 0
-    stretches: list[Stretch] = field(default_factory=list)
+    owners: Timeline | None = None
     rebalances: list[Rebalance] = field(default_factory=list)
     events: list[tuple[float, str]] = field(default_factory=list)
     lags: list[Line] = field(default_factory=list)
-    offsets_partitions: int = 0  # with one broker 0
-    leaders: list[Stretch] = field(default_factory=list)
-    broker_marks: list[Mark] = field(default_factory=list)
+    leaders: Timeline | None = None  # of the partitions of the offsets, with several brokers
     leader_moves: list[LeaderMove] = field(default_factory=list)
     table_title: str = ""
     table_unit: str = ""
@@ -63,15 +60,16 @@ class Report:
 
 def render(report: Report) -> Markup:
     """The page."""
-    marks = [Mark(r.time_s, str(r.number)) for r in report.rebalances]
-    rows = [f"partition {p}" for p in range(report.partitions)]
-    owners = timeline(rows, report.stretches, marks, report.end_s, "owners of each partition over time")
     lags = line_chart(report.lags, report.end_s, "lag of each group over time", "records")
     sections = [
         Section("Checks", "", _checks(report.checks)),
-        Section("Owners of each partition", _TIMELINE_NOTE, owners),
+        *(
+            []
+            if report.owners is None
+            else [timeline_section("Owners of each partition", TIMELINE_NOTE, report.owners)]
+        ),
         Section("Rebalances", "", _rebalances(report.rebalances)),
-        *(_brokers(report) if report.offsets_partitions else ()),
+        *([] if report.leaders is None else _brokers(report.leaders, report.leader_moves)),
         Section("Events", "", _events(report.events)),
         Section("Lag", "Records produced but not yet committed.", lags),
         Section(report.table_title, "", bars(report.table, report.table_title, report.table_unit)),
@@ -92,17 +90,14 @@ def _rebalances(rebalances: Sequence[Rebalance]) -> Markup:
     return table(["#", "at", "generation", "members", "took", "moved", "why"], rows, frozenset(range(6)))
 
 
-def _brokers(report: Report) -> list[Section]:
-    rows = [f"offsets {p}" for p in range(report.offsets_partitions)]
-    title = "leaders of each partition of __consumer_offsets over time"
-    leaders = timeline(rows, report.leaders, report.broker_marks, report.end_s, title)
+def _brokers(leaders: Timeline, leader_moves: Sequence[LeaderMove]) -> list[Section]:
     moves = [
         (f"{m.time_s:.1f} s", m.partition, m.former, m.leader, f"{m.without_s:.1f} s", "crew" if m.of_group else "")
-        for m in report.leader_moves
+        for m in leader_moves
     ]
     heads = ["at", "partition", "from broker", "to broker", "without a leader", "group"]
     return [
-        Section("Brokers: who leads each partition of the offsets", _BROKERS_NOTE, leaders),
+        timeline_section("Brokers: who leads each partition of the offsets", _BROKERS_NOTE, leaders),
         Section("What moved when the coordinator was killed", "", table(heads, moves, frozenset(range(5)))),
     ]
 

@@ -1,4 +1,4 @@
-"""Pictures as SVG text: an ownership timeline, lines over time, bars. Colours that colour-blind people tell apart."""
+"""Pictures as SVG text: lines over time, bars. Colours that colour-blind people tell apart."""
 
 from __future__ import annotations
 
@@ -24,39 +24,8 @@ PALETTE = (
 )
 WIDTH, LEFT, RIGHT = 960, 110, 20
 MARGIN = 12  # around each picture, which may be shown on any background
-OWNER_WIDTH = 140  # the least of a timeline's legend
-LONGEST_OWNER_NAME = 40  # there; of longer names the tooltip has the rest
 CURVES_PER_LINE, CURVE_WIDTH = 4, 220  # of a line chart's
 LONGEST_BAR_NAME = 64  # characters; of longer names the tooltip has the rest
-LONGEST_ROW_NAME = 40  # of a timeline, where the end of a name says which partition it is
-
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """A row's colour from one time to another, in seconds."""
-
-    row: int
-    start_s: float
-    end_s: float
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """A time in which a row has no live owner, in seconds; until ``detected_s`` its dead owner was taken for alive."""
-
-    row: int
-    start_s: float
-    detected_s: float
-    end_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A vertical line with a label over the timeline."""
-
-    time_s: float
-    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +36,8 @@ class Line:
     points: Sequence[tuple[float, float]]
 
 
-def _x(time_s: float, end_s: float, left: float = LEFT) -> float:
+def x_of(time_s: float, end_s: float, left: float = LEFT) -> float:
+    """The position of a time on an axis from ``left`` to the right end."""
     return left + (WIDTH - left - RIGHT) * time_s / max(end_s, 0.001)
 
 
@@ -76,11 +46,12 @@ def caption(x: float, y: float, text: str, anchor: str = "start", css: str = "")
     return Markup(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{css}">{markup_text(text)}</text>')
 
 
-def _time_axis(y: float, end_s: float, left: float = LEFT) -> str:
+def time_axis(y: float, end_s: float, left: float = LEFT) -> str:
+    """Labels of whole seconds, minutes or hours below ``y``."""
     step = next((s for s in _STEPS_S if end_s / s <= 14), int(end_s // 14) + 1)
     parts = []
     for second in range(0, int(end_s) + 1, step):
-        x = _x(second, end_s, left)
+        x = x_of(second, end_s, left)
         parts.append(f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x:.1f}" y2="{y + 4:.1f}" class="axis"/>')
         parts.append(caption(x, y + 16, _time_text(second, step), "middle", "small"))
     return "".join(parts)
@@ -110,65 +81,6 @@ def colours(names: Sequence[str]) -> dict[str, str]:
     return {name: PALETTE[index % len(PALETTE)] for index, name in enumerate(dict.fromkeys(names))}
 
 
-def _shortened(owner: str) -> str:
-    """Without its middle: names of clients often differ at the end alone."""
-    half = LONGEST_OWNER_NAME // 2
-    return owner if len(owner) <= LONGEST_OWNER_NAME else f"{owner[: half - 1]}…{owner[-half:]}"
-
-
-def timeline(
-    rows: Sequence[str],
-    stretches: Sequence[Stretch],
-    marks: Sequence[Mark],
-    end_s: float,
-    title: str,
-    *,
-    gaps: Sequence[Gap] = (),
-) -> Markup:
-    """The owner of each row over time; light grey: unowned; dark grey: the owner was dead and taken for alive. Gaps lie over
-    the stretches."""
-    colour = colours([s.name for s in stretches])
-    left = max(LEFT, 8 + 7 * min(max(map(len, rows), default=0), LONGEST_ROW_NAME))
-    shown_names = {name: _shortened(name) for name in colour}
-    owner_width = max([OWNER_WIDTH, *(32 + 8 * len(name) for name in shown_names.values())])
-    per_line = (WIDTH - LEFT) // owner_width
-    row_height, top = 20, 44 + 20 * ((len(colour) - 1) // per_line if colour else 0)
-    height = top + len(rows) * row_height + 30
-    parts = []
-    for index, name in enumerate(colour):
-        x, line_y = float(LEFT + index % per_line * owner_width), 4 + 20 * (index // per_line)
-        parts.append(f'<rect x="{x}" y="{line_y}" width="14" height="14" fill="{colour[name]}"/>')
-        parts.append(caption(x + 20, line_y + 12, shown_names[name]))
-    for index, row in enumerate(rows):
-        y = float(top + index * row_height)
-        shown = row if len(row) <= LONGEST_ROW_NAME else "…" + row[1 - LONGEST_ROW_NAME :]
-        parts.append(caption(left - 8, y + 14, shown, "end", "small"))
-        parts.append(
-            f'<rect x="{left}" y="{y}" width="{WIDTH - left - RIGHT}" height="{row_height - 3}" class="empty"/>'
-        )
-    for s in stretches:
-        x, y = _x(s.start_s, end_s, left), top + s.row * row_height
-        width = max(_x(s.end_s, end_s, left) - x, 0.5)
-        parts.append(
-            f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{row_height - 3}" fill="{colour[s.name]}">'
-            f"<title>{markup_text(s.name)}: {markup_text(rows[s.row])}, {s.start_s:.1f} to {s.end_s:.1f} s</title></rect>"
-        )
-    for gap in gaps:
-        for css, start_s, until_s in (("dead", gap.start_s, gap.detected_s), ("empty", gap.detected_s, gap.end_s)):
-            x, until = _x(start_s, end_s, left), _x(until_s, end_s, left)
-            if until > x:
-                shape = (
-                    f'x="{x:.1f}" y="{top + gap.row * row_height}" width="{until - x:.1f}" height="{row_height - 3}"'
-                )
-                parts.append(f'<rect class="{css}" {shape}/>')
-    for mark in marks:
-        x = _x(mark.time_s, end_s, left)
-        parts.append(f'<line x1="{x:.1f}" y1="{top - 8}" x2="{x:.1f}" y2="{height - 28}" class="mark"/>')
-        parts.append(caption(x, top - 12, mark.label, "middle", "small bold"))
-    parts.append(_time_axis(height - 26, end_s, left))
-    return svg(height, title, parts)
-
-
 def round_step(highest: float) -> int:
     """The distance of an axis' labels: 1, 2 or 5 times a power of ten, so that four of them reach ``highest``."""
     power: int = 10 ** max(math.floor(math.log10(max(highest, 1) / 4)), 0)
@@ -192,7 +104,7 @@ def line_chart(lines: Sequence[Line], end_s: float, title: str, unit: str) -> Ma
         parts.append(caption(LEFT - 8, y + 4, f"{value:,.0f}", "end", "small"))
     parts.append(caption(LEFT - 8, 16, unit, "end", "small"))
     for index, line in enumerate(lines):
-        path = " ".join(f"{_x(t, end_s):.1f},{bottom - (bottom - top) * v / highest:.1f}" for t, v in line.points)
+        path = " ".join(f"{x_of(t, end_s):.1f},{bottom - (bottom - top) * v / highest:.1f}" for t, v in line.points)
         dash = ' stroke-dasharray="6 3"' if index % 2 else ""
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour[line.name]}" stroke-width="2"{dash}/>')
         x, y = LEFT + index % CURVES_PER_LINE * CURVE_WIDTH, 11 + 20 * (index // CURVES_PER_LINE)
@@ -200,7 +112,7 @@ def line_chart(lines: Sequence[Line], end_s: float, title: str, unit: str) -> Ma
             f'<line x1="{x}" y1="{y:.0f}" x2="{x + 24}" y2="{y:.0f}" stroke="{colour[line.name]}" stroke-width="3"{dash}/>'
         )
         parts.append(caption(x + 30, y + 5, line.name))
-    parts.append(_time_axis(bottom + 4, end_s))
+    parts.append(time_axis(bottom + 4, end_s))
     return svg(height, title, parts)
 
 

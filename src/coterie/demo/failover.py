@@ -12,10 +12,11 @@ from coterie.client import Admin, KafkaError
 from coterie.client.admin_types import TopicDescription
 from coterie.client.types import TopicPartition
 from coterie.console.report import LeaderMove
-from coterie.console.svg import Mark, Stretch
 from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.journal.timeline import Moment, Spell, Timeline
 from coterie.coordinator.partitioning import partition_for
 from coterie.demo.checks import Check
+from coterie.machines.ownership import UnownedSpell
 from coterie.text.quantity import quantity
 
 GROUP, OFFSETS_TOPIC = "crew", "__consumer_offsets"
@@ -167,28 +168,29 @@ def moved_text(watch: ClusterWatch, journal: list[JournalLine]) -> str:
 # -- for the report -----------------------------------------------------------------------------------------------------------
 
 
-def leadership(watch: ClusterWatch, start_ms: int, end_ms: int) -> list[Stretch]:
-    """Who led each partition of the offsets; a broker leads nothing from its death on."""
-    stretches: list[Stretch] = []
-    kill_ms = end_ms if watch.kill is None else watch.kill.time_ms
+def leadership(watch: ClusterWatch, start_ms: int, end_ms: int) -> Timeline:
+    """Who led each partition of the offsets; a broker leads nothing from its death on, until which another one is elected."""
+    timeline, kill = Timeline("__consumer_offsets"), watch.kill
+    timeline.reach(start_ms, end_ms)
     for partition in sorted(watch.leaders):
         changes = [change for change in watch.changes if change.partition == partition]
         ends = [change.time_ms for change in changes[1:]] + [end_ms]
-        for change, until_ms in zip(changes, ends, strict=True):
-            if watch.kill is not None and change.leader == watch.kill.broker and change.time_ms < kill_ms:
-                until_ms = min(until_ms, kill_ms)
-            if change.leader is not None:
-                from_s, until_s = ((ms - start_ms) / 1000 for ms in (change.time_ms, until_ms))
-                stretches.append(Stretch(partition, from_s, until_s, f"broker {change.leader}"))
-    return stretches
-
-
-def marks(watch: ClusterWatch, start_ms: int) -> list[Mark]:
-    """The kill, and the return."""
-    if watch.kill is None:
-        return []
-    at = {"killed": watch.kill.time_ms, "back": watch.kill.restarted_ms}
-    return [Mark((ms - start_ms) / 1000, label) for label, ms in at.items() if ms is not None]
+        lane = timeline.lane(("offsets", partition))
+        without_ms: int | None = None  # since when it has no leader
+        for change, next_ms in zip(changes, ends, strict=True):
+            if change.leader is None:
+                without_ms = change.time_ms if without_ms is None else without_ms
+                continue
+            if without_ms is not None:
+                timeline.unowned.append(UnownedSpell(("offsets", partition), without_ms, without_ms, change.time_ms))
+            is_last = kill is not None and change.leader == kill.broker and change.time_ms < kill.time_ms < next_ms
+            until_ms = kill.time_ms if kill is not None and is_last else next_ms
+            timeline.owned.append(Spell(lane, timeline.owner(f"broker {change.leader}"), change.time_ms, until_ms))
+            without_ms = until_ms if is_last else None
+    if kill is not None:
+        timeline.moments.append(Moment(kill.time_ms, f"broker {kill.broker} is killed"))
+        timeline.moments += [Moment(kill.restarted_ms, "it is back")] if kill.restarted_ms is not None else []
+    return timeline
 
 
 def leader_moves(watch: ClusterWatch, start_ms: int) -> list[LeaderMove]:

@@ -7,12 +7,13 @@ from collections import defaultdict
 from pathlib import Path
 
 from coterie.console.report import Rebalance, Report, render
-from coterie.console.svg import Line, Stretch
-from coterie.coordinator.journal.line import JournalLine
+from coterie.console.svg import Line
+from coterie.coordinator.journal.journal_timeline import timelines
+from coterie.coordinator.journal.timeline import Moment
 from coterie.demo.checks import Check
-from coterie.demo.failover import ClusterWatch, leader_moves, leadership, marks
+from coterie.demo.failover import ClusterWatch, leader_moves, leadership
 from coterie.demo.view import plain
-from coterie.demo.watcher import Watch, short_name
+from coterie.demo.watcher import Watch
 from coterie.text.quantity import quantity
 
 TOP_KEYS = 20
@@ -31,7 +32,10 @@ def write_report(
     start_ms = events[0][0]
     last_ms = watch.samples[-1].time_ms if watch.samples else start_ms
     end_s = (last_ms - start_ms) / 1000
-    stretches, partitions = ownership(watch.journal, start_ms, last_ms)
+    crew = timelines(line for line in watch.journal if line.group == "crew").get("crew")
+    if crew is not None:
+        crew.timeline.reach(start_ms, last_ms)
+        crew.timeline.moments = [Moment(time_ms, text) for time_ms, text in events]
     title, unit, rows = _flight_bars(table) if flights else _key_bars(table)
     report = Report(
         "coterie demo",
@@ -39,8 +43,7 @@ def write_report(
         f"{time.strftime('%Y-%m-%d %H:%M', time.localtime(start_ms / 1000))}",
         end_s,
         checks=[(c.name, c.right, c.detail) for c in checks],
-        partitions=partitions,
-        stretches=stretches,
+        owners=None if crew is None else crew.timeline,
         rebalances=_rebalances(watch, start_ms),
         events=[((ms - start_ms) / 1000, text) for ms, text in events],
         lags=[_lag(watch, group, start_ms) for group in ("crew", "delays")],
@@ -49,38 +52,9 @@ def write_report(
         table=rows,
     )
     if cluster is not None:
-        report.offsets_partitions = len(cluster.leaders)
         report.leaders = leadership(cluster, start_ms, last_ms)
-        report.broker_marks = marks(cluster, start_ms)
         report.leader_moves = leader_moves(cluster, start_ms)
     path.write_text(render(report))
-
-
-def ownership(journal: list[JournalLine], start_ms: int, end_ms: int) -> tuple[list[Stretch], int]:
-    """Who owned each partition of crew's topic, from the journal; and how many partitions there are. Eager members
-    give everything up when a rebalance starts."""
-    stretches: list[Stretch] = []
-    held: dict[int, tuple[str, int]] = {}
-    partitions = 0
-
-    def release(now_ms: int) -> None:
-        for partition, (name, since_ms) in held.items():
-            stretches.append(Stretch(partition, (since_ms - start_ms) / 1000, (now_ms - start_ms) / 1000, name))
-        held.clear()
-
-    for line in journal:
-        if line.group != "crew":
-            continue
-        if line.event == "rebalance_started":
-            release(line.time_ms)
-        elif line.event == "stable":
-            for member_id, topics in (line.owners or {}).items():
-                for owned in topics.values():
-                    for partition in owned:
-                        held[partition] = (short_name(member_id), line.time_ms)
-                        partitions = max(partitions, partition + 1)
-    release(end_ms)
-    return stretches, partitions
 
 
 def _rebalances(watch: Watch, start_ms: int) -> list[Rebalance]:

@@ -1,0 +1,152 @@
+// The data of a timeline: what Timeline.document has (see timeline.js), in the order in which it is drawn.
+
+const BY_TIME = (items, ms, time) => {
+  // The number of items whose time is at or before ms: items are in order of time.
+  let low = 0, high = items.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (time(items[middle]) <= ms) low = middle + 1; else high = middle;
+  }
+  return low;
+};
+
+export class TimelineModel {
+  constructor(document) { this.replace(document); }
+
+  replace(document) {
+    Object.assign(this, {
+      group: document.group, beginMs: document.begin_ms, endMs: document.end_ms, isLive: document.is_live,
+      isWhole: document.is_whole, lanes: [], owners: [], owned: [], unowned: [], waiting: [], rebalances: [], moments: [],
+      spells: [], // by lane: its spells of ownership, in order
+    });
+    this.append({
+      ...document,
+      owned: document.owned.map((spell, index) => [index, spell]),
+      rebalances: document.rebalances.map((rebalance, index) => [index, rebalance]),
+    });
+  }
+
+  append(changes) {
+    this.endMs = Math.max(this.endMs, changes.end_ms);
+    this.isWhole = changes.is_whole;
+    for (const name of ["lanes", "owners", "unowned", "moments"]) for (const item of changes[name]) this[name].push(item);
+    this.waiting = changes.waiting;
+    for (const [index, spell] of changes.owned) {
+      const [lane, owner, from, until] = spell;
+      if (index in this.owned) { Object.assign(this.owned[index], { owner, from, until }); continue; }
+      this.owned[index] = { lane, owner, from, until };
+      (this.spells[lane] ??= []).push(this.owned[index]);
+    }
+    for (const [index, rebalance] of changes.rebalances) {
+      this.rebalances[index] = { ...rebalance, from: rebalance.phases[0][1], until: rebalance.phases.at(-1)[2] };
+    }
+    for (const { from } of changes.rebalances.length ? this.rebalances.slice(0, 1) : []) this.beginMs = Math.min(this.beginMs, from);
+    if (changes.lanes.length) this.order = this.lanesInOrder();
+    if (changes.owners.length) this.names = shortNames(this.owners);
+    this.gapsOfLanes = new Map();
+    this.shares = null;
+  }
+
+  lanesInOrder() {
+    const compare = new Intl.Collator("en", { numeric: true }).compare;
+    return this.lanes.map((_, index) => index).sort((a, b) => {
+      const [one, other] = [this.lanes[a], this.lanes[b]];
+      return compare(one[0], other[0]) || one[1] - other[1];
+    });
+  }
+
+  laneName(lane) { return `${this.lanes[lane][0]}-${this.lanes[lane][1]}`; }
+
+  // The unowned times of a lane, in order: {since, detected, until}, until null while it lasts.
+  gaps(lane) {
+    let gaps = this.gapsOfLanes.get(lane);
+    if (gaps === undefined) {
+      gaps = this.unowned.filter(([ranges]) => within(ranges, lane)).map(([, since, detected, until]) => ({ since, detected, until }));
+      const waits = this.waiting.find(([ranges]) => within(ranges, lane));
+      if (waits !== undefined) gaps.push({ since: waits[1], detected: waits[1], until: null });
+      this.gapsOfLanes.set(lane, gaps);
+    }
+    return gaps;
+  }
+
+  gapAt(lane, ms) {
+    const gaps = this.gaps(lane), gap = gaps[BY_TIME(gaps, ms, (item) => item.since) - 1];
+    return gap !== undefined && (gap.until === null || ms < gap.until) ? gap : null;
+  }
+
+  // The owner's position at that time, -1 where there is none. An unowned partition still has its last owner's spell.
+  ownerAt(lane, ms) {
+    const spells = this.spells[lane] ?? [], spell = spells[BY_TIME(spells, ms, (item) => item.from) - 1];
+    return spell !== undefined && (spell.until === null || ms < spell.until) ? spell.owner : -1;
+  }
+
+  firstSpell(lane, ms) { return Math.max(BY_TIME(this.spells[lane] ?? [], ms, (item) => item.from) - 1, 0); }
+
+  firstGap(lane, ms) { return Math.max(BY_TIME(this.gaps(lane), ms, (item) => item.since) - 1, 0); }
+
+  // The first rebalance that begins after ms, by its position; that number less one begins at or before it.
+  rebalancesUntil(ms) { return BY_TIME(this.rebalances, ms, (item) => item.from); }
+
+  // The partitions that have another owner after the rebalance: {lane, from, to}, -1 for none.
+  moves(rebalance) {
+    const moves = [], after = rebalance.until ?? this.endMs;
+    for (const lane of this.order ?? []) {
+      const [from, to] = [this.lastOwner(lane, rebalance.from), this.gapAt(lane, after) ? -1 : this.ownerAt(lane, after)];
+      if (from !== to) moves.push({ lane, from, to });
+    }
+    return moves;
+  }
+
+  lastOwner(lane, ms) {
+    const spells = this.spells[lane] ?? [], spell = spells[BY_TIME(spells, ms - 1, (item) => item.from) - 1];
+    return spell === undefined ? -1 : spell.owner;
+  }
+
+  // By owner, how many partitions it has from which time on: [[ms, count], ...].
+  sharesOfOwners() {
+    if (this.shares !== null) return this.shares;
+    const changes = this.owners.map(() => new Map());
+    const count = (owner, ms, by) => changes[owner].set(ms, (changes[owner].get(ms) ?? 0) + by);
+    for (const lane of this.order ?? []) {
+      const gaps = this.gaps(lane);
+      for (const { owner, from, until } of this.spells[lane] ?? []) {
+        count(owner, from, 1);
+        if (until !== null) count(owner, until, -1);
+        for (let index = this.firstGap(lane, from); index < gaps.length; index++) {
+          const { since, until: end } = gaps[index];
+          if (until !== null && since >= until) break;
+          if (end !== null && end <= from) continue;
+          count(owner, Math.max(since, from), -1);
+          if (end !== null && (until === null || end <= until)) count(owner, end, 1);
+          else if (until !== null) count(owner, until, 1);
+        }
+      }
+    }
+    this.shares = changes.map((of) => {
+      let sum = 0;
+      return [...of].sort((a, b) => a[0] - b[0]).map(([ms, by]) => [ms, (sum += by)]);
+    });
+    return this.shares;
+  }
+}
+
+function within(ranges, lane) {
+  for (let index = 0; index < ranges.length; index += 2) if (ranges[index] <= lane && lane <= ranges[index + 1]) return true;
+  return false;
+}
+
+const UUID = /([^\s,;:()]*?)([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/g;
+
+// Member ids without their UUIDs, as far as they are unique: "anna", or "anna-3f2c" where there are two.
+export function shortNames(owners) {
+  const uuids = new Map();
+  for (const owner of owners) for (const [, head, uuid] of owner.matchAll(UUID)) uuids.set(head, [...(uuids.get(head) ?? []), uuid]);
+  const short = (text) => text.replace(UUID, (_, head, uuid) => {
+    const others = (uuids.get(head) ?? []).filter((other) => other !== uuid);
+    if (head.length > 1 && others.length === 0) return head.slice(0, -1);
+    let length = 4;
+    while (others.some((other) => other.startsWith(uuid.slice(0, length)))) length++;
+    return head + uuid.slice(0, length);
+  });
+  return { of: owners.map((owner) => short(owner) || "–"), short };
+}

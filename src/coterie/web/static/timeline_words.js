@@ -1,0 +1,76 @@
+// A rebalance in words, and the rebalances that are shown as a table: what a reader without the picture has.
+
+import { spanText, timeText } from "./timeline_drawing.js";
+
+const MOVES_SHOWN = 12, ROWS_SHOWN = 200;
+
+export function element(tag, css = "", ...content) {
+  const made = document.createElement(tag);
+  if (css !== "") made.className = css;
+  made.append(...content);
+  return made;
+}
+
+export function button(text, act, title = "") {
+  const made = element("button", "", text);
+  made.type = "button";
+  if (title !== "") Object.assign(made, { title, ariaLabel: title });
+  made.addEventListener("click", act);
+  return made;
+}
+
+// The causes in the reader's language: the kinds that its texts do not have stay in the document's English.
+export function whyOf(view, rebalance) {
+  if (rebalance.causes.length === 0) return rebalance.why ? view.model.names.short(rebalance.why) : view.t("cause_unknown");
+  return rebalance.causes.map((cause) => {
+    const who = view.model.names?.short(cause.group_instance_id ?? cause.member_id ?? cause.client_id ?? "") ?? "";
+    const verb = view.texts[`timeline.cause.${cause.kind}`] ?? cause.verb;
+    const more = [cause.reason, cause.rule && view.t("inferred", { rule: cause.rule.replaceAll("_", " ") })].filter(Boolean).join(", ");
+    return `${who} ${verb}`.trim() + (more ? ` (${more.slice(0, 300)})` : "");
+  }).join(view.t("and"));
+}
+
+export function rebalanceWords(view) {
+  const { model, selected } = view, rebalance = model.rebalances[selected];
+  if (rebalance === undefined) {
+    const counts = { rebalances: model.rebalances.length, members: model.owners.length, partitions: model.lanes.length };
+    return [element("p", "", view.t("summary", counts), " ", view.t("hint"))];
+  }
+  const end = rebalance.until ?? view.nowMs;
+  const title = view.t("selected", { number: selected + 1, count: model.rebalances.length, generation: rebalance.generation });
+  const terms = [[view.t("why"), whyOf(view, rebalance)],
+    [view.t("when"), `${timeText(rebalance.from, 864e5)} ${timeText(rebalance.from)} UTC`],
+    [view.t("took"), spanText(end - rebalance.from) + (rebalance.until === null ? ` ${view.t("so_far")}` : "")]];
+  for (const [state, from, until] of rebalance.phases) {
+    terms.push([view.t(`state.${state}`), `${spanText((until ?? view.nowMs) - from)}: ${view.t(`phase.${state}`)}`]);
+  }
+  if (rebalance.members !== undefined) terms.push([view.t("members"), String(rebalance.members)]);
+  if (rebalance.unowned_ms !== undefined) {
+    const undetected = rebalance.undetected_ms ? view.t("of_it_undetected", { span: spanText(rebalance.undetected_ms) }) : "";
+    terms.push([view.t("unowned_time"), view.t("summed", { span: spanText(rebalance.unowned_ms) }) + undetected]);
+  }
+  const name = (owner) => owner < 0 ? view.t("nobody") : model.names.of[owner];
+  const moves = rebalance.until === null ? [] : model.moves(rebalance);
+  const texts = moves.slice(0, MOVES_SHOWN).map(({ lane, from, to }) => `${model.laneName(lane)}: ${name(from)} → ${name(to)}`);
+  if (moves.length > MOVES_SHOWN) texts.push(view.t("more", { count: moves.length - MOVES_SHOWN }));
+  terms.push([view.t("moved"), [rebalance.moved ?? moves.length, ...(texts.length ? [texts.join(", ")] : [])].join(": ")]);
+  const list = element("dl", "", ...terms.flatMap(([term, text]) => [element("dt", "", term), element("dd", "", text)]));
+  return [element("h3", "", title), list];
+}
+
+export function rebalanceTable(view) {
+  const { model } = view, headers = ["when", "generation", "members", "took", "moved", "unowned_time", "why"].map((name) => view.t(name));
+  const shown = model.rebalances.filter(({ from, until }) => from <= view.to && (until ?? view.nowMs) >= view.from);
+  const rows = shown.slice(-ROWS_SHOWN).map((rebalance) => [
+    `${timeText(rebalance.from, 864e5)} ${timeText(rebalance.from)}`, rebalance.generation, rebalance.members ?? "–",
+    spanText((rebalance.until ?? view.nowMs) - rebalance.from), rebalance.moved ?? "–",
+    rebalance.unowned_ms === undefined ? "–" : spanText(rebalance.unowned_ms), whyOf(view, rebalance)]);
+  const line = (cells, tag) => element("tr", "", ...cells.map((cell) => element(tag, "", String(cell))));
+  const parts = [element("caption", "", view.t("rebalances_shown", { shown: rows.length, count: shown.length })),
+    element("thead", "", line(headers, "th")), element("tbody", "", ...rows.map((row) => line(row, "td")))];
+  const now = view.selected >= 0 ? model.rebalances[view.selected].until ?? view.nowMs : view.nowMs;
+  const owned = (model.order ?? []).slice(0, ROWS_SHOWN).map((lane) => [model.laneName(lane), view.laneText(lane, now).slice(model.laneName(lane).length + 2)]);
+  const owners = element("table", "", element("caption", "", view.t("owners_at", { time: `${timeText(now)} UTC` })),
+    element("thead", "", line([view.t("partition"), view.t("owner")], "th")), element("tbody", "", ...owned.map((row) => line(row, "td"))));
+  return element("div", "", element("table", "", ...parts), owners);
+}
