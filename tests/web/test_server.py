@@ -31,11 +31,11 @@ def test_the_streams_and_documents_of_the_contract() -> None:
         async with served(feed) as url, aiohttp.ClientSession() as session:
             [(name, rows)] = await events(session, f"{url}/api/events", 1)
             assert (name, rows) == ("rows", {"reset": True, "rows": [row("crew")], "removed": []})
-            of_one = await events(session, f"{url}/api/groups/crew/events", 2)
-            assert [name for name, _ in of_one] == ["history", "explanation"]
+            of_one = await events(session, f"{url}/api/groups/crew/events", 3)
+            assert [name for name, _ in of_one] == ["history", "timeline", "explanation"]
             assert of_one[0][1] == [json.loads(line("crew").to_json()) | {"why": "anna joined"}]
-            assert of_one[1][1]["verdict"] == "it waits"
-            assert of_one[1][1]["now_ms"] > 0
+            assert of_one[2][1]["verdict"] == "it waits"
+            assert of_one[2][1]["now_ms"] > 0
             async with session.get(f"{url}/api/groups/crew/history") as response:
                 assert await response.json() == of_one[0][1]
 
@@ -46,7 +46,7 @@ def test_a_further_line_comes_after_the_history() -> None:
     async def go() -> None:
         feed = HandFeed()
         async with served(feed) as url, aiohttp.ClientSession() as session:
-            streaming = asyncio.create_task(events(session, f"{url}/api/groups/crew/events", 3))
+            streaming = asyncio.create_task(events(session, f"{url}/api/groups/crew/events", 5))
             while not feed.memory.journal.listeners:
                 await asyncio.sleep(0)
             feed.memory.journal.add(line("others"))
@@ -54,9 +54,11 @@ def test_a_further_line_comes_after_the_history() -> None:
             feed.trouble = "no broker answers"
             (first, lines), *more = await streaming
             assert (first, lines) == ("history", [])
-            assert sorted(name for name, _ in more) == ["line", "trouble"]
+            assert sorted(name for name, _ in more) == ["changes", "line", "timeline", "trouble"]
             of_name = dict(more)
             assert of_name["line"]["time_ms"] == 2_000
+            assert of_name["timeline"]["rebalances"] == []
+            assert [at["generation"] for _, at in of_name["changes"]["rebalances"]] == [3]
             assert of_name["trouble"] == {"text": "no broker answers"}
         assert not feed.memory.journal.listeners
 

@@ -37,10 +37,11 @@ def component() -> Script:
 
 @cache
 def texts() -> dict[str, dict[str, str]]:
-    """Language -> name -> text."""
-    table_of_texts = json.loads((files("coterie.web") / "timeline_texts.json").read_text("utf-8"))
-    languages = next(iter(table_of_texts.values()))
-    return {language: {name: of[language] for name, of in table_of_texts.items()} for language in languages}
+    """Language -> name -> text, of those whose names begin with ``timeline.``"""
+    every = json.loads((files("coterie.web") / "texts.json").read_text("utf-8"))
+    own = {name: of_languages for name, of_languages in every.items() if name.startswith("timeline.")}
+    languages = next(iter(own.values()))
+    return {language: {name: of_languages[language] for name, of_languages in own.items()} for language in languages}
 
 
 def timeline_section(heading: str, note: str, timeline: Timeline) -> Section:

@@ -12,12 +12,14 @@ one of an observer, and `handed_feed` of what a coterie broker hands, so that no
 | /console/groups/G | one group |
 | /api/events | server-sent events of all groups: `rows` |
 | /api/groups/G/history | the group's journal as a JSON array, oldest first: the document of `groups history --all --json` |
-| /api/groups/G/events | server-sent events of one group: `history`, `line`, `explanation` |
+| /api/groups/G/events | server-sent events of one group: `history`, `timeline`, `line`, `changes`, `explanation` |
 | /static/NAME | scripts and styles |
 
 **Events of one group**, each with one line of JSON as its data:
 
 - `history`: first, and again after each reconnect: the same array as /history. What was drawn before is to be forgotten.
+- `timeline`: behind it, the document of the timeline: `JournalTimeline.document`, which static/timeline.js documents.
+- `changes`: behind further lines, what they change of it.
 - `line`: a further event of the journal, an object of that array; `coterie.coordinator.journal.line` has its fields and kinds.
 - `explanation`: each second, the document of `groups why --json`, with `now_ms`, the server's time in ms since 1970.
 - `trouble`: `{"text": …}`, a sentence about what the server cannot reach at present; `{"text": ""}` once it can.
@@ -28,13 +30,14 @@ one of an observer, and `handed_feed` of what a coterie broker hands, so that no
 **The timeline** is a component of static/timeline.js, an ES module, which the page of a group mounts so:
 
     import { mountTimeline } from "/static/timeline.js";
-    const timeline = mountTimeline(element, {lines, texts, language, onMoment});
-    timeline.append(line);        // of an event `line`
-    timeline.replace(lines);      // of a further event `history`
+    const timeline = mountTimeline(element, {timeline, texts, language, onMoment});
+    timeline.append(changes);     // of an event `changes`
+    timeline.replace(document);   // of a further event `timeline`
     timeline.explain(explanation) // of an event `explanation`
     timeline.show(moment)         // a moment of the page's address: the text that onMoment was given
 
-``lines`` is the array of /history. ``texts`` maps the names of texts.json that begin with `timeline.` to texts of the language.
+``timeline`` is the document of the first event `timeline`. ``texts`` maps the names of texts.json that begin with `timeline.`
+to texts of the language.
 ``onMoment(moment)`` is called with a short text without spaces when the reader changes what is shown; the page keeps it in its
 address (#moment). No style attribute and no inline script: the content security policy is `default-src 'none'` with 'self' for
 scripts, styles, pictures and connections; styles that are computed are set by the CSSOM (``element.style.left = …``).

@@ -9,11 +9,13 @@ from collections.abc import AsyncIterator
 from aiohttp import web
 
 from coterie.client import KafkaError
+from coterie.coordinator.journal.journal_timeline import JournalTimeline
 from coterie.coordinator.journal.line import JournalLine
 from coterie.observer.describer import now_ms
 from coterie.web.feed import GroupFeed
 from coterie.web.group_memory import GroupMemory
 from coterie.web.journal_memory import history_json
+from coterie.web.pages import visible
 
 LOOK_S, EVERY_S = 0.1, 1.0
 LINES_WAITING = 1_000  # for one page; with more, it gets the whole history again
@@ -54,7 +56,7 @@ async def events_of_all(feed: GroupFeed, stopping: asyncio.Event) -> AsyncIterat
 
 
 async def events_of_one(feed: GroupFeed, group: str, stopping: asyncio.Event) -> AsyncIterator[tuple[str, str]]:
-    """`history`, then `line` and each second `explanation`, and `trouble`."""
+    """`history` and `timeline`, then `line` and `changes`, each second `explanation`, and `trouble`."""
     waiting: list[JournalLine] = []
 
     def take(line: JournalLine) -> None:
@@ -63,15 +65,28 @@ async def events_of_one(feed: GroupFeed, group: str, stopping: asyncio.Event) ->
 
     feed.memory.journal.listeners.append(take)
     try:
-        yield "history", history_json(feed.memory.journal.of(group))
+        lines: list[JournalLine] | None = feed.memory.journal.of(group)
+        timeline = JournalTimeline(group)
         explained_s, trouble = float("-inf"), ""
         loop = asyncio.get_running_loop()
         while not stopping.is_set():
-            if len(waiting) > LINES_WAITING:
+            if lines is not None:
+                yield "history", history_json(lines)
+                timeline = JournalTimeline(group)
+                for line in lines:
+                    timeline.add(line)
+                yield "timeline", json.dumps(timeline.document(visible))
+            lines = feed.memory.journal.of(group) if len(waiting) > LINES_WAITING else None
+            if lines is not None:
                 waiting.clear()
-                yield "history", history_json(feed.memory.journal.of(group))
+                continue
+            has_changed = bool(waiting)
             while waiting:
-                yield "line", waiting.pop(0).explained_json()
+                line = waiting.pop(0)
+                timeline.add(line)
+                yield "line", line.explained_json()
+            if has_changed:
+                yield "changes", json.dumps(timeline.changes(visible))
             if feed.trouble != trouble:
                 trouble = feed.trouble
                 yield "trouble", json.dumps({"text": trouble})

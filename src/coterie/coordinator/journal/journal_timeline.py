@@ -69,9 +69,14 @@ class JournalTimeline:
             self._changed[1].add(len(self.timeline.rebalances) - 1)
         self.timeline.waiting = self._times.unowned_since_ms
 
+    def document(self, shown: Callable[[str], str] = str) -> dict[str, Any]:
+        """`Timeline.document` of a group that goes on; `changes` begins there."""
+        self.changes()
+        return self.timeline.document(shown, is_live=True)
+
     def changes(self, shown: Callable[[str], str] = str) -> dict[str, Any]:
-        """What has changed since the last call, for `timeline.js`: of owned and rebalances [position, what is there now], of
-        the others what is appended."""
+        """What has changed since the last call of it or of `document`, for `timeline.js`: of owned and rebalances
+        [position, what is there now], of the others what is appended."""
         timeline, (owned, rebalances), sent = self.timeline, self._changed, self._sent
         lanes, owners, unowned, moments = timeline.lanes, timeline.owners, timeline.unowned, timeline.moments
         self._sent = _Sent(len(lanes), len(owners), len(unowned), len(moments))

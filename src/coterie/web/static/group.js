@@ -6,11 +6,11 @@ const LINES_SHOWN = 200;
 let timeline = null;
 let explanation = null;
 
-async function mount(lines) {
+async function mount(document_) {
   if (!root.dataset.timeline) return;
   const { mountTimeline } = await import(root.dataset.timeline);
   const onMoment = (moment) => history.replaceState(null, "", `#${moment}`);
-  timeline = mountTimeline(document.getElementById("timeline"), { lines, texts, language, onMoment });
+  timeline = mountTimeline(document.getElementById("timeline"), { timeline: document_, texts, language, onMoment });
   if (location.hash.length > 1) timeline.show(location.hash.slice(1));
   if (explanation) timeline.explain(explanation);
 }
@@ -25,20 +25,20 @@ function lineRow(line) {
 }
 
 const body = document.querySelector("#lines tbody");
-let isMounted = false;
 listen(`${root.dataset.api}/events`, {
   history(lines) {
     body.replaceChildren(...lines.slice(-LINES_SHOWN).reverse().map(lineRow));
-    if (timeline) timeline.replace(lines);
-    else if (!isMounted) {
-      isMounted = true;
-      mount(lines);
-    }
+  },
+  timeline(document_) {
+    if (timeline) timeline.replace(document_);
+    else mount(document_);
+  },
+  changes(changes) {
+    timeline?.append(changes);
   },
   line(line) {
     body.prepend(lineRow(line));
     if (body.rows.length > LINES_SHOWN) body.lastChild.remove();
-    timeline?.append(line);
   },
   explanation(document_) {
     explanation = document_;

@@ -8,7 +8,7 @@
 //     timeline.explain(explanation)   the document of `groups why --json`, with now_ms, the server's time
 //     timeline.show(moment)           a moment of the page's address: a text that onMoment was given
 //
-// texts: name -> text of one language, of timeline_texts.json. onMoment(text) is called when the reader changes what is shown.
+// texts: name -> text of one language, of texts.json, those that begin with `timeline.`. onMoment(text) is called when the reader changes what is shown.
 //
 // The document (Timeline.document in coterie/coordinator/journal/timeline.py, where the words are defined). Times are in ms since
 // 1970; lanes and owners are meant by their positions; a time that lasts has no end: null.
@@ -30,7 +30,7 @@ import { TimelineModel } from "./timeline_model.js";
 import { Drawing, HEAD, LANE, PALETTE_SIZE, spanText, timeText } from "./timeline_drawing.js";
 import { button, element, rebalanceTable, rebalanceWords, whyOf } from "./timeline_words.js";
 
-const LEAST_SPAN_MS = 20, MOST_HEIGHT = 560, LEGEND_SHOWN = 24, FILTER_FROM = 16;
+const LEAST_SPAN_MS = 20, MOST_HEIGHT = 560, LEGEND_SHOWN = 24, FILTER_FROM = 16, RECENT = 8, LEAST_RECENT_MS = 6e5;
 
 export function mountTimeline(root, options) { return new TimelineView(root, options); }
 
@@ -41,6 +41,7 @@ class TimelineView {
     this.build();
     this.drawing = new Drawing(this.canvas, this.model);
     this.fit();
+    this.recent();
     this.watch();
     this.refresh();
   }
@@ -55,9 +56,8 @@ class TimelineView {
   // -- what the page calls -------------------------------------------------------------------------------------------------
 
   append(changes) {
-    const isWhole = this.isWholeShown();
     this.model.append(changes);
-    if (isWhole) this.fit();
+    this.follow();
     this.refresh();
   }
 
@@ -65,6 +65,7 @@ class TimelineView {
     this.model.replace(document);
     this.selected = -1;
     this.fit();
+    this.recent();
     this.refresh();
   }
 
@@ -72,14 +73,14 @@ class TimelineView {
     this.skewMs = explanation.now_ms - Date.now();
     this.explanation = { ...explanation, heardMs: Date.now() };
     this.now.hidden = false;
-    if (this.verdict.textContent !== explanation.verdict) this.verdict.textContent = explanation.verdict;
     this.tick();
   }
 
   show(moment) {
     const [, from, to, at, members] = /^(\d+)-(\d+)(?:-at(\d+))?(-members)?$/.exec(moment) ?? [];
     if (from === undefined || Number(to) <= Number(from)) return;
-    [this.from, this.to] = [Number(from), Number(to)];
+    [this.from, this.to, this.isWhole] = [Number(from), Number(to), false];
+    this.follows = this.to >= this.nowMs;
     this.byMember = members !== undefined;
     this.selected = at === undefined ? -1 : this.model.rebalances.findIndex((rebalance) => rebalance.from === Number(at));
     this.refresh();
@@ -108,10 +109,8 @@ class TimelineView {
       button("−", () => this.zoom(2), t("zoom_out")), button("+", () => this.zoom(0.5), t("zoom_in")),
       button(t("whole"), () => { this.fit(); this.changed(); }, t("whole_long")),
       this.by, this.tableButton, button(t("picture"), () => this.save(), t("picture_long")), this.find);
-    this.verdict = element("span", "timeline-verdict");
-    this.verdict.setAttribute("aria-live", "polite");
-    this.clock = element("strong", "timeline-clock");
-    this.now = element("p", "timeline-now", this.clock, " ", this.verdict);
+    this.clock = element("strong");
+    this.now = element("p", "timeline-now", this.clock);
     this.now.hidden = true;
     this.canvas = element("canvas");
     this.canvas.setAttribute("aria-hidden", "true");
@@ -164,18 +163,31 @@ class TimelineView {
       const lasting = since === null ? "" : spanText(since + Date.now() - explanation.heardMs);
       this.clock.textContent = `${state === `state.${explanation.state}` ? explanation.state : state} ${lasting}`.trim();
     }
-    if (this.isWholeShown()) this.fit();
+    this.follow();
     this.queue();
   }
 
   // -- what is shown -----------------------------------------------------------------------------------------------------------
 
-  isWholeShown() { return this.from === undefined || (this.from <= this.model.beginMs && this.to >= this.wholeEnd - 2000); }
-
   fit() {
     const span = Math.max(this.nowMs - this.model.beginMs, 1000);
     [this.from, this.to] = [this.model.beginMs - span * 0.01, this.nowMs + span * 0.01];
-    this.wholeEnd = this.to;
+    this.isWhole = this.follows = true;
+  }
+
+  // A live page begins with the last rebalances.
+  recent() {
+    const { model, nowMs } = this, from = Math.min(model.rebalances.at(-RECENT)?.from ?? nowMs, nowMs - LEAST_RECENT_MS);
+    if (!model.isLive || from <= model.beginMs) return;
+    [this.from, this.to, this.isWhole] = [from, nowMs + (nowMs - from) * 0.01, false];
+  }
+
+  // The time that is now stays in sight, where it was.
+  follow() {
+    if (!this.model.isLive || !this.follows) return;
+    if (this.isWhole) { this.fit(); return; }
+    const by = Math.max(this.nowMs - this.to, 0);
+    [this.from, this.to] = [this.from + by, this.to + by];
   }
 
   zoom(factor, around = (this.from + this.to) / 2) {
@@ -188,6 +200,8 @@ class TimelineView {
     if (to - from >= whole) { this.fit(); this.changed(); return; }
     const middle = Math.min(Math.max((from + to) / 2, this.model.beginMs), this.nowMs), half = (to - from) / 2;
     [this.from, this.to] = [middle - half, middle + half];
+    this.isWhole = false;
+    this.follows = this.to >= this.nowMs;
     this.changed();
   }
 
@@ -196,7 +210,7 @@ class TimelineView {
     if (rebalances.length === 0) return;
     const middle = (this.from + this.to) / 2, before = this.model.rebalancesUntil(middle);
     const next = this.selected >= 0 ? this.selected + by : by > 0 ? before : before - 1;
-    this.select(this.selected < 0 && this.isWholeShown() ? (by > 0 ? 0 : rebalances.length - 1) : next);
+    this.select(this.selected < 0 && this.isWhole ? (by > 0 ? 0 : rebalances.length - 1) : next);
   }
 
   select(index) {

@@ -2,7 +2,7 @@
 
 import { spanText, timeText } from "./timeline_drawing.js";
 
-const MOVES_SHOWN = 12, ROWS_SHOWN = 200;
+const MOVES_SHOWN = 8, ROWS_SHOWN = 200;
 
 export function element(tag, css = "", ...content) {
   const made = document.createElement(tag);
@@ -51,9 +51,11 @@ export function rebalanceWords(view) {
   }
   const name = (owner) => owner < 0 ? view.t("nobody") : model.names.of[owner];
   const moves = rebalance.until === null ? [] : model.moves(rebalance);
-  const texts = moves.slice(0, MOVES_SHOWN).map(({ lane, from, to }) => `${model.laneName(lane)}: ${name(from)} → ${name(to)}`);
-  if (moves.length > MOVES_SHOWN) texts.push(view.t("more", { count: moves.length - MOVES_SHOWN }));
-  terms.push([view.t("moved"), [rebalance.moved ?? moves.length, ...(texts.length ? [texts.join(", ")] : [])].join(": ")]);
+  const texts = [...Map.groupBy(moves, ({ from, to }) => `${name(from)} → ${name(to)}`)].map(([who, of]) => {
+    const lanes = of.slice(0, MOVES_SHOWN).map(({ lane }) => model.laneName(lane)).join(", ");
+    return `${who}: ${lanes}${of.length > MOVES_SHOWN ? ` ${view.t("more", { count: of.length - MOVES_SHOWN })}` : ""}`;
+  });
+  terms.push([view.t("moved"), [rebalance.moved ?? moves.length, ...texts.slice(0, MOVES_SHOWN)].join(" · ")]);
   const list = element("dl", "", ...terms.flatMap(([term, text]) => [element("dt", "", term), element("dd", "", text)]));
   return [element("h3", "", title), list];
 }
