@@ -21,7 +21,7 @@ from coterie.console.report import LeaderMove, Rebalance, Report, render
 from coterie.console.svg import Line
 from coterie.console.terminal import visible
 from coterie.console.timeline_page import component
-from coterie.coordinator.journal.timeline import Moment, Spell, Timeline
+from coterie.coordinator.journal.timeline import Spell, Timeline, TimelineMark
 from coterie.laboratory.what_if import WhatIfSetting
 from coterie.pipeline.history.tables import TABLES
 from coterie.pipeline.what_if import MEASURES
@@ -86,7 +86,7 @@ def texts_in(value: Any) -> list[str]:
 def owned_by(name: str) -> Timeline:
     timeline = Timeline(hostile("timeline of " + name), begin_ms=0, end_ms=1000)
     timeline.owned.append(Spell(timeline.lane((hostile("lane of " + name), 0)), timeline.owner(hostile(name)), 0))
-    timeline.moments.append(Moment(500, hostile("moment of " + name)))
+    timeline.moments.append(TimelineMark(500, hostile("moment of " + name)))
     return timeline
 
 

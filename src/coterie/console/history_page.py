@@ -12,7 +12,7 @@ from coterie.console.page import Section, table
 from coterie.console.svg import Line, bars, line_chart
 from coterie.console.timeline_page import TIMELINE_NOTE, timeline_section
 from coterie.coordinator.journal.line import CAUSE_TITLES, JournalLine
-from coterie.coordinator.journal.timeline import Phase, Rebalance, Spell, Timeline, owner_name
+from coterie.coordinator.journal.timeline import Band, BandPhase, Spell, Timeline, owner_name
 from coterie.machines.ownership import UnownedSpell, unowned_text
 from coterie.observer.server_log import rebalances as server_log_events
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
@@ -100,19 +100,19 @@ def timeline(history: Path, group: str, rebalances: list[Row], unowned: list[Uno
     return made
 
 
-def _band(r: Row, epoch: Row | None) -> Rebalance:
+def _band(r: Row, epoch: Row | None) -> Band:
     """A rebalance of the table, with the phases as far as they are known."""
     end_ms = r["time_ms"]
     if r["event"] == "epoch_raised":
         target_ms = end_ms if epoch is None or epoch["target_ms"] is None else epoch["target_ms"]
         reconciled_ms = target_ms if epoch is None or epoch["reconciled_ms"] is None else epoch["reconciled_ms"]
-        phases = [Phase("Assigning", end_ms, target_ms), Phase("Reconciling", target_ms, reconciled_ms)]
+        phases = [BandPhase("Assigning", end_ms, target_ms), BandPhase("Reconciling", target_ms, reconciled_ms)]
     else:
         formed_ms = end_ms - (r["sync_ms"] or 0)
-        phases = [Phase("PreparingRebalance", formed_ms - (r["join_ms"] or 0), formed_ms)]
-        phases += [] if r["sync_ms"] is None else [Phase("CompletingRebalance", formed_ms, end_ms)]
+        phases = [BandPhase("PreparingRebalance", formed_ms - (r["join_ms"] or 0), formed_ms)]
+        phases += [] if r["sync_ms"] is None else [BandPhase("CompletingRebalance", formed_ms, end_ms)]
     figures = (r["members"], r["moved"], r.get("unowned"), r["unowned_ms"], r.get("undetected_ms"))
-    return Rebalance(r["generation"], phases, r["event"], [], r["why"] or "", *figures)
+    return Band(r["generation"], phases, r["event"], [], r["why"] or "", *figures)
 
 
 def _causes(rebalances: list[Row]) -> Section | None:

@@ -13,7 +13,7 @@ from coterie.client.admin_types import TopicDescription
 from coterie.client.types import TopicPartition
 from coterie.console.report import LeaderMove
 from coterie.coordinator.journal.line import JournalLine
-from coterie.coordinator.journal.timeline import Moment, Spell, Timeline
+from coterie.coordinator.journal.timeline import Spell, Timeline, TimelineMark
 from coterie.coordinator.partitioning import partition_for
 from coterie.demo.checks import Check
 from coterie.machines.ownership import UnownedSpell
@@ -188,8 +188,8 @@ def leadership(watch: ClusterWatch, start_ms: int, end_ms: int) -> Timeline:
             timeline.owned.append(Spell(lane, timeline.owner(f"broker {change.leader}"), change.time_ms, until_ms))
             without_ms = until_ms if is_last else None
     if kill is not None:
-        timeline.moments.append(Moment(kill.time_ms, f"broker {kill.broker} is killed"))
-        timeline.moments += [Moment(kill.restarted_ms, "it is back")] if kill.restarted_ms is not None else []
+        timeline.moments.append(TimelineMark(kill.time_ms, f"broker {kill.broker} is killed"))
+        timeline.moments += [TimelineMark(kill.restarted_ms, "it is back")] if kill.restarted_ms is not None else []
     return timeline
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from coterie.console.report import Rebalance, Report, render
 from coterie.console.svg import Line
 from coterie.coordinator.journal.journal_timeline import timelines
-from coterie.coordinator.journal.timeline import Moment
+from coterie.coordinator.journal.timeline import TimelineMark
 from coterie.demo.checks import Check
 from coterie.demo.failover import ClusterWatch, leader_moves, leadership
 from coterie.demo.view import plain
@@ -35,7 +35,7 @@ def write_report(
     crew = timelines(line for line in watch.journal if line.group == "crew").get("crew")
     if crew is not None:
         crew.timeline.reach(start_ms, last_ms)
-        crew.timeline.moments = [Moment(time_ms, text) for time_ms, text in events]
+        crew.timeline.moments = [TimelineMark(time_ms, text) for time_ms, text in events]
     title, unit, rows = _flight_bars(table) if flights else _key_bars(table)
     report = Report(
         "coterie demo",

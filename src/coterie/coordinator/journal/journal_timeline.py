@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from coterie.assignors import is_cooperative
 from coterie.coordinator.journal.line import MOVED_SHOWN, JournalLine
 from coterie.coordinator.journal.timeline import (
-    Moment,
-    Phase,
-    Rebalance,
+    Band,
+    BandPhase,
     Spell,
     Timeline,
+    TimelineMark,
     owner_name,
     rebalance_document,
     spell_document,
@@ -46,7 +46,7 @@ class JournalTimeline:
         self._times = UnownedTimes(spells=self.timeline.unowned)
         self._names: dict[str, str] = {}  # member id -> owner, which it stays
         self._spells: dict[Partition, int] = {}  # that last, by their position in `owned`
-        self._band: Rebalance | None = None
+        self._band: Band | None = None
         self._silent: dict[Partition, int] = {}  # whose owner was silent: when it was removed
         self._is_cooperative = False
         self._is_empty = True
@@ -99,8 +99,8 @@ class JournalTimeline:
         if self._band is None:
             self._begin(line, PREPARING, line.time_ms)
 
-    def _begin(self, line: JournalLine, state: str, now_ms: int) -> Rebalance:
-        self._band = Rebalance(line.generation, [Phase(state, now_ms, None)])
+    def _begin(self, line: JournalLine, state: str, now_ms: int) -> Band:
+        self._band = Band(line.generation, [BandPhase(state, now_ms, None)])
         self.timeline.rebalances.append(self._band)
         self.timeline.reach(now_ms)
         self._describe(line)
@@ -244,7 +244,7 @@ class JournalTimeline:
     # -- what else happens --------------------------------------------------------------------------------------------------
 
     def _noted(self, line: JournalLine) -> None:
-        self.timeline.moments.append(Moment(line.time_ms, line.why()))
+        self.timeline.moments.append(TimelineMark(line.time_ms, line.why()))
 
     def _group_removed(self, line: JournalLine) -> None:
         self._end(line)
@@ -294,7 +294,7 @@ class JournalTimeline:
         self._band = None
 
 
-def _why(band: Rebalance, line: JournalLine) -> str:
+def _why(band: Band, line: JournalLine) -> str:
     return "; ".join(filter(None, (band.why, line.why() if line.why() not in band.why else "")))
 
 

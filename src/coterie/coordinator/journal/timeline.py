@@ -26,7 +26,7 @@ from coterie.machines.ownership import Partition, UnownedSpell
 VERSION = 1  # of the document
 
 
-class Phase(NamedTuple):
+class BandPhase(NamedTuple):
     """A state of the group during a rebalance; ``until_ms`` None: it lasts."""
 
     state: str
@@ -45,12 +45,12 @@ class Spell:
 
 
 @dataclass(slots=True)
-class Rebalance:
+class Band:
     """A band of the timeline; ``event`` is the one that ended it, "" while it lasts. None: unknown. The other fields are those
     of a line of the journal."""
 
     generation: int
-    phases: list[Phase]
+    phases: list[BandPhase]
     event: str = ""
     causes: list[dict[str, str]] = field(default_factory=list)
     why: str = ""
@@ -71,7 +71,7 @@ class Rebalance:
     def phase_begins(self, state: str, now_ms: int) -> None:
         """The phase that lasts ends."""
         self.ends(now_ms)
-        self.phases.append(Phase(state, now_ms, None))
+        self.phases.append(BandPhase(state, now_ms, None))
 
     def ends(self, now_ms: int) -> None:
         """The phase that lasts ends, and with it the band."""
@@ -79,7 +79,7 @@ class Rebalance:
             self.phases[-1] = self.phases[-1]._replace(until_ms=max(now_ms, self.phases[-1].from_ms))
 
 
-class Moment(NamedTuple):
+class TimelineMark(NamedTuple):
     """Something else that happened, in words."""
 
     time_ms: int
@@ -97,8 +97,8 @@ class Timeline:
     owned: list[Spell] = field(default_factory=list)
     unowned: list[UnownedSpell] = field(default_factory=list)
     waiting: dict[Partition, int] = field(default_factory=dict)
-    rebalances: list[Rebalance] = field(default_factory=list)
-    moments: list[Moment] = field(default_factory=list)
+    rebalances: list[Band] = field(default_factory=list)
+    moments: list[TimelineMark] = field(default_factory=list)
     begin_ms: int | None = None
     end_ms: int | None = None
     is_whole: bool = True
@@ -170,7 +170,7 @@ def spell_document(spell: Spell) -> list[int | None]:
     return [spell.lane, spell.owner, spell.from_ms, spell.until_ms]
 
 
-def rebalance_document(rebalance: Rebalance, shown: Callable[[str], str] = str) -> dict[str, Any]:
+def rebalance_document(rebalance: Band, shown: Callable[[str], str] = str) -> dict[str, Any]:
     """Its causes with their verbs; what is unknown is left out."""
     known = {name: getattr(rebalance, name) for name in ("members", "moved", "unowned", "unowned_ms", "undetected_ms")}
     causes = [
