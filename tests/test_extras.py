@@ -41,6 +41,11 @@ COMMANDS = [
         "zookeeper",
         "zookeeper.connect needs",
     ),
+    (
+        "broker --memory --set listeners=SSL://127.0.0.1:0 --set ssl.keystore.location={trace}",
+        "tls",
+        "the PKCS12 file",
+    ),
     ("consume t --zookeeper 127.0.0.1:1 --group g", "zookeeper", "ZooKeeper needs kazoo"),
     ("groups list --zookeeper 127.0.0.1:1", "zookeeper", "ZooKeeper needs kazoo"),
     ("groups describe g --zookeeper 127.0.0.1:1", "zookeeper", "ZooKeeper needs kazoo"),

@@ -8,6 +8,7 @@ from coterie.assignors.blobs import MAX_SUBSCRIBED_TOPICS
 from coterie.broker.connections.accepted_connection import CLOSE_GRACE_S, SMALL_REQUEST_BYTES
 from coterie.broker.connections.open_connections import STOP_GRACE_S
 from coterie.broker.connections.request_queue import MAX_WAITING
+from coterie.broker.connections.tls_connection import MAX_HANDSHAKE_BYTES
 from coterie.broker.handlers.administration.topic_rules import MAX_PARTITIONS_PER_REQUEST
 from coterie.broker.process.allocator import KEPT_BYTES, RETURNED_FROM_BYTES
 from coterie.broker.process.descriptors import OWN_DESCRIPTORS
@@ -53,6 +54,23 @@ LIMITS = (
         "queued.max.request.bytes",
         beyond="further ones wait in their sockets; small ones do not count",
         kafka="the same; small ones count",
+    ),
+    Limit(
+        "bytes of one request before authentication, on a listener with SASL",
+        "sasl.server.max.receive.size",
+        beyond=_CLOSED,
+    ),
+    Limit(
+        "time for the handshake of TLS and the first login, in ms",
+        "coterie.connections.max.unauthenticated.ms",
+        beyond="the connection is aborted, with a line in the log",
+        kafka="as long as an idle connection",
+    ),
+    Limit(
+        "bytes of a handshake of TLS that wait for its next step",
+        fixed=f"{MAX_HANDSHAKE_BYTES:,}",
+        beyond=_CLOSED,
+        kafka="a record of TLS",
     ),
     Limit(
         "bytes of responses that were not read, of one connection",

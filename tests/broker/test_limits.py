@@ -47,6 +47,7 @@ def test_each_bound_among_the_settings_is_in_the_table() -> None:
         "replica.fetch.wait.max.ms",
         "replica.lag.time.max.ms",
         "controlled.shutdown.max.retries",
+        "connections.max.reauth.ms",
     }
     bounds = {n for n, s in BROKER_SETTINGS.items() if ".max" in n and not s.no_effect}
     assert bounds - others <= {limit.setting for limit in limits.LIMITS}

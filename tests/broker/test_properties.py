@@ -12,12 +12,11 @@ import pytest
 from coterie.broker.settings import (
     BrokerSettings,
     SettingError,
-    advertised_address,
-    listen_address,
+    client_listeners,
     read_properties,
     server_properties,
 )
-from coterie.broker.settings.listeners import Listener, listener_at, parse_listeners
+from coterie.broker.settings.listeners import Listener, advertised_addresses, listener_at, parse_listeners
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.wire.messages.topics.metadata import MetadataRequest
 
@@ -85,8 +84,9 @@ def test_kafkas_own_files_are_taken() -> None:
     assert not file.unknown
     assert (settings["node.id"], settings["log.dirs"]) == (1, "/tmp/kraft-combined-logs")
     assert settings.log_config({}).retention_ms == 168 * 3_600_000
-    assert listen_address(settings) == ("0.0.0.0", 9092)
-    assert advertised_address(settings) == ("localhost", 9092)
+    listeners = client_listeners(settings)
+    assert [one.address for one in listeners] == [("0.0.0.0", 9092)]
+    assert advertised_addresses(settings, listeners) == {"PLAINTEXT": ("localhost", 9092)}
     assert {"process.roles", "num.io.threads", "inter.broker.listener.name"} <= set(file.no_effect)
     assert not {"num.partitions", "log.retention.hours", "log.dirs", "listeners"} & set(file.no_effect)
     older = BrokerSettings(server_properties(read_properties(ZOOKEEPER)).given)
@@ -94,10 +94,10 @@ def test_kafkas_own_files_are_taken() -> None:
 
 
 def test_what_changes_nothing_is_named_in_one_line() -> None:
-    file = server_properties({"num.io.threads": "8", "num.partition": "3", "listener.name.x.ssl.key.password": "p"})
+    file = server_properties({"num.io.threads": "8", "num.partition": "3", "listener.name.x.ssl.provider": "p"})
     assert file.given == {"num.io.threads": "8"}
     assert file.warning() == (
-        "without effect in coterie: listener.name.x.ssl.key.password, num.io.threads; "
+        "without effect in coterie: listener.name.x.ssl.provider, num.io.threads; "
         "not known to coterie or Kafka: num.partition (did you mean num.partitions?)"
     )
     assert not server_properties({"num.partitions": "3"}).warning()
@@ -128,13 +128,44 @@ def test_listeners() -> None:
         with pytest.raises(SettingError, match="listeners must be NAME://HOST:PORT"):
             parse_listeners("listeners", bad)
     mapped = {"listener.security.protocol.map": "EXTERNAL:SSL,INSIDE:PLAINTEXT"}
-    inside = BrokerSettings({"listeners": "EXTERNAL://a:1,INSIDE://b:2", **mapped})
-    assert listen_address(inside) == ("b", 2)
-    assert listener_at(inside, "b", 2) == Listener("INSIDE", "b", 2, "PLAINTEXT")
-    assert listener_at(inside, "a", 1) == Listener("PLAINTEXT", "a", 1, "PLAINTEXT")
-    assert advertised_address(inside) is None
-    with pytest.raises(SettingError, match="only one that coterie serves"):
-        listen_address(BrokerSettings({"listeners": "SSL://a:1"}))
+    both = BrokerSettings({"listeners": "EXTERNAL://a:1,INSIDE://b:2", **mapped})
+    assert client_listeners(both) == [Listener("EXTERNAL", "a", 1, "SSL"), Listener("INSIDE", "b", 2)]
+    assert listener_at(both, "b", 2) == Listener("INSIDE", "b", 2)
+    assert listener_at(both, "c", 1) == Listener("PLAINTEXT", "c", 1)
+    assert advertised_addresses(both, client_listeners(both)) == {}
+
+
+@pytest.mark.parametrize(
+    ("listeners", "sentence"),
+    [
+        (
+            "EXTERNAL://a:1",
+            "listener.security.protocol.map must have EXTERNAL:PROTOCOL for the listener EXTERNAL://a:1",
+        ),
+        ("SSL://a:1,SSL://a:2", "listeners must have each name once, and has SSL more often"),
+        ("", "listeners has none for clients"),
+    ],
+)
+def test_listeners_that_cannot_be_served(listeners: str, sentence: str) -> None:
+    with pytest.raises(SettingError, match=sentence):
+        client_listeners(BrokerSettings({"listeners": listeners}))
+
+
+def test_settings_of_one_listener() -> None:
+    """As Kafka's AbstractConfig.valuesWithPrefixOverride."""
+    settings = BrokerSettings(
+        {
+            "ssl.client.auth": "requested",
+            "listener.name.external.ssl.client.auth": "required",
+            "listener.name.external.plain.connections.max.reauth.ms": "5",
+        }
+    )
+    assert settings.security("INSIDE").ssl_client_auth == "requested"
+    assert settings.security("EXTERNAL").ssl_client_auth == "required"
+    assert settings.security("EXTERNAL").connections_max_reauth_ms == 0
+    assert settings.security("EXTERNAL", "PLAIN").connections_max_reauth_ms == 5
+    with pytest.raises(SettingError, match=r"ssl\.client\.auth must be one of required, requested, none"):
+        BrokerSettings({"listener.name.external.ssl.client.auth": "maybe"})
 
 
 def test_a_broker_runs_on_a_server_properties_alone(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ DIFFERENT = {
 # Also in Kafka 4.4, whose further settings are in the table as well.
 OUR_OWN = {
     "coterie.connections.max.stalled.ms",
+    "coterie.connections.max.unauthenticated.ms",
     "coterie.queued.max.response.bytes",
     "coterie.request.max.elements",
     "coterie.journal.enable",

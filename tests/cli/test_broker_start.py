@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from coterie.broker.broker import Broker
 from coterie.broker.handlers import MODULES
 from coterie.broker.process.allocator import COLLECTED_AFTER
+from coterie.broker.settings.listeners import Listener
 from coterie.broker.storage.disk import folder_trouble
 from coterie.cli import main
 from coterie.cli.broker import is_loopback
@@ -209,7 +210,7 @@ def test_a_taken_address_still_names_the_address(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("::1", False), ("0.0.0.0", True), ("::", True)])
-def test_an_address_beyond_loopback_is_warned_of(host: str, warned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_http_address_beyond_loopback_is_warned_of(host: str, warned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing really listens there: the addresses are put in."""
 
     async def started(self: Broker, *_: object) -> tuple[str, int]:
@@ -223,13 +224,63 @@ def test_an_address_beyond_loopback_is_warned_of(host: str, warned: bool, monkey
     async def stopped(self: Broker) -> None:
         pass
 
-    monkeypatch.setattr(Broker, "start", started)
+    monkeypatch.setattr(Broker, "start_at", started)
     monkeypatch.setattr(Broker, "serve_http", served)
     monkeypatch.setattr(Broker, "stop", stopped)
     monkeypatch.setattr("coterie.broker.web.http.HttpServer", lambda *_: None)
     done = CliRunner().invoke(main, ["broker", "--memory", "--http", "127.0.0.1:0"])
     assert done.exit_code == 0, done.output
     warnings = [line for line in done.output.splitlines() if line.startswith("warning: ")]
-    assert [line.split()[1] for line in warnings] == (["--listen", "--http"] if warned else [])
+    assert [line.split()[1] for line in warnings] == (["--http"] if warned else [])
     assert all("without authentication" in line for line in warnings)
     assert is_loopback(host) != warned
+
+
+@pytest.mark.parametrize(
+    ("arguments", "remedy"),
+    [
+        (
+            ["--listen", "0.0.0.0:9092"],
+            "set listeners=SASL_SSL://0.0.0.0:9092 with sasl.enabled.mechanisms and ssl.keystore",
+        ),
+        (["--listen", "[::]:9092"], "set listeners=SASL_SSL://[::]:9092 with sasl.enabled.mechanisms and ssl.keystore"),
+        (
+            ["--set", "listeners=PLAINTEXT://127.0.0.1:1,SSL://:9093"],
+            "set listener.name.ssl.ssl.client.auth=required with",
+        ),
+    ],
+)
+def test_an_address_beyond_loopback_without_authentication_is_refused(arguments: list[str], remedy: str) -> None:
+    done = CliRunner().invoke(main, ["broker", "--memory", *arguments])
+    assert done.exit_code == 2
+    assert "is beyond loopback, and the listener" in done.output
+    assert remedy in " ".join(done.output.split())
+    assert "or give --insecure to let everybody in." in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--insecure", "--listen", "0.0.0.0:9092"],
+        ["--listen", "localhost:9092"],
+        ["--set", "listeners=SASL_PLAINTEXT://0.0.0.0:9092"],
+        ["--set", "listeners=SSL://:9092", "--set", "ssl.client.auth=required"],
+    ],
+)
+def test_other_addresses_are_listened_on(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing really listens there."""
+    started: list[list[Listener]] = []
+
+    async def start(self: Broker, listeners: list[Listener]) -> tuple[str, int]:
+        started.append(listeners)
+        self.failed.set()
+        return listeners[0].address
+
+    async def stopped(self: Broker) -> None:
+        pass
+
+    monkeypatch.setattr(Broker, "start_at", start)
+    monkeypatch.setattr(Broker, "stop", stopped)
+    done = CliRunner().invoke(main, ["broker", "--memory", *arguments])
+    assert done.exit_code == 0, done.output
+    assert len(started) == 1

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,14 @@ from coterie.broker.process.descriptors import descriptors_left, listening_socke
 from coterie.broker.requests.memory import RequestMemory
 from coterie.broker.requests.turns import in_thread
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.settings.listeners import effective_listeners, effective_log_dirs, listener_at
+from coterie.broker.settings.listeners import (
+    Listener,
+    advertised_addresses,
+    client_listeners,
+    effective_listeners,
+    effective_log_dirs,
+    listener_at,
+)
 from coterie.broker.storage.cleaner import Cleaner
 from coterie.broker.storage.disk import DiskFileSystem, FolderLock
 from coterie.broker.storage.flusher import sync_in_thread
@@ -43,7 +51,9 @@ logger = logging.getLogger(__name__)
 
 
 class CannotListen(OSError):
-    """The address is in use, or is not an address of this machine."""
+    """The ``address`` is in use, or is not an address of this machine."""
+
+    address = ("", 0)
 
 
 class Broker(BrokerNode):
@@ -74,17 +84,26 @@ class Broker(BrokerNode):
         self.failure: Exception | None = None
         self.failed: asyncio.Event = asyncio.Event()
         self.connections = OpenConnections(self)
+        self.listeners: list[Listener] = []  # with the addresses that they have
         self._servers: list[asyncio.Server] = []
         self._http: HttpServer | None = None
         self._registration: Registration | None = None
         self._lock: FolderLock | None = None
         self._periodic_tasks: list[asyncio.Task[None]] = []
 
-    async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Opens the data folder and listens; returns the address. Raises DataFolderInUse, FolderOfAnother, CannotListen,
+    async def start(self, host: str | None = None, port: int = 0) -> tuple[str, int]:
+        """`start_at` the address given, or else at all of `listeners`."""
+        if host is None:
+            return await self.start_at(client_listeners(self.settings))
+        return await self.start_at([listener_at(self.settings, host, port)])
+
+    async def start_at(self, chosen: list[Listener]) -> tuple[str, int]:
+        """Opens the data folder and listens; returns the first address. Raises DataFolderInUse, FolderOfAnother, CannotListen,
         OSError for trouble in the folder, UnreadableFile for a file in it, Unreachable for a ZooKeeper that it should register
-        in, or SettingError for a bad setting among those kept in the folder."""
+        in, or SettingError for a bad setting of a listener, or among those kept in the folder."""
         self.loop = asyncio.get_running_loop()
+        self.advertised_addresses = advertised_addresses(self.settings, chosen)
+        accepting = [self._accepting(listener) for listener in chosen]
         if self.settings.joins_cluster:
             from coterie.broker.ensemble import read_cluster_id
 
@@ -95,32 +114,44 @@ class Broker(BrokerNode):
             self._unlock()
             raise
         self._report_findings()
-        try:
-            bound = await self._listen(host, port)
-        except OSError as error:
-            raise CannotListen(error.errno, error.strerror) from error
+        for each in zip(chosen, accepting, strict=True):
+            self.listeners.append(await self._listen(*each))
         self._start_periodic_tasks()
-        self.settings.given_otherwise(effective_listeners(self.settings, (host, port), bound))
+        self.settings.given_otherwise(effective_listeners(self.settings, chosen, self.listeners))
+        bound = self.listeners[0].address
         if self.settings.joins_cluster:
             await self._join(bound)
         else:
             await self._register(bound)
         return bound
 
-    async def _listen(self, host: str, port: int) -> tuple[str, int]:
-        """Accepts connections; returns the first address. Raises OSError."""
-        listener = listener_at(self.settings, host, port)
+    async def _listen(self, listener: Listener, accepted: Callable[[], asyncio.BaseProtocol]) -> Listener:
+        """Accepts connections; returns the listener with the address that it has. Raises CannotListen."""
+        try:
+            if getattr(self.loop, "is_virtual", False):  # `coterie.simulation` opens no socket
+                servers = [await self.loop.create_server(accepted, *listener.address)]
+            else:
+                sockets = await listening_sockets(*listener.address, self.log_lines)
+                servers = [await self.loop.create_server(accepted, sock=each, backlog=1024) for each in sockets]
+        except OSError as error:
+            for server in self._servers:
+                server.close()
+            reported = CannotListen(error.errno, error.strerror)
+            reported.address = listener.address
+            raise reported from error
+        self._servers += servers
+        address = servers[0].sockets[0].getsockname()
+        return replace(listener, host=str(address[0]), port=int(address[1]))
 
-        def accepted() -> AcceptedConnection:
-            return AcceptedConnection(self, listener)
+    def _accepting(self, listener: Listener) -> Callable[[], asyncio.BaseProtocol]:
+        """Makes the protocol of each connection to the listener. Raises SettingError."""
+        if not listener.has_tls:
+            return lambda: AcceptedConnection(self, listener)
+        from coterie.broker.connections.listener_tls import ListenerTls
+        from coterie.broker.connections.tls_connection import TlsConnection
 
-        if getattr(self.loop, "is_virtual", False):  # `coterie.simulation` opens no socket
-            self._servers = [await self.loop.create_server(accepted, host, port)]
-        else:
-            for socket in await listening_sockets(host, port, self.log_lines):
-                self._servers.append(await self.loop.create_server(accepted, sock=socket, backlog=1024))
-        address = self._servers[0].sockets[0].getsockname()
-        return str(address[0]), int(address[1])
+        tls = ListenerTls(self.settings, listener)
+        return lambda: TlsConnection(self, tls, AcceptedConnection(self, listener))
 
     def _open_own_folder(self) -> None:
         """Opens the data folder. Raises DataFolderInUse, OSError, UnreadableFile, SettingError."""
@@ -146,6 +177,10 @@ class Broker(BrokerNode):
         for finding in findings:
             logger.warning("%s", finding)
 
+    def _advertised_address(self, bound: tuple[str, int]) -> tuple[str, int]:
+        """Where the clients of the first listener reach the broker."""
+        return self.advertised_addresses.get(self.listeners[0].name, bound)
+
     async def _register(self, address: tuple[str, int]) -> None:
         """Registers the broker in ZooKeeper where zookeeper.connect is set."""
         ensemble = self.settings.current.zookeeper_connect
@@ -153,7 +188,7 @@ class Broker(BrokerNode):
             return
         from coterie.broker.cluster.zookeeper.topics_copy import Registration
 
-        registration = Registration(self.node_id, self._advertised or address, self.topics.partition_counts)
+        registration = Registration(self.node_id, self._advertised_address(address), self.topics.partition_counts)
         own = self.settings.current
         timeouts_ms = own.zookeeper_session_timeout_ms, own.zookeeper_connection_timeout_ms
         try:
@@ -170,7 +205,7 @@ class Broker(BrokerNode):
 
         try:
             lost_power = self.topics.lost_power
-            await join_ensemble(self, self._advertised or address, lost_power=lost_power, failed=self.left_alone)
+            await join_ensemble(self, self._advertised_address(address), lost_power=lost_power, failed=self.left_alone)
             if self.failure is None:  # else its logs are not to be trusted
                 self.topics.boot_file.write()
         except BaseException:
@@ -226,6 +261,7 @@ class Broker(BrokerNode):
             *self.upkeep(),
             (10_000, self.connections.close_idle),
             (1_000, self.connections.abort_stalled),
+            (1_000, self.connections.abort_unauthenticated),
         ]
         if self.freed_memory is not None:
             self.connections.on_closed = self.freed_memory.connection_closed

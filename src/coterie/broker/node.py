@@ -26,7 +26,7 @@ from coterie.broker.requests.memory import AnswerMemory
 from coterie.broker.requests.message_sets import MessageSets
 from coterie.broker.requests.turns import InThread, Turns, at_once, finish
 from coterie.broker.requests.unserved import UnservedRequests
-from coterie.broker.settings import BrokerSettings, advertised_address
+from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.features import Features
 from coterie.broker.settings.inter_broker_protocol import lacks_topic_ids
 from coterie.broker.settings.kept_configs import KeptConfigs, Resource, ResourceType
@@ -85,7 +85,7 @@ class BrokerNode:
         self.verified_requests: VerifiedRequests | None = None
         self.unserved = UnservedRequests()
         self.cluster_id = ""
-        self._advertised = advertised_address(settings)
+        self.advertised_addresses: dict[str, tuple[str, int]] = {}  # by the names of listeners
         slots = settings.current.max_incremental_fetch_session_cache_slots
         self.fetch_sessions = FetchSessions(slots, lambda: rng.randrange(1, 2**31))
         self.progress = Progress()
@@ -215,7 +215,8 @@ class BrokerNode:
 
     def address(self, call: Call) -> tuple[str, int]:
         """The host and port that clients connect to: advertised.listeners, or else the address of their connection."""
-        return self._advertised or call.connection.local_address
+        connection = call.connection
+        return self.advertised_addresses.get(connection.listener.name) or connection.local_address
 
     def apply_kept_settings(self, altered: Collection[Resource]) -> Generator[None, None, None]:
         """Puts the settings of the altered resources in force, a topic or a group with each step. Raises SettingError."""

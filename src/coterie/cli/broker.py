@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from coterie.broker.broker import Broker
     from coterie.broker.settings import BrokerSettings
+    from coterie.broker.settings.listeners import Listener
 
 _ASYNCIO_BEFORE = r"^error while attempting to bind on address \(.*\): (\[errno \d+\] )?"
 _LOG_LINE = "%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s"
@@ -74,6 +75,11 @@ Examples:
     metavar="NAME",
     help="A further name by which the HTTP address is reached, such as a proxy's; may be given again.",
 )
+@click.option(
+    "--insecure",
+    is_flag=True,
+    help="Listen beyond loopback without authentication, for everybody who reaches the address.",
+)
 @click.option("--verbose", "-v", is_flag=True, help="Log more.")
 def broker(
     listen: str | None,
@@ -84,6 +90,7 @@ def broker(
     fsync: bool,
     http: str | None,
     http_names: tuple[str, ...],
+    insecure: bool,
     verbose: bool,
 ) -> None:
     """Run a Kafka-compatible broker.
@@ -103,7 +110,7 @@ def broker(
     try:
         checked = _settings(properties, settings, fsync)
         folder = _data_folder(checked, data, memory)
-        address = _address(checked, listen)
+        listeners = _listeners(checked, listen)
     except SettingError as error:
         raise click.UsageError(str(error)) from error
     if http_names and http is None:
@@ -113,9 +120,13 @@ def broker(
         require("http", "coterie broker --http")
     if checked.current.zookeeper_connect:
         require("zookeeper", "zookeeper.connect")
-    sys.exit(
-        run_until_stopped(lambda stop: _serve(stop, checked, folder, address, http_address, http_names), patient=True)
-    )
+
+    async def serve(stop: asyncio.Event) -> int:
+        if not insecure:
+            await _refuse_exposed(checked, listeners)
+        return await _serve(stop, checked, folder, listeners, http_address, http_names)
+
+    sys.exit(run_until_stopped(serve, patient=True))
 
 
 def _properties_text(path: Path) -> str:
@@ -167,13 +178,35 @@ def _data_folder(settings: BrokerSettings, data: Path | None, memory: bool) -> P
     return Path(folders[0])
 
 
-def _address(settings: BrokerSettings, listen: str | None) -> tuple[str, int]:
-    """--listen, or the first of listeners that coterie serves. Raises SettingError."""
-    from coterie.broker.settings import listen_address
+def _listeners(settings: BrokerSettings, listen: str | None) -> list[Listener]:
+    """--listen, or else listeners of the settings, or else a loopback address. Raises SettingError."""
+    from coterie.broker.settings.listeners import advertised_addresses, client_listeners, listener_at
 
     if listen is None and "listeners" in settings.given:
-        return listen_address(settings)
-    return address_of(listen or DEFAULT_LISTEN, "--listen")
+        chosen = client_listeners(settings)
+    else:
+        chosen = [listener_at(settings, *address_of(listen or DEFAULT_LISTEN, "--listen"))]
+    advertised_addresses(settings, chosen)
+    return chosen
+
+
+async def _refuse_exposed(settings: BrokerSettings, listeners: list[Listener]) -> None:
+    """Raises UsageError for a listener beyond loopback that lets everybody in."""
+    for one in listeners:
+        certain = one.has_sasl or (one.has_tls and settings.security(one.name).ssl_client_auth == "required")
+        host, port = one.address
+        if certain or await resolves_to_loopback(host, port):
+            continue
+        prefix = f"listener.name.{one.name.lower()}."
+        remedy = (
+            f"set {prefix}ssl.client.auth=required with {prefix}ssl.truststore.location"
+            if one.has_tls
+            else f"set listeners=SASL_SSL://{format_address(host, port)} with sasl.enabled.mechanisms and ssl.keystore.location"
+        )
+        raise click.UsageError(
+            f"{format_address(host, port)} is beyond loopback, and the listener {one.name} has no authentication: {remedy}, "
+            "or give --insecure to let everybody in."
+        )
 
 
 def address_of(text: str, option: str) -> tuple[str, int]:
@@ -191,7 +224,7 @@ async def _serve(
     stop: asyncio.Event,
     settings: BrokerSettings,
     data: Path | None,
-    address: tuple[str, int],
+    listeners: list[Listener],
     http_address: tuple[str, int] | None,
     http_names: tuple[str, ...],
 ) -> int:
@@ -206,7 +239,7 @@ async def _serve(
     except SettingError as error:
         raise click.UsageError(str(error)) from error
     broker.freed_memory = freed_memory()
-    starting = asyncio.create_task(broker.start(*address))
+    starting = asyncio.create_task(broker.start_at(listeners))
     stopped = asyncio.create_task(stop.wait())
     awaited = {starting, stopped} if settings.joins_cluster else {starting}  # a registration may take its time
     await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
@@ -217,16 +250,17 @@ async def _serve(
     try:
         bound_host, bound_port = starting.result()
     except Exception as error:
-        sentence = _start_trouble(error, settings, data, address)
+        sentence = _start_trouble(error, settings, data)
         if sentence is None:
             raise
         write_line(f"Error: {sentence}", err=True)
         return 1
-    warn_of_exposure("--listen", bound_host, bound_port, "can read and change everything")
-    if http_address is not None and not await _serve_http(broker, (bound_host, bound_port), http_address, http_names):
+    if http_address is not None and not await _serve_http(broker, http_address, http_names):
         await broker.stop()
         return 1
     write_line(f"listening on {format_address(bound_host, bound_port)}")
+    for other in broker.listeners[1:]:
+        write_line(f"listening on {other.text}", err=True)
     failed = asyncio.create_task(broker.failed.wait())
     ending = asyncio.create_task(_end_start(broker))
     await asyncio.wait({failed, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -250,9 +284,7 @@ async def _end_start(broker: Broker) -> None:
         broker.groups.when_loaded(collect_seldom)
 
 
-def _start_trouble(
-    error: Exception, settings: BrokerSettings, data: Path | None, address: tuple[str, int]
-) -> str | None:
+def _start_trouble(error: Exception, settings: BrokerSettings, data: Path | None) -> str | None:
     """The sentence for a start that failed; None for a bug."""
     from coterie.broker.broker import CannotListen
     from coterie.broker.settings import SettingError
@@ -270,7 +302,7 @@ def _start_trouble(
     if isinstance(error, UnreadableFile):
         return f"{data}/{error}"
     if isinstance(error, CannotListen):
-        return f"cannot listen on {format_address(*address)}: {bind_trouble(error)}; choose another --listen"
+        return f"cannot listen on {format_address(*error.address)}: {bind_trouble(error)}; choose another --listen"
     if isinstance(error, OSError) and data is not None:
         return folder_trouble(data, error)
     return None
@@ -305,14 +337,14 @@ def is_loopback(host: str) -> bool:
     return ipaddress.ip_address(host.partition("%")[0]).is_loopback
 
 
-async def _serve_http(
-    broker: Broker, listening: tuple[str, int], address: tuple[str, int], names: tuple[str, ...]
-) -> bool:
+async def _serve_http(broker: Broker, address: tuple[str, int], names: tuple[str, ...]) -> bool:
     """Serves groups and metrics over HTTP as well; False, with an error written, where the address cannot be used. On loopback
-    with the console: elsewhere that asks for TLS, which `coterie console` has."""
+    with the console: elsewhere that asks for TLS, which `coterie console` has. Its clients need a listener without TLS and
+    SASL."""
     from coterie.broker.web.http import HttpServer
 
-    console = _console_of(broker, *listening) if await resolves_to_loopback(*address) else None
+    plain = next((one for one in broker.listeners if not (one.has_tls or one.has_sasl)), None)
+    console = _console_of(broker, *plain.address) if plain and await resolves_to_loopback(*address) else None
     try:
         host, port = await broker.serve_http(HttpServer(broker, names, console), *address)
     except OSError as error:

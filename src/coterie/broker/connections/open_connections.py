@@ -41,12 +41,14 @@ class Accepting(Protocol):
 
 class OpenConnections:
     """In the order in which they were accepted. ``holding``: connections that may hold bytes of the two memories;
-    ``on_closed`` is called after each end."""
+    ``unauthenticated``: the ones whose TLS or login is not done, with the time (s) of their begin; ``on_closed`` is called
+    after each end."""
 
     def __init__(self, broker: Accepting) -> None:
         self._broker = broker
         self._open: dict[OpenConnection, None] = {}
         self.holding: set[OpenConnection] = set()
+        self.unauthenticated: dict[OpenConnection, float] = {}
         self.on_closed: Callable[[], object] = lambda: None
 
     def __iter__(self) -> Iterator[OpenConnection]:
@@ -67,6 +69,7 @@ class OpenConnections:
     def remove(self, connection: OpenConnection) -> None:
         """The connection has ended, and waits for memory no more."""
         self._open.pop(connection, None)
+        self.unauthenticated.pop(connection, None)
         self.holding.discard(connection)
         self.on_closed()
 
@@ -93,6 +96,19 @@ class OpenConnections:
                 text = "aborting a connection from %s, stalled for %d s, because other requests wait for memory"
                 broker.log_lines.warning(text, connection.connection.host, stalled_s)
                 connection.abort()
+
+    def abort_unauthenticated(self) -> None:
+        """Aborts the connections whose TLS and login have taken coterie.connections.max.unauthenticated.ms."""
+        if not self.unauthenticated:
+            return
+        limit_ms = self._broker.settings.security("").coterie_connections_max_unauthenticated_ms
+        oldest_s = self._broker.loop.time() - limit_ms / 1000
+        for connection, began_s in list(self.unauthenticated.items()):
+            if began_s > oldest_s:
+                return  # they are in the order of their begin
+            text = "aborting a connection from %s without authentication after %d ms"
+            self._broker.log_lines.warning(text, connection.connection.host, limit_ms)
+            connection.abort()
 
     async def close(self) -> None:
         """Ends all; lets clients read their last responses for `STOP_GRACE_S` at most."""

@@ -15,10 +15,10 @@ _NOTHING = bytearray()  # of all connections, most of which have no bytes in the
 class RequestFrames:
     """What was received and not handled yet. ``needed``: bytes of the next frame, with its size; 4 while that is unknown."""
 
-    __slots__ = ("_at", "_buffer", "_limit", "needed")
+    __slots__ = ("_at", "_buffer", "limit", "needed")
 
     def __init__(self, max_request_bytes: int) -> None:
-        self._limit = max_request_bytes
+        self.limit = max_request_bytes
         self._buffer = _NOTHING
         self._at = 0  # bytes at the start that were taken
         self.needed = 4
@@ -29,7 +29,7 @@ class RequestFrames:
     def is_one(self, data: bytes) -> bool:
         """Whether the data is one whole frame, with none before it."""
         size = len(data) - 4
-        return not self._buffer and _SMALLEST_BYTES <= size <= self._limit and data.startswith(_SIZE.pack(size))
+        return not self._buffer and _SMALLEST_BYTES <= size <= self.limit and data.startswith(_SIZE.pack(size))
 
     def add(self, data: bytes) -> bool:
         """Whether the next frame, or its size, is there now."""
@@ -45,8 +45,8 @@ class RequestFrames:
         if received < 4:
             return False
         (size,) = _SIZE.unpack_from(self._buffer, self._at)
-        if not _SMALLEST_BYTES <= size <= self._limit:
-            raise CannotAnswer(f"a request of {size} bytes; socket.request.max.bytes is {self._limit}")
+        if not _SMALLEST_BYTES <= size <= self.limit:
+            raise CannotAnswer(f"a request of {size} bytes; socket.request.max.bytes is {self.limit}")
         self.needed = 4 + int(size)
         return received >= self.needed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from coterie.authentication.principal import ANONYMOUS, Principal
@@ -30,11 +31,12 @@ UNNAMED_SOFTWARE = Software()
 @dataclass(slots=True)
 class Authentication:
     """The state of SASL on one connection. ``mechanism``: of its SaslHandshake. ``session_ends_s``: on the loop's clock; the
-    client must have authenticated again by then (KIP-368)."""
+    client must have authenticated again by then (KIP-368). ``completed`` is called after each login."""
 
     mechanism: str = ""
     is_complete: bool = False
     session_ends_s: float = math.inf
+    completed: Callable[[], None] = lambda: None
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coterie.broker.settings.broker_settings import BrokerSettings, Source, Synonym
 from coterie.broker.settings.broker_table import BROKER_SETTINGS, BrokerConfig
-from coterie.broker.settings.listeners import advertised_address, listen_address
+from coterie.broker.settings.listeners import client_listeners
 from coterie.broker.settings.properties import ServerProperties, read_properties, server_properties
 from coterie.broker.settings.setting import BrokerSetting, Update
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS, TopicConfig, TopicSetting
@@ -25,9 +25,8 @@ __all__ = [
     "TopicConfig",
     "TopicSetting",
     "Update",
-    "advertised_address",
+    "client_listeners",
     "format_value",
-    "listen_address",
     "read_properties",
     "server_properties",
 ]

@@ -10,6 +10,7 @@ from itertools import dropwhile
 from coterie.broker.process.patterns import subscription_problem
 from coterie.broker.settings.broker_table import BROKER_SETTINGS, OWN_SETTINGS, BrokerConfig
 from coterie.broker.settings.consumer_groups import check_consumer_group_settings, server_assignors
+from coterie.broker.settings.security_table import SECURITY_SETTINGS, SecurityConfig, listener_setting, prefixes
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS, TopicConfig
 from coterie.configuration import SettingError, format_value, unknown_setting, with_values
 from coterie.coordinator.consumer.state import MigrationPolicy
@@ -80,6 +81,21 @@ class BrokerSettings:
     def _apply(self) -> None:
         self.current: BrokerConfig = with_values(BrokerConfig, {name: self._values[name] for name in OWN_SETTINGS})
         self.topic_defaults = self.topic({})
+
+    def security(self, listener: str, mechanism: str | None = None) -> SecurityConfig:
+        """The settings of TLS and SASL of one listener, or of one of its mechanisms: its own, else those of all. Raises
+        SettingError."""
+        values = {name: self._values[name] for name in SECURITY_SETTINGS}
+        for prefix in prefixes(listener, mechanism)[1:]:
+            for name, setting in SECURITY_SETTINGS.items():
+                text = self._of_listeners.get(prefix + name)
+                if text is not None:
+                    values[name] = setting.parse(text)
+        return with_values(SecurityConfig, values)
+
+    @property
+    def _of_listeners(self) -> Mapping[str, str]:
+        return self.given | self.dynamic_default | self.dynamic
 
     def given_otherwise(self, values: Mapping[str, str]) -> None:
         """Puts in force what the broker was given by another way than its settings, such as `--listen`. DescribeConfigs returns
@@ -226,7 +242,7 @@ def _limit(one_way_ms: int, either_way_ms: int) -> int:
 
 
 def _broker_setting_value(name: str, value: object) -> object:
-    setting = BROKER_SETTINGS.get(name)
+    setting = BROKER_SETTINGS.get(name) or listener_setting(name)
     if setting is None:
         raise unknown_setting("setting", name, BROKER_SETTINGS)
     return setting.parse(value)

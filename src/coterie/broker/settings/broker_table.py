@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from coterie.broker.settings.inter_broker_protocol import is_spoken
 from coterie.broker.settings.kafka_only import KAFKA_ONLY
+from coterie.broker.settings.security_table import SECURITY_SETTINGS
 from coterie.broker.settings.setting import BrokerSetting, Update
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS
 from coterie.configuration import (
@@ -61,10 +62,12 @@ class BrokerConfig:
     listeners: str = _broker(
         STRING,
         "PLAINTEXT://:9092",
-        "NAME://HOST:PORT to listen on, where --listen gives no address; the first PLAINTEXT one counts.",
+        "NAME://HOST:PORT to listen on, several with commas, where --listen gives no address.",
     )
     advertised_listeners: str | None = _broker(
-        STRING, None, "The HOST:PORT that clients connect to; without it, the address at which a client came in."
+        STRING,
+        None,
+        "NAME://HOST:PORT that the clients of each listener connect to; without it, the address at which a client came in.",
     )
     controller_listener_names: str | None = _broker(
         STRING, None, "Listeners of controllers, with commas; clients are not served there."
@@ -72,7 +75,7 @@ class BrokerConfig:
     listener_security_protocol_map: str = _broker(
         STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "NAME:PROTOCOL of each listener, with commas; the ones of PLAINTEXT are served. A change counts at the next start.",
+        "NAME:PROTOCOL of each listener, with commas. A change counts at the next start.",
         update=_PER_BROKER,
     )
     log_dirs: str | None = _broker(STRING, None, "The data folder, where --data gives none; coterie uses one.")
@@ -316,5 +319,5 @@ def _defaults_of_topics() -> list[BrokerSetting[object]]:
 
 OWN_SETTINGS: dict[str, BrokerSetting[object]] = settings_of(BrokerConfig, BrokerSetting)
 BROKER_SETTINGS: dict[str, BrokerSetting[object]] = OWN_SETTINGS | {
-    setting.name: setting for setting in (*_defaults_of_topics(), *KAFKA_ONLY)
+    setting.name: setting for setting in (*_defaults_of_topics(), *SECURITY_SETTINGS.values(), *KAFKA_ONLY)
 }

@@ -14,6 +14,7 @@ from typing import Any
 
 from coterie.broker.settings.broker_settings import BrokerSettings
 from coterie.broker.settings.broker_table import BROKER_SETTINGS
+from coterie.broker.settings.security_table import unprefixed
 from coterie.broker.settings.setting import BrokerSetting, Update
 from coterie.configuration import LONG, Kind, Setting, SettingError, at_least
 from coterie.wire.errors import ErrorCode, Refusal
@@ -88,7 +89,6 @@ def _elements(text: str) -> list[str]:
 
 # -- the broker's settings ----------------------------------------------------------------------------------------
 
-_OF_LISTENER = re.compile(r"listener\.name\.[^.]+\.(.+)")
 # Kafka changes these for one listener only, so under its prefix (SslConfigs.RECONFIGURABLE_CONFIGS).
 _ONLY_OF_LISTENER = re.compile(r"ssl\.(key|keystore|truststore)\..+")
 # A pool may at most double or halve in one step.
@@ -118,8 +118,7 @@ def check_dynamic(settings: BrokerSettings, configs: Mapping[str, str], *, clust
     """Checks the altered settings of one broker, or with ``cluster`` of all. An unknown name is accepted, as Kafka
     accepts it for plugins. Raises Refusal INVALID_REQUEST."""
     for name, text in configs.items():
-        of_listener = _OF_LISTENER.fullmatch(name)
-        setting = BROKER_SETTINGS.get(of_listener[1] if of_listener else name) or _THROTTLES.get(name)
+        setting = BROKER_SETTINGS.get(unprefixed(name)) or _THROTTLES.get(name)
         if setting is None:
             continue
         if setting.update == Update.READ_ONLY and name not in _THROTTLES:

@@ -1,22 +1,22 @@
 """Where the broker listens and which address clients are to use, from Kafka's listeners and advertised.listeners; and what
-these settings, with log.dirs, are where the command line says otherwise.
-
-coterie has one listener for clients, without TLS and SASL: the first of `listeners` whose protocol is PLAINTEXT and
-which is not a controller's.
-"""
+these settings, with log.dirs, are where the command line says otherwise."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coterie.broker.settings.broker_settings import BrokerSettings
 from coterie.broker.settings.broker_table import BrokerConfig
+from coterie.broker.settings.security_table import PROTOCOLS
 from coterie.configuration import SettingError
 from coterie.text.addresses import format_address
 
-_PLAINTEXT = "PLAINTEXT"
+PLAINTEXT = "PLAINTEXT"
 _EVERY_ADDRESS = "0.0.0.0"
+Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,28 @@ class Listener:
     name: str
     host: str
     port: int
-    security_protocol: str = _PLAINTEXT
+    security_protocol: str = PLAINTEXT
+
+    @property
+    def address(self) -> Address:
+        """Where to listen."""
+        return self.host or _EVERY_ADDRESS, self.port
+
+    @property
+    def has_tls(self) -> bool:
+        return self.security_protocol.endswith("SSL")
+
+    @property
+    def has_sasl(self) -> bool:
+        return self.security_protocol.startswith("SASL_")
+
+    @property
+    def text(self) -> str:
+        """NAME://HOST:PORT."""
+        return f"{self.name}://{format_address(self.host, self.port)}"
 
 
-PLAINTEXT_LISTENER = Listener(_PLAINTEXT, "", 0)
+PLAINTEXT_LISTENER = Listener(PLAINTEXT, "", 0)
 
 
 def parse_listeners(setting: str, text: str) -> list[Listener]:
@@ -41,44 +59,53 @@ def parse_listeners(setting: str, text: str) -> list[Listener]:
         host, colon, port = address.rpartition(":")
         if not colon or not port.isascii() or not port.isdigit() or int(port) > 65_535:
             raise SettingError(f"{setting} must be NAME://HOST:PORT or HOST:PORT, not {item!r}")
-        name = name.upper() if scheme else _PLAINTEXT
+        name = name.upper() if scheme else PLAINTEXT
         listeners.append(Listener(name, host.strip("[]"), int(port), name))
     return listeners
 
 
 def _of_clients(config: BrokerConfig, setting: str, text: str | None) -> list[Listener]:
-    """The listeners in the text of a setting that clients can use."""
+    """The listeners in the text of a setting that clients can use. Raises SettingError."""
     controllers = [name.strip().upper() for name in (config.controller_listener_names or "").split(",")]
     pairs = [pair.strip().upper().partition(":") for pair in config.listener_security_protocol_map.split(",")]
     protocols = {name.strip(): protocol.strip() for name, _colon, protocol in pairs}
     every = [
         replace(one, security_protocol=protocols.get(one.name, one.name))
         for one in parse_listeners(setting, text or "")
+        if one.name not in controllers
     ]
-    return [one for one in every if one.name not in controllers and one.security_protocol == _PLAINTEXT]
+    for one in every:
+        if one.security_protocol not in PROTOCOLS:
+            raise SettingError(
+                f"listener.security.protocol.map must have {one.name}:PROTOCOL for the listener {one.text}, "
+                f"with one of {', '.join(PROTOCOLS)}"
+            )
+    return every
 
 
-def listen_address(settings: BrokerSettings) -> tuple[str, int]:
-    """Where to listen by `listeners`. Raises SettingError where none of them can be served."""
+def client_listeners(settings: BrokerSettings) -> list[Listener]:
+    """`listeners` without those of controllers, at least one. Raises SettingError."""
     config = settings.current
-    usable = _of_clients(config, "listeners", config.listeners)
-    if not usable:
+    own = _of_clients(config, "listeners", config.listeners)
+    if not own:
         raise SettingError(
-            f"listeners has none of protocol PLAINTEXT, the only one that coterie serves: {config.listeners}; "
-            "add one, or say --listen HOST:PORT"
+            f"listeners has none for clients: {config.listeners}; add NAME://HOST:PORT, or give --listen"
         )
-    return usable[0].host or _EVERY_ADDRESS, usable[0].port
+    repeated = [name for name, count in Counter(one.name for one in own).items() if count > 1]
+    if repeated:
+        raise SettingError(f"listeners must have each name once, and has {repeated[0]} more often: {config.listeners}")
+    return own
 
 
 def listener_at(settings: BrokerSettings, host: str, port: int) -> Listener:
     """The listener of `listeners` at an address; one without security where --listen has named another address."""
-    return _own_listener_at(settings, host, port) or Listener(_PLAINTEXT, host, port)
+    return _own_listener_at(settings, (host, port)) or Listener(PLAINTEXT, host, port)
 
 
-def _own_listener_at(settings: BrokerSettings, host: str, port: int) -> Listener | None:
+def _own_listener_at(settings: BrokerSettings, address: Address) -> Listener | None:
     config = settings.current
-    own = _of_clients(config, "listeners", config.listeners)[:1]
-    return next((one for one in own if (one.host or _EVERY_ADDRESS, one.port) == (host, port)), None)
+    own = _of_clients(config, "listeners", config.listeners)
+    return next((one for one in own if one.address == address), None)
 
 
 def effective_log_dirs(settings: BrokerSettings, data: Path | None) -> dict[str, str]:
@@ -88,21 +115,20 @@ def effective_log_dirs(settings: BrokerSettings, data: Path | None) -> dict[str,
     return {} if folder == (config.log_dirs or config.log_dir) else {"log.dirs": folder}
 
 
-def effective_listeners(settings: BrokerSettings, address: tuple[str, int], bound: tuple[str, int]) -> dict[str, str]:
-    """`listeners` of a broker that was to listen at ``address`` and does at ``bound``; empty where the settings have it."""
-    if _own_listener_at(settings, *address) is not None:
-        return {}
-    return {"listeners": f"{_PLAINTEXT}://{format_address(*bound)}"}
+def effective_listeners(
+    settings: BrokerSettings, chosen: Iterable[Listener], bound: Iterable[Listener]
+) -> dict[str, str]:
+    """`listeners` of a broker that was to listen as ``chosen`` and does as ``bound``; empty where the settings have it."""
+    own = _of_clients(settings.current, "listeners", settings.current.listeners)
+    return {} if set(chosen) <= set(own) else {"listeners": ",".join(one.text for one in bound)}
 
 
-def advertised_address(settings: BrokerSettings) -> tuple[str, int] | None:
-    """The address that clients are to connect to; None: the one at which their connection arrived. Raises SettingError."""
+def advertised_addresses(settings: BrokerSettings, chosen: list[Listener]) -> dict[str, Address]:
+    """The address that clients of each listener are to connect to, by its name. A listener without one: the address at which
+    a connection arrived. Where the broker has one listener, an address under another name is its own. Raises SettingError."""
     config = settings.current
     usable = _of_clients(config, "advertised.listeners", config.advertised_listeners)
-    if not usable and config.advertised_listeners:
-        raise SettingError(
-            f"advertised.listeners has none of protocol PLAINTEXT: {config.advertised_listeners}; add HOST:PORT"
-        )
-    names = [one.name for one in _of_clients(config, "listeners", config.listeners)]
-    chosen = next((one for one in usable if one.name in names[:1]), usable[0] if usable else None)
-    return None if chosen is None else (chosen.host, chosen.port)
+    by_name = {one.name: (one.host, one.port) for one in usable}
+    if len(chosen) == 1 and usable:
+        by_name.setdefault(chosen[0].name, (usable[0].host, usable[0].port))
+    return by_name

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coterie.broker.settings.broker_table import BROKER_SETTINGS
+from coterie.broker.settings.security_table import listener_setting
 from coterie.configuration import SettingError, nearest
 from coterie.text.quantity import listed
 
@@ -49,8 +50,12 @@ class ServerProperties:
 
 def server_properties(properties: Mapping[str, str]) -> ServerProperties:
     """Sorts the settings of a server.properties. Values are checked by `BrokerSettings`."""
-    known = {name: value for name, value in properties.items() if name in BROKER_SETTINGS}
-    of_listeners = [name for name in properties if name.startswith(_OF_LISTENER)]
-    no_effect = [name for name in known if BROKER_SETTINGS[name].no_effect] + of_listeners
+    known = {
+        name: value
+        for name, value in properties.items()
+        if name in BROKER_SETTINGS or listener_setting(name) is not None
+    }
+    of_listeners = [name for name in properties if name.startswith(_OF_LISTENER) and name not in known]
+    no_effect = [n for n in known if n in BROKER_SETTINGS and BROKER_SETTINGS[n].no_effect] + of_listeners
     unknown = [name for name in properties if name not in known and name not in of_listeners]
     return ServerProperties(known, tuple(sorted(no_effect)), tuple(sorted(unknown)))

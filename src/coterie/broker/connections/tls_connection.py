@@ -1,0 +1,233 @@
+"""TLS between a connection's socket and its `AcceptedConnection`, which is counted, bounded and idle from its first byte on.
+
+asyncio's own TLS takes 256 KiB for each connection before the client has sent anything, and tells nobody about a handshake
+that does not end. A step of a handshake takes a millisecond of the loop: it waits for its turn, as long requests do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from coterie.authentication.mapping_rules import NoRule, distinguished_name, mapped_name
+from coterie.authentication.principal import USER, Principal
+from coterie.broker.connections.listener_tls import ListenerTls
+from coterie.broker.process.log_lines import LogLines
+from coterie.broker.requests.connection import ClientConnection
+from coterie.broker.requests.turns import Turns
+from coterie.runtime.receiver import Receiver
+
+MAX_HANDSHAKE_BYTES = 65_536  # that wait for a step
+_RECORD_BYTES = 16_384
+_WRITE_BYTES = 1_048_576  # encrypted before they are given to the socket
+
+
+class Inner(Protocol):
+    """The connection within TLS."""
+
+    connection: ClientConnection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+    def connection_lost(self, error: Exception | None) -> None: ...
+    def data_received(self, data: bytes) -> None: ...
+    def eof_received(self) -> bool: ...
+    def pause_writing(self) -> None: ...
+    def resume_writing(self) -> None: ...
+    def secured(self) -> None: ...
+
+
+class TlsOwner(Protocol):
+    """What TLS uses of its broker."""
+
+    turns: Turns
+    log_lines: LogLines
+
+
+class TlsConnection(Receiver):
+    """The protocol of the socket; bytes of the client within go to ``inner``."""
+
+    __slots__ = ("_in_line", "_incoming", "_inner", "_is_secure", "_outgoing", "_owner", "_raw", "_rules", "tls")
+
+    def __init__(self, owner: TlsOwner, settings: ListenerTls, inner: Inner) -> None:
+        super().__init__()
+        self._owner, self._inner = owner, inner
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = settings.context().wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._rules = settings.mapping_rules
+        self._in_line = False  # the next step of the handshake waits for its turn
+        self._is_secure = False
+        self._raw: asyncio.Transport = None  # type: ignore[assignment]
+
+    # -- Receiver -----------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._raw = transport
+        self._inner.connection_made(_TlsTransport(transport, self.write, self.shut_down))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        inner, self._inner = self._inner, _GONE
+        inner.connection_lost(error)
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of a handshake wait for a turn; later ones are decrypted at once."""
+        self._incoming.write(data)
+        if self._is_secure:
+            self._decrypt()
+        elif self._incoming.pending > MAX_HANDSHAKE_BYTES:
+            self._fail(f"more than {MAX_HANDSHAKE_BYTES} bytes")
+        elif not self._in_line:
+            self._in_line = True
+            self._owner.turns.add(self._shake_hands)
+
+    def eof_received(self) -> bool:
+        return self._inner.eof_received()
+
+    # -- the handshake ------------------------------------------------------------------------------------------------
+
+    def _shake_hands(self) -> None:
+        self._in_line = False
+        if self._raw.is_closing():
+            return
+        try:
+            self.tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._flush()
+            return
+        except (ssl.SSLError, OSError) as error:
+            self._flush()  # the alert
+            self._fail(_reason(error))
+            return
+        try:
+            self._set_principal()
+        except NoRule as error:
+            self._fail(str(error))
+            return
+        self._is_secure = True
+        self._flush()
+        self._inner.secured()
+        self._decrypt()
+
+    def _set_principal(self) -> None:
+        """Raises NoRule."""
+        connection, certificate = self._inner.connection, self.tls.getpeercert()
+        if certificate and not connection.listener.has_sasl:
+            subject: Any = certificate["subject"]
+            connection.principal = Principal(USER, mapped_name(self._rules, distinguished_name(subject)))
+
+    def _fail(self, reason: str) -> None:
+        host = self._inner.connection.host
+        self._owner.log_lines.warning("closing the connection from %s: its TLS failed: %s", host, reason)
+        self._raw.close()
+
+    # -- bytes --------------------------------------------------------------------------------------------------------
+
+    def _decrypt(self) -> None:
+        parts: list[bytes] = []
+        is_over = False
+        try:
+            while part := self.tls.read(_RECORD_BYTES):
+                parts.append(part)
+            is_over = True
+        except ssl.SSLWantReadError:
+            pass
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+            is_over = True
+        except (ssl.SSLError, OSError) as error:
+            self._fail(_reason(error))
+            return
+        self._flush()  # what TLS itself answers
+        if parts:
+            self._inner.data_received(parts[0] if len(parts) == 1 else b"".join(parts))
+        if is_over and not self._inner.eof_received():
+            self._raw.close()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Encrypts the data and gives it to the socket."""
+        left = memoryview(data)
+        while left and not self._raw.is_closing():
+            try:
+                count = self.tls.write(left[:_WRITE_BYTES])
+            except (ssl.SSLError, OSError) as error:
+                self._fail(_reason(error))
+                return
+            left = left[count:]
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._outgoing.pending and not self._raw.is_closing():
+            self._raw.write(self._outgoing.read())
+
+    def shut_down(self) -> None:
+        """Writes the end of TLS; the client's is not waited for."""
+        if self._is_secure and not self._raw.is_closing():
+            with contextlib.suppress(ssl.SSLError, OSError, ValueError):
+                self.tls.unwrap()
+            self._flush()
+
+
+class _TlsTransport(asyncio.Transport):
+    """The transport within TLS."""
+
+    __slots__ = ("_raw", "_shut_down", "_write")
+
+    def __init__(self, raw: asyncio.Transport, write: Callable[[Any], None], shut_down: Callable[[], None]) -> None:
+        self._raw, self._write, self._shut_down = raw, write, shut_down
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._raw.get_extra_info(name, default)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self._write(data)
+
+    def get_write_buffer_size(self) -> int:
+        return self._raw.get_write_buffer_size()
+
+    def is_closing(self) -> bool:
+        return self._raw.is_closing()
+
+    def pause_reading(self) -> None:
+        self._raw.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._raw.resume_reading()
+
+    def close(self) -> None:
+        self._shut_down()
+        self._raw.close()
+
+    def abort(self) -> None:
+        self._raw.abort()
+
+
+class _Gone:
+    """In the stead of the inner connection after its end, so that the two do not refer to each other."""
+
+    connection = ClientConnection("")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+    def connection_lost(self, error: Exception | None) -> None: ...
+    def data_received(self, data: bytes) -> None: ...
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None: ...
+    def resume_writing(self) -> None: ...
+    def secured(self) -> None: ...
+
+
+_GONE = _Gone()
+
+
+def _reason(error: Exception) -> str:
+    """OpenSSL's words: what a certificate fails by, or else the reason."""
+    return getattr(error, "verify_message", None) or getattr(error, "reason", None) or str(error)
