@@ -18,6 +18,8 @@ from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.machine import ConsumerMemberMachine
 from coterie.member.machine import MemberMachine
+from coterie.wire.declaration import Message
+from coterie.wire.messages.groups.join_group import JoinGroupRequest
 
 TOPIC = "t"
 CLOSE_MS = 30_000  # KafkaConsumer.close waits so long for its commit
@@ -26,13 +28,15 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """The members' faults. A slow poll keeps the heartbeats going; a pause stops the whole process, as a collector of
+    """What members do, and their faults. ``poll_ms``: their code takes so long between any two polls, and takes part in a
+    rebalance with the next one. A slow poll keeps the heartbeats going; a pause stops the whole process, as a collector of
     garbage or a suspended machine does; both are of random length around the mean."""
 
     partitions: int = 24
     records_per_s: int = 100  # per partition
     auto_commit_interval_ms: int = 5_000
     listener_ms: int = 100
+    poll_ms: int = 0
     slow_polls_per_hour: float = 0.0  # per member
     slow_poll_ms: int = 400_000
     pauses_per_hour: float = 0.0
@@ -59,7 +63,8 @@ class ReadingActor(GroupMemberActor[C, M]):
 
     def start(self) -> None:
         self.reader.stop_all()
-        self._faults_until_ms = self.world.now_ms
+        self._started_ms = self._faults_until_ms = self.world.now_ms
+        self._has_joined = self._is_in_poll = False
         super().start()
 
     def _until_poll_ms(self) -> int:
@@ -106,9 +111,34 @@ class ReadingActor(GroupMemberActor[C, M]):
         else:
             self.reader.skip()
 
+    def _until_next_poll_ms(self) -> int:
+        """0 where polls follow each other at once. A process that has not joined yet waits in its first poll."""
+        if not self._load.poll_ms or not self._has_joined or self._is_in_poll:
+            return 0
+        return (self._started_ms - self.world.now_ms) % self._load.poll_ms
+
+    def _send(self, request: Message) -> None:
+        """A JoinGroup waits for the next poll, for half a session at most: meanwhile the actor sends no heartbeats."""
+        wait_ms = 0
+        if isinstance(request, JoinGroupRequest):
+            wait_ms = min(self._until_next_poll_ms(), request.session_timeout_ms // 2)
+            self._is_in_poll = False
+        if wait_ms:
+            self._after(wait_ms, lambda: super(ReadingActor, self)._send(request))
+        else:
+            super()._send(request)
+
     def _give_up(self, partitions: tuple[TopicPartition, ...], lost: bool) -> None:
+        wait_ms = 0 if lost else self._until_next_poll_ms()
+        if wait_ms:
+            self._after(wait_ms, lambda: self._give_up_in_poll(partitions, lost))
+        else:
+            self._give_up_in_poll(partitions, lost)
+
+    def _give_up_in_poll(self, partitions: tuple[TopicPartition, ...], lost: bool) -> None:
+        self._is_in_poll = True
         self._read()
-        super()._give_up(partitions, lost)
+        GroupMemberActor._give_up(self, partitions, lost)
         for partition in set(partitions) - self.owned:
             self.reader.stop(partition)
 
@@ -125,6 +155,7 @@ class ReadingActor(GroupMemberActor[C, M]):
 
     def _begin_reading(self, added: tuple[TopicPartition, ...]) -> None:
         """The committed offsets are known at once: looking them up is no part of what the study measures."""
+        self._has_joined, self._is_in_poll = True, False
         requested: dict[str, list[int]] = {}
         for topic, partition in added:
             requested.setdefault(topic, []).append(partition)

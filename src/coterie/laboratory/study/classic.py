@@ -91,7 +91,10 @@ class KafkaGroup(StudyGroup[M]):
     def __init__(self, load: Load, members: int) -> None:
         super().__init__(load)
         self.checks = load.checks and members <= CHECKED_UP_TO
-        self._workload = Workload(load.partitions, load.records_per_s, load.setting.auto_commit_interval_ms)
+        s = load.setting
+        self._workload = Workload(
+            load.partitions, load.records_per_s, s.auto_commit_interval_ms, listener_ms=s.listener_ms, poll_ms=s.poll_ms
+        )
         self._make_broker()
         self.broker.removals = load.removals
 
@@ -155,7 +158,7 @@ class ClassicGroup(KafkaGroup[ReadingMember]):
             s.session_timeout_ms,
             s.heartbeat_interval_ms,
             s.max_poll_interval_ms,
-            assignors=(ASSIGNOR_OF_PROTOCOL[s.protocol],),
+            assignors=(s.assignor or ASSIGNOR_OF_PROTOCOL[s.protocol],),
         )
         member = ReadingMember(
             load.world, self.broker, name, config, ownership=load.meter, load=self._workload, delivered=load.delivered

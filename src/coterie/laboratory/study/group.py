@@ -16,18 +16,22 @@ from coterie.laboratory.world import World
 @dataclass(frozen=True, slots=True)
 class StudySetting:
     """One protocol with its settings; times in ms. ``protocol``: eager, cooperative, consumer, zookeeper, rocketmq. ``static``,
-    ``initial_delay_ms`` and ``member_id_required`` are Kafka's, ``orderly`` is RocketMQ's."""
+    ``assignor`` (empty: the usual one of the protocol), ``initial_delay_ms``, ``member_id_required``, ``poll_ms`` (the time that
+    the code takes between two polls) and ``listener_ms`` are Kafka's, ``orderly`` is RocketMQ's."""
 
     name: str
     protocol: str
     static: bool = False
     orderly: bool = False
+    assignor: str = ""
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     initial_delay_ms: int = 3_000
     max_poll_interval_ms: int = 300_000
     member_id_required: bool = True
     auto_commit_interval_ms: int = 5_000
+    poll_ms: int = 0
+    listener_ms: int = 100
     metadata_max_age_ms: int = 300_000
     brokers: int = 2
     network_ms: tuple[int, int] = (1, 20)  # shortest and longest way

@@ -1,0 +1,229 @@
+"""What a deploy would cost a group: a rolling restart in virtual time, under the group's settings and under others, by the runs of
+the study. A prediction is a function of (group, deploy, settings, seeds) and of nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from coterie.assignors import is_cooperative
+from coterie.laboratory.study.group import StudySetting
+from coterie.laboratory.study.measures import Measures
+from coterie.laboratory.study.run import run
+from coterie.laboratory.study.workload import Plan, rolling_restart
+from coterie.text.quantity import quantity, span
+
+SEEDS = 5
+MEMBER_RESTARTS = 72  # restarts of a run times its members: a run takes a fifth of a second
+LEAST_RESTARTS = 3
+NETWORK_MS = (0, 2)  # between consumers and brokers of one data centre
+BETTER_BY = 0.1  # of what the deploy costs today: less is not worth a change
+NOTHING_S = 0.1  # unowned for so short a time is as good as owned
+CONSUMER_SESSION_MS, CONSUMER_HEARTBEAT_MS = 45_000, 5_000  # the broker's defaults (KIP-848)
+
+
+class Spread(NamedTuple):
+    """A measure over the seeds."""
+
+    mean: float
+    lowest: float
+    highest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Deploy:
+    """Members are stopped one after the other: each is away for ``pause_ms``, and the next one stops ``gap_ms`` after it has been
+    started again. ``removal``: leave (its consumer is closed) or kill (its process just ends)."""
+
+    pause_ms: int = 8_000
+    gap_ms: int = 30_000
+    removal: str = "leave"
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedGroup:
+    """A group at rest: its members and partitions, how many records a second each partition has, and its settings."""
+
+    members: int
+    partitions: int
+    records_per_s: float
+    setting: StudySetting
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedCost:
+    """What the deploy costs under one setting. ``change``: what to do for it, empty for today's. Times in seconds: unowned per
+    partition over the whole deploy, and the longest time in which one partition was unowned. ``duplicates``: records of all
+    partitions that are delivered twice; ``moved``: partitions that went to another member."""
+
+    setting: str
+    change: str
+    rebalances: Spread
+    unowned_s: Spread
+    longest_unowned_s: Spread
+    duplicates: Spread
+    moved: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The costs under today's settings, then under each other one. ``restarts`` of the ``members`` were run, and their costs
+    scaled to all of them."""
+
+    members: int
+    partitions: int
+    restarts: int
+    seeds: int
+    costs: tuple[PredictedCost, ...]
+    recommendation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another setting, and the ``change`` that leads to it, as a request."""
+
+    setting: StudySetting
+    change: str
+
+
+def predict(
+    group: DeployedGroup,
+    deploy: Deploy,
+    alternatives: Sequence[Alternative],
+    seeds: int = SEEDS,
+    ran: Callable[[int], object] = lambda runs: None,
+) -> Prediction:
+    """The deploy under each setting and seed; ``ran`` is called after each run, for a progress bar."""
+    restarts = min(group.members, max(MEMBER_RESTARTS // max(group.members, 1), LEAST_RESTARTS))
+    options = [Alternative(group.setting, ""), *alternatives]
+    costs = tuple(_cost(group, deploy, option, restarts, range(seeds), ran) for option in options)
+    return Prediction(group.members, group.partitions, restarts, seeds, costs, _recommendation(costs, options))
+
+
+def _cost(
+    group: DeployedGroup,
+    deploy: Deploy,
+    option: Alternative,
+    restarts: int,
+    seeds: range,
+    ran: Callable[[int], object],
+) -> PredictedCost:
+    plan, runs = _plan(group, deploy, option.setting, restarts), list[Measures]()
+    for seed in seeds:
+        runs.append(run(option.setting, plan, seed, checks=False))
+        ran(1)
+    scale = group.members / max(restarts, 1)
+
+    def spread(measure: str, factor: float = scale) -> Spread:
+        values = [getattr(result, measure) * factor for result in runs]
+        return Spread(*(round(v, 3) for v in (sum(values) / len(values), min(values), max(values))))
+
+    return PredictedCost(
+        option.setting.name,
+        option.change,
+        spread("rebalances"),
+        spread("unowned_s"),
+        spread("longest_unowned_s", 1.0),
+        spread("duplicates", scale * group.records_per_s / plan.records_per_s),
+        spread("moved"),
+    )
+
+
+def _plan(group: DeployedGroup, deploy: Deploy, setting: StudySetting, restarts: int) -> Plan:
+    """It goes on until the last member's session would have ended."""
+    whole = rolling_restart(
+        group.members, group.partitions, deploy.removal, deploy.pause_ms, deploy.pause_ms + deploy.gap_ms
+    )
+    tail_ms = setting.session_timeout_ms + deploy.gap_ms
+    return replace(whole, events=whole.events[: 2 * restarts], tail_ms=tail_ms)
+
+
+# -- the alternatives ------------------------------------------------------------------------------------------------------
+
+
+def named(setting: StudySetting) -> StudySetting:
+    """The setting with its name: ``range, static, session 45 s``."""
+    parts = ["consumer protocol" if setting.protocol == "consumer" else setting.assignor]
+    parts += ["static"] if setting.static else []
+    return replace(setting, name=", ".join([*parts, f"session {span(setting.session_timeout_ms)}"]))
+
+
+def changed(
+    today: StudySetting, *, static: bool | None, protocol: str | None, session_timeout_ms: int | None
+) -> Alternative:
+    """Today's setting with these instead; None leaves one as it is. ``protocol``: cooperative or consumer."""
+    setting, steps = today, list[str]()
+    if protocol == "cooperative" and setting.protocol != protocol:
+        setting = replace(setting, protocol=protocol, assignor="cooperative-sticky")
+        steps.append("move to the cooperative-sticky assignor")
+    elif protocol == "consumer" and setting.protocol != protocol:
+        setting = replace(
+            setting,
+            protocol=protocol,
+            assignor="",
+            session_timeout_ms=CONSUMER_SESSION_MS,
+            heartbeat_interval_ms=CONSUMER_HEARTBEAT_MS,
+        )
+        steps.append("move to group.protocol=consumer")
+    if static and not setting.static:
+        setting = replace(setting, static=True)
+        steps.append("give every member a group.instance.id")
+    if session_timeout_ms is not None and session_timeout_ms != setting.session_timeout_ms:
+        heartbeat_ms = min(setting.heartbeat_interval_ms, session_timeout_ms // 3)
+        setting = replace(setting, session_timeout_ms=session_timeout_ms, heartbeat_interval_ms=heartbeat_ms)
+        name = "consumer.session.timeout.ms of the group" if setting.protocol == "consumer" else "session.timeout.ms"
+        steps.append(f"set {name}={session_timeout_ms}")
+    return Alternative(named(setting), " and ".join(steps))
+
+
+def usual_alternatives(today: StudySetting, deploy: Deploy, *, serves_consumer: bool) -> list[Alternative]:
+    """The changes that are worth a look, the smallest first. A static member keeps its partitions only if its session outlasts
+    the restart: it is given half as long again as the pause."""
+    outlasting_ms = -(-deploy.pause_ms * 3 // 2 // 1000) * 1000
+    session_ms = outlasting_ms if today.session_timeout_ms < outlasting_ms else None
+    protocols = [p for p in ("cooperative", "consumer") if today.protocol not in (p, "consumer")]
+    if not serves_consumer and "consumer" in protocols:
+        protocols.remove("consumer")
+    wanted: list[tuple[bool, str | None, int | None]] = []
+    if not today.static or session_ms is not None:
+        wanted.append((True, None, session_ms))
+    wanted += [(False, protocol, None) for protocol in protocols]
+    wanted += [(True, protocol, session_ms if protocol == "cooperative" else None) for protocol in protocols]
+    return [
+        changed(today, static=static, protocol=protocol, session_timeout_ms=ms) for static, protocol, ms in wanted
+    ]
+
+
+def protocol_of(assignor: str, *, is_consumer: bool) -> str:
+    """The study's name of a group's protocol."""
+    return "consumer" if is_consumer else "cooperative" if is_cooperative(assignor) else "eager"
+
+
+def _recommendation(costs: Sequence[PredictedCost], options: Sequence[Alternative]) -> str:
+    """One sentence; of changes that are as good as the best, the smallest."""
+    today, *others = costs
+    cost_text = f"{_seconds(today.unowned_s.mean)} unowned per partition and {_count(today.rebalances.mean)}"
+    if not others:
+        return f"The deploy costs {cost_text}."
+    best_s = min(cost.unowned_s.mean for cost in others)
+    best = next(c for c in others if c.unowned_s.mean <= best_s * (1 + BETTER_BY) + NOTHING_S)
+    if best.unowned_s.mean > today.unowned_s.mean * (1 - BETTER_BY) - NOTHING_S:
+        return f"Leave the settings as they are: the deploy costs {cost_text}, and no other setting saves a tenth of it."
+    setting = options[costs.index(best)].setting
+    sentence = (
+        f"{best.change[0].upper()}{best.change[1:]}: {_seconds(best.unowned_s.mean)} unowned per partition instead of "
+        f"{_seconds(today.unowned_s.mean)}, and {_count(best.rebalances.mean)} instead of {today.rebalances.mean:g}"
+    )
+    if setting.session_timeout_ms > options[0].setting.session_timeout_ms:
+        sentence += f"; a crash is noticed after {span(setting.session_timeout_ms)} then"
+    return sentence + "."
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.1f} s"
+
+
+def _count(rebalances: float) -> str:
+    return quantity(round(rebalances), "rebalance")
