@@ -38,6 +38,7 @@ ASKED = [
     "groups why alone",
     "groups watch crew --times 2 --every 0.1",
     "groups lint crew",
+    "groups predict crew --rolling-restart --static --seeds 1 --pause 1s --gap 1s",
     "groups history crew",
     "groups history crew --all",
     "groups history nobody",

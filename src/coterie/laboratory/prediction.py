@@ -1,12 +1,11 @@
-"""What a deploy would cost a group: a rolling restart in virtual time, under the group's settings and under others, by the runs of
-the study. A prediction is a function of (group, deploy, settings, seeds) and of nothing else.
+"""What a deploy would cost a group: a rolling restart in virtual time, under the group's settings and under others, by the runs
+of the study. A prediction is a function of (group, deploy, settings, seeds) and of nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from coterie.assignors import is_cooperative
 from coterie.laboratory.study.group import StudySetting
@@ -24,7 +23,8 @@ NOTHING_S = 0.1  # unowned for so short a time is as good as owned
 CONSUMER_SESSION_MS, CONSUMER_HEARTBEAT_MS = 45_000, 5_000  # the broker's defaults (KIP-848)
 
 
-class Spread(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Spread:
     """A measure over the seeds."""
 
     mean: float
@@ -34,8 +34,8 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Deploy:
-    """Members are stopped one after the other: each is away for ``pause_ms``, and the next one stops ``gap_ms`` after it has been
-    started again. ``removal``: leave (its consumer is closed) or kill (its process just ends)."""
+    """Members are stopped one after the other: each is away for ``pause_ms``, and the next one stops ``gap_ms`` after it has
+    joined again. ``removal``: leave (its consumer is closed) or kill (its process just ends)."""
 
     pause_ms: int = 8_000
     gap_ms: int = 30_000
@@ -93,7 +93,7 @@ def predict(
     deploy: Deploy,
     alternatives: Sequence[Alternative],
     seeds: int = SEEDS,
-    ran: Callable[[int], object] = lambda runs: None,
+    ran: Callable[[int], None] = lambda runs: None,
 ) -> Prediction:
     """The deploy under each setting and seed; ``ran`` is called after each run, for a progress bar."""
     restarts = min(group.members, max(MEMBER_RESTARTS // max(group.members, 1), LEAST_RESTARTS))
@@ -108,7 +108,7 @@ def _cost(
     option: Alternative,
     restarts: int,
     seeds: range,
-    ran: Callable[[int], object],
+    ran: Callable[[int], None],
 ) -> PredictedCost:
     plan, runs = _plan(group, deploy, option.setting, restarts), list[Measures]()
     for seed in seeds:
@@ -191,9 +191,7 @@ def usual_alternatives(today: StudySetting, deploy: Deploy, *, serves_consumer: 
         wanted.append((True, None, session_ms))
     wanted += [(False, protocol, None) for protocol in protocols]
     wanted += [(True, protocol, session_ms if protocol == "cooperative" else None) for protocol in protocols]
-    return [
-        changed(today, static=static, protocol=protocol, session_timeout_ms=ms) for static, protocol, ms in wanted
-    ]
+    return [changed(today, static=static, protocol=protocol, session_timeout_ms=ms) for static, protocol, ms in wanted]
 
 
 def protocol_of(assignor: str, *, is_consumer: bool) -> str:
@@ -210,7 +208,9 @@ def _recommendation(costs: Sequence[PredictedCost], options: Sequence[Alternativ
     best_s = min(cost.unowned_s.mean for cost in others)
     best = next(c for c in others if c.unowned_s.mean <= best_s * (1 + BETTER_BY) + NOTHING_S)
     if best.unowned_s.mean > today.unowned_s.mean * (1 - BETTER_BY) - NOTHING_S:
-        return f"Leave the settings as they are: the deploy costs {cost_text}, and no other setting saves a tenth of it."
+        return (
+            f"Leave the settings as they are: the deploy costs {cost_text}, and no other setting saves a tenth of it."
+        )
     setting = options[costs.index(best)].setting
     sentence = (
         f"{best.change[0].upper()}{best.change[1:]}: {_seconds(best.unowned_s.mean)} unowned per partition instead of "

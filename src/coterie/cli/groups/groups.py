@@ -13,6 +13,7 @@ from coterie.cli.groups.group_description import describe_group
 from coterie.cli.groups.group_description import list_groups as rows_of_groups
 from coterie.cli.groups.journal_reading import HISTORY_EVENTS, read_journal, time_text
 from coterie.cli.groups.offset_reset import reset
+from coterie.cli.groups.predict import predict
 from coterie.cli.groups.zookeeper import describe_in_zookeeper, list_in_zookeeper, migrate, zookeeper_option
 from coterie.cli.parts.commands import CommandGroup
 from coterie.cli.parts.completion import complete_groups
@@ -38,6 +39,7 @@ Examples:
   coterie groups why crew
   coterie groups watch crew
   coterie groups lint crew
+  coterie groups predict crew --rolling-restart
   coterie groups dump kafka-data/__consumer_offsets-0
   coterie groups reset crew --topic flights --to earliest
   coterie groups reset crew --as-of 2026-11-21T09:30
@@ -51,6 +53,7 @@ def groups() -> None:
 
 groups.add_command(why)
 groups.add_command(watch)
+groups.add_command(predict)
 groups.add_command(migrate)
 
 

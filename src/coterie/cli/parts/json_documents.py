@@ -287,6 +287,44 @@ class MessageSource(TypedDict):
     source: str
 
 
+class PredictedSpread(TypedDict):
+    """A measure over the runs of a setting."""
+
+    mean: float
+    lowest: float
+    highest: float
+
+
+class PredictedSetting(TypedDict):
+    """The deploy under one setting; ``change`` is what to do for it, empty for today's. Unowned times in seconds: per partition
+    over the whole deploy, and the longest in one piece."""
+
+    setting: str
+    change: str
+    rebalances: PredictedSpread
+    unowned_s: PredictedSpread
+    longest_unowned_s: PredictedSpread
+    duplicates: PredictedSpread
+    moved: PredictedSpread
+
+
+class PredictedDeploy(TypedDict):
+    """A rolling restart of a group, predicted: the costs of today's settings first. ``removal`` is leave or kill; ``restarts``
+    of the ``members`` were run, and their costs scaled to all; ``assumed`` has a sentence for each value that is not known."""
+
+    group: str
+    pause_ms: int
+    gap_ms: int
+    removal: str
+    members: int
+    partitions: int
+    restarts: int
+    seeds: int
+    costs: list[PredictedSetting]
+    recommendation: str
+    assumed: list[str]
+
+
 class JsonDocument(NamedTuple):
     """A command's output: the type of its document; ``per_line``: one document on each line, rather than one in all;
     ``meaning`` where the type has none of its own."""
@@ -319,6 +357,7 @@ def json_documents() -> dict[str, JsonDocument]:
         "groups lint": JsonDocument(list[Advice]),
         "groups list": JsonDocument(list[GroupRow]),
         "groups migrate": JsonDocument(list[Migrated]),
+        "groups predict": JsonDocument(PredictedDeploy),
         "groups reset": JsonDocument(list[ResetOffset]),
         "groups watch": JsonDocument(GroupExplanation, per_line=True),
         "groups why": JsonDocument(GroupExplanation),

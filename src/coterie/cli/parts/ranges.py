@@ -1,4 +1,4 @@
-"""The numbers that options take, as people call them: click's own names are "integer range" and "float range"."""
+"""The numbers and times that options take, as people call them: click's own names are "integer range" and "float range"."""
 
 from __future__ import annotations
 
@@ -25,3 +25,21 @@ class NumberRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]
+    """``8s``, ``500ms``, ``2m``; a number without a unit is of seconds. In ms."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Raises BadParameter."""
+        if isinstance(value, int):
+            return value
+        text = str(value).strip()
+        units = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000}
+        number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+        factor = units.get(text[len(number) :] or "s")
+        if factor is None or not number.strip().replace(".", "", 1).isdecimal():
+            self.fail(f"{text!r} is not a time such as 8s or 500ms.", param, ctx)
+        return round(float(number) * factor)

@@ -9,7 +9,7 @@ from coterie.client.admin.older import BROKER_RESOURCE
 from coterie.client.admin_types import ConsumerGroupDescription
 from coterie.client.connection.cluster import Cluster
 from coterie.client.errors import KafkaError, check
-from coterie.client.lint.rule import BROKER_SETTINGS, GROUP_SESSION_TIMEOUT, ProtocolSupport
+from coterie.client.lint.rule import BROKER_SETTINGS, GROUP_SETTINGS, ProtocolSupport
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.settings.describe_configs import (
     DescribeConfigsRequest,
@@ -34,8 +34,8 @@ async def protocol_support(
     return ProtocolSupport(
         serves,
         features.get(GROUP_VERSION, 0) if features else None,
-        await _settings(cluster, node, BROKER_RESOURCE, str(node), BROKER_SETTINGS) if serves else {},
-        await _settings(cluster, node, GROUP_RESOURCE, group.group_id, (GROUP_SESSION_TIMEOUT,)) if serves else {},
+        await _settings(cluster, node, BROKER_RESOURCE, str(node), BROKER_SETTINGS),
+        await _settings(cluster, node, GROUP_RESOURCE, group.group_id, GROUP_SETTINGS) if serves else {},
         {m.member_id: m.client_software for m in members if m.client_software is not None},
         {m.member_id: m.session_timeout_ms for m in members if m.session_timeout_ms is not None},
     )

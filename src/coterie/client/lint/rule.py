@@ -13,8 +13,21 @@ CLASSIC_MAX_SIZE = "group.max.size"
 PROTOCOLS = "group.coordinator.rebalance.protocols"
 SERVER_ASSIGNORS = "group.consumer.assignors"
 SESSION_TIMEOUT = "group.consumer.session.timeout.ms"
-BROKER_SETTINGS = (POLICY, MAX_SIZE, CLASSIC_MAX_SIZE, PROTOCOLS, SERVER_ASSIGNORS, SESSION_TIMEOUT)
+HEARTBEAT_INTERVAL = "group.consumer.heartbeat.interval.ms"
+INITIAL_DELAY = "group.initial.rebalance.delay.ms"
+BROKER_SETTINGS = (
+    POLICY,
+    MAX_SIZE,
+    CLASSIC_MAX_SIZE,
+    PROTOCOLS,
+    SERVER_ASSIGNORS,
+    SESSION_TIMEOUT,
+    HEARTBEAT_INTERVAL,
+    INITIAL_DELAY,
+)
 GROUP_SESSION_TIMEOUT = "consumer.session.timeout.ms"
+GROUP_HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
+GROUP_SETTINGS = (GROUP_SESSION_TIMEOUT, GROUP_HEARTBEAT_INTERVAL)
 
 
 @dataclass(frozen=True, slots=True)

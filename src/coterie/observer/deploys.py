@@ -1,0 +1,153 @@
+"""A group as the laboratory predicts its deploys: what is known of it, and a sentence for each value that had to be assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from coterie.assignors import ASSIGNORS
+from coterie.client.admin_types import ConsumerGroupDescription, GroupType
+from coterie.client.lint.rule import (
+    GROUP_HEARTBEAT_INTERVAL,
+    GROUP_SESSION_TIMEOUT,
+    HEARTBEAT_INTERVAL,
+    INITIAL_DELAY,
+    SESSION_TIMEOUT,
+    ProtocolSupport,
+)
+from coterie.laboratory.prediction import (
+    CONSUMER_HEARTBEAT_MS,
+    CONSUMER_SESSION_MS,
+    NETWORK_MS,
+    DeployedGroup,
+    named,
+    protocol_of,
+)
+from coterie.laboratory.study.group import StudySetting
+from coterie.observer.group_facts import KnownGroupNow
+
+SESSION_MS, HEARTBEAT_MS, MAX_POLL_MS = 45_000, 3_000, 300_000  # the defaults of Kafka's consumers
+COMMIT_MS, INITIAL_DELAY_MS = 5_000, 3_000
+RECORDS_PER_S = 100.0
+
+
+class PredictableGroup(NamedTuple):
+    """``assumed``: one sentence for each value that is not known; ``serves_consumer``: whether its broker has the consumer
+    protocol."""
+
+    deployed: DeployedGroup
+    assumed: list[str]
+    serves_consumer: bool
+
+
+class _Assuming:
+    """Takes what is known, and notes what is not."""
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+
+    def value(self, name: str, known: Iterable[int | None], assumed: int, why: str) -> int:
+        """The largest of the known values, or the assumed one."""
+        values = sorted({value for value in known if value is not None})
+        if not values:
+            self.sentences.append(f"{name} is not known: {assumed} is assumed, {why}")
+            return assumed
+        if len(values) > 1:
+            others = ", ".join(map(str, values[:-1]))
+            self.sentences.append(f"{name} differs between members: {values[-1]} is taken for all (others: {others})")
+        return values[-1]
+
+
+def predictable(known: KnownGroupNow) -> PredictableGroup:
+    """A group with members."""
+    description, support, facts = known
+    assuming, members = (
+        _Assuming(),
+        [facts.members[m.member_id] for m in description.members if m.member_id in facts.members],
+    )
+    is_consumer = description.type is GroupType.CONSUMER
+    protocol = protocol_of(description.partition_assignor, is_consumer=is_consumer)
+    session_ms, heartbeat_ms = (_of_broker if is_consumer else _of_members)(assuming, known)
+    commit_ms = assuming.value(
+        "auto.commit.interval.ms", [_longest(m.commit_every_ms for m in members)], COMMIT_MS, "the default"
+    )
+    polls_ms = [m.longest_poll_ms for m in members if m.longest_poll_ms is not None]
+    if not polls_ms:
+        assuming.sentences.append("the time between two polls is not known: it is assumed to be short")
+    if facts.records_per_s is None:
+        assuming.sentences.append(f"the rate of records is not known: {RECORDS_PER_S:g}/s a partition is assumed")
+    setting = StudySetting(
+        "",
+        protocol,
+        static=_is_static(assuming, description),
+        assignor="" if is_consumer else _assignor(assuming, description.partition_assignor),
+        session_timeout_ms=session_ms,
+        heartbeat_interval_ms=heartbeat_ms,
+        initial_delay_ms=_number(support.settings, INITIAL_DELAY) or INITIAL_DELAY_MS,
+        max_poll_interval_ms=_longest(m.max_poll_interval_ms for m in members) or MAX_POLL_MS,
+        auto_commit_interval_ms=commit_ms,
+        poll_ms=max(polls_ms, default=0),
+        listener_ms=0,
+        network_ms=NETWORK_MS,
+    )
+    if facts.unread is not None:
+        assuming.sentences.insert(0, facts.unread)
+    rate = RECORDS_PER_S if facts.records_per_s is None else facts.records_per_s
+    deployed = DeployedGroup(len(description.members), len(description.owners), rate, named(setting))
+    return PredictableGroup(deployed, assuming.sentences, support.serves)
+
+
+def _longest(values: Iterable[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _of_members(assuming: _Assuming, known: KnownGroupNow) -> tuple[int, int]:
+    """Session timeout and heartbeat interval of classic members."""
+    members = known.facts.members.values()
+    session_ms = assuming.value(
+        "session.timeout.ms", (m.session_timeout_ms for m in members), SESSION_MS, "the default"
+    )
+    usual_ms = min(HEARTBEAT_MS, session_ms // 3)
+    # Measured ones are a little longer, and never all alike.
+    heartbeat_ms = _longest(m.heartbeat_interval_ms for m in members)
+    if heartbeat_ms is None or heartbeat_ms >= session_ms:
+        why = "the default" if usual_ms == HEARTBEAT_MS else "a third of the session timeout"
+        heartbeat_ms = assuming.value("heartbeat.interval.ms", [], usual_ms, why)
+    return session_ms, heartbeat_ms
+
+
+def _of_broker(assuming: _Assuming, known: KnownGroupNow) -> tuple[int, int]:
+    """Of the consumer protocol, where the broker decides."""
+    support = known.support
+    session_ms = _group_or_broker(support, GROUP_SESSION_TIMEOUT, SESSION_TIMEOUT)
+    heartbeat_ms = _group_or_broker(support, GROUP_HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL)
+    return (
+        assuming.value(SESSION_TIMEOUT, [session_ms], CONSUMER_SESSION_MS, "the default"),
+        assuming.value(HEARTBEAT_INTERVAL, [heartbeat_ms], CONSUMER_HEARTBEAT_MS, "the default"),
+    )
+
+
+def _group_or_broker(support: ProtocolSupport, of_group: str, of_broker: str) -> int | None:
+    number = _number(support.group_settings, of_group)
+    return _number(support.settings, of_broker) if number is None else number
+
+
+def _number(settings: Mapping[str, str], name: str) -> int | None:
+    text = settings.get(name, "")
+    return int(text) if text.isdecimal() else None
+
+
+def _is_static(assuming: _Assuming, description: ConsumerGroupDescription) -> bool:
+    static = sum(m.group_instance_id is not None for m in description.members)
+    if 0 < static < len(description.members):
+        assuming.sentences.append(
+            f"{static} of {len(description.members)} members are static: all are taken for dynamic"
+        )
+    return static == len(description.members) > 0
+
+
+def _assignor(assuming: _Assuming, name: str) -> str:
+    if name in ASSIGNORS:
+        return name
+    assuming.sentences.append(f"the assignor {name} is not one of Kafka's: range is taken for it")
+    return "range"

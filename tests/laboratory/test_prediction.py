@@ -1,0 +1,94 @@
+"""What a rolling restart is predicted to cost: known costs of small groups, and the recommendation that follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from coterie.laboratory.prediction import (
+    NETWORK_MS,
+    Alternative,
+    Deploy,
+    DeployedGroup,
+    Prediction,
+    changed,
+    named,
+    predict,
+    usual_alternatives,
+)
+from coterie.laboratory.study.group import StudySetting
+
+TODAY = named(
+    StudySetting(
+        "", "eager", assignor="range", session_timeout_ms=6_000, heartbeat_interval_ms=1_000, network_ms=NETWORK_MS
+    )
+)
+DEPLOY = Deploy(pause_ms=2_000, gap_ms=5_000)
+GROUP = DeployedGroup(2, 4, 100.0, TODAY)
+
+
+def predicted(*alternatives: Alternative, deploy: Deploy = DEPLOY, group: DeployedGroup = GROUP) -> Prediction:
+    return predict(group, deploy, alternatives, seeds=2)
+
+
+def test_a_clean_restart_of_an_eager_group_costs_two_rebalances_of_each_member_and_no_duplicates() -> None:
+    (today,) = predicted().costs
+    assert today.rebalances.lowest == today.rebalances.highest == 4
+    assert 0 < today.longest_unowned_s.highest < 1.5  # a heartbeat interval, and the way to and fro
+    assert today.duplicates.mean == 0
+
+
+def test_a_static_member_is_missed_for_its_pause_and_nothing_else_moves() -> None:
+    static = changed(TODAY, static=True, protocol=None, session_timeout_ms=None)
+    cost = predicted(static).costs[1]
+    assert (cost.change, cost.setting) == ("give every member a group.instance.id", "range, static, session 6.0 s")
+    assert (cost.rebalances.mean, cost.moved.mean) == (0, 0)
+    assert 2.0 <= cost.unowned_s.lowest <= cost.unowned_s.highest < 2.1
+
+
+def test_a_kill_costs_duplicates_in_proportion_to_the_rate_of_records() -> None:
+    kill = replace(DEPLOY, removal="kill")
+    (slow,) = predicted(deploy=kill).costs
+    (fast,) = predicted(deploy=kill, group=replace(GROUP, records_per_s=1_000.0)).costs
+    assert 0 < slow.duplicates.mean
+    assert abs(fast.duplicates.mean - 10 * slow.duplicates.mean) < 0.1
+
+
+def test_a_rebalance_waits_for_the_next_poll_of_slow_code() -> None:
+    slow = replace(TODAY, poll_ms=3_000)
+    before, after = predicted().costs[0], predicted(group=replace(GROUP, setting=slow)).costs[0]
+    # The member that left is waited for by the other, which reads on until its next poll.
+    assert after.longest_unowned_s.highest > before.longest_unowned_s.highest + 1
+
+
+@pytest.mark.slow
+def test_large_groups_are_restarted_in_part_and_the_costs_scaled() -> None:
+    whole = predicted(group=replace(GROUP, members=4))
+    part = predicted(group=replace(GROUP, members=30, partitions=30))
+    assert (whole.restarts, part.restarts) == (4, 3)
+    assert part.costs[0].rebalances.mean == 60
+
+
+@pytest.mark.slow
+def test_the_recommendation_is_one_sentence_about_the_smallest_change_among_the_best() -> None:
+    deploy = replace(DEPLOY, removal="kill", pause_ms=1_000)
+    static = changed(TODAY, static=True, protocol=None, session_timeout_ms=None)
+    both = changed(TODAY, static=True, protocol="cooperative", session_timeout_ms=None)
+    text = predicted(static, both, deploy=deploy).recommendation
+    assert text.startswith("Give every member a group.instance.id: 1.0 s unowned per partition instead of ")
+    assert text.endswith("and 0 rebalances instead of 2.")
+    assert predicted(static, deploy=replace(DEPLOY, pause_ms=5_000)).recommendation.startswith("Leave the settings")
+    assert predicted().recommendation.startswith("The deploy costs ")
+
+
+def test_a_session_that_ends_before_the_member_is_back_is_made_longer() -> None:
+    alternatives = usual_alternatives(TODAY, Deploy(pause_ms=8_000), serves_consumer=False)
+    assert [a.change for a in alternatives] == [
+        "give every member a group.instance.id and set session.timeout.ms=12000",
+        "move to the cooperative-sticky assignor",
+        "move to the cooperative-sticky assignor and give every member a group.instance.id and set session.timeout.ms=12000",
+    ]
+    assert len(usual_alternatives(TODAY, DEPLOY, serves_consumer=True)) == 5
+    consumer = changed(TODAY, static=None, protocol="consumer", session_timeout_ms=None).setting
+    assert usual_alternatives(named(replace(consumer, static=True)), DEPLOY, serves_consumer=True) == []

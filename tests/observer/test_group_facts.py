@@ -1,0 +1,95 @@
+"""What is known of a group from outside, and what has to be assumed for a prediction."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.client.lint.facts import MemberFacts
+from coterie.observer.deploys import PredictableGroup, predictable
+from coterie.observer.group_facts import KnownGroupNow, known_group
+from coterie.testing import ErrorCode, simulate
+from coterie.testing.simulated import SimulatedWorld
+from tests.observer.stories import GROUP, Crew, three_members
+
+SETTINGS = {"session_timeout_ms": 8_000, "heartbeat_interval_ms": 1_000, "auto_commit_interval_ms": 2_000}
+
+
+def known_of(world: SimulatedWorld, crew: Crew) -> KnownGroupNow:
+    return world.run(known_group({"bootstrap.servers": crew.broker.bootstrap_servers}, GROUP))
+
+
+def of_another_broker(crew: Crew) -> None:
+    crew.broker.fail("ExplainGroup", ErrorCode.UNSUPPORTED_VERSION, times=10**9)
+
+
+def test_the_records_have_the_timeouts_the_cadence_of_commits_and_the_rate() -> None:
+    with simulate(seed=1) as world:
+        crew = three_members(world, **SETTINGS)
+        of_another_broker(crew)
+        known = known_of(world, crew)
+        assert len(known.facts.members) == 3
+        for member in known.facts.members.values():
+            assert member.session_timeout_ms == 8_000
+            assert member.max_poll_interval_ms == 300_000
+            assert member.heartbeat_interval_ms is None
+            assert member.commit_every_ms == pytest.approx(2_000, abs=300)
+        assert known.facts.records_per_s == pytest.approx(1.0, abs=0.2)
+        group = predictable(known)
+        setting = group.deployed.setting
+        assert (group.deployed.members, group.deployed.partitions) == (3, 6)
+        assert (setting.name, setting.heartbeat_interval_ms) == ("range, session 8.0 s", 2_666)
+        assert group.assumed == [
+            "heartbeat.interval.ms is not known: 2666 is assumed, a third of the session timeout",
+            "the time between two polls is not known: it is assumed to be short",
+        ]
+
+
+@pytest.mark.slow
+def test_a_coterie_broker_also_knows_the_heartbeats() -> None:
+    with simulate(seed=1) as world:
+        crew = three_members(world, **SETTINGS)
+        known = known_of(world, crew)
+        assert all(1_000 <= (m.heartbeat_interval_ms or 0) < 1_300 for m in known.facts.members.values())
+
+
+@pytest.mark.slow
+def test_what_may_not_be_read_is_assumed_and_named() -> None:
+    with simulate(seed=1) as world:
+        crew = three_members(world, **SETTINGS)
+        of_another_broker(crew)
+        crew.broker.fail("Fetch", ErrorCode.TOPIC_AUTHORIZATION_FAILED, times=10**9)
+        known = known_of(world, crew)
+        assert set(known.facts.members.values()) == {MemberFacts()}
+        group = predictable(known)
+        assert group.deployed.setting.session_timeout_ms == 45_000
+        assert group.assumed[:2] == [
+            "__consumer_offsets cannot be read: grant READ on the topic",
+            "session.timeout.ms is not known: 45000 is assumed, the default",
+        ]
+
+
+@pytest.mark.slow
+def test_members_that_differ_are_named() -> None:
+    with simulate(seed=1) as world:
+        crew = Crew(world, watched=False)
+        crew.join("anna", **SETTINGS)
+        crew.join("ben", **SETTINGS | {"session_timeout_ms": 10_000, "group_instance_id": "b"})
+        crew.settle(2)
+        group: PredictableGroup = predictable(known_of(world, crew))
+        assert group.deployed.setting.session_timeout_ms == 10_000
+        assert not group.deployed.setting.static
+        assert "1 of 2 members are static: all are taken for dynamic" in group.assumed
+        assert any(text.startswith("session.timeout.ms differs between members: 10000") for text in group.assumed)
+
+
+@pytest.mark.slow
+def test_a_consumer_group_has_the_settings_of_its_broker() -> None:
+    with simulate(seed=1) as world:
+        crew = Crew(world, watched=False)
+        crew.join("anna", group_protocol="consumer")
+        crew.settle(1, 20)
+        group = predictable(known_of(world, crew))
+        setting = group.deployed.setting
+        assert (setting.protocol, setting.name) == ("consumer", "consumer protocol, session 45 s")
+        assert (setting.session_timeout_ms, setting.heartbeat_interval_ms) == (45_000, 5_000)
+        assert group.serves_consumer
