@@ -24,7 +24,7 @@ CONSUMER_SESSION_MS, CONSUMER_HEARTBEAT_MS = 45_000, 5_000  # the broker's defau
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class CostSpread:
     """A measure over the seeds."""
 
     mean: float
@@ -60,11 +60,11 @@ class PredictedCost:
 
     setting: str
     change: str
-    rebalances: Spread
-    unowned_s: Spread
-    longest_unowned_s: Spread
-    duplicates: Spread
-    moved: Spread
+    rebalances: CostSpread
+    unowned_s: CostSpread
+    longest_unowned_s: CostSpread
+    duplicates: CostSpread
+    moved: CostSpread
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +116,9 @@ def _cost(
         ran(1)
     scale = group.members / max(restarts, 1)
 
-    def spread(measure: str, factor: float = scale) -> Spread:
+    def spread(measure: str, factor: float = scale) -> CostSpread:
         values = [getattr(result, measure) * factor for result in runs]
-        return Spread(*(round(v, 3) for v in (sum(values) / len(values), min(values), max(values))))
+        return CostSpread(*(round(v, 3) for v in (sum(values) / len(values), min(values), max(values))))
 
     return PredictedCost(
         option.setting.name,

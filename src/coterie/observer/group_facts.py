@@ -14,7 +14,7 @@ from coterie.client.admin.group_explanation import GroupExplanation, MemberExpla
 from coterie.client.admin.protocol_support import protocol_support
 from coterie.client.admin_types import ConsumerGroupDescription, MemberDescription
 from coterie.client.connection.cluster import Cluster
-from coterie.client.lint.facts import GroupFacts, MemberFacts
+from coterie.client.lint.facts import MemberFacts, ObservedFacts
 from coterie.client.lint.rule import ProtocolSupport
 from coterie.client.settings.settings import client_settings
 from coterie.coordinator import events as e
@@ -37,7 +37,7 @@ class KnownGroupNow(NamedTuple):
 
     description: ConsumerGroupDescription
     support: ProtocolSupport
-    facts: GroupFacts
+    facts: ObservedFacts
 
 
 async def known_group(client: dict[str, Any], group: str) -> KnownGroupNow:
@@ -62,14 +62,16 @@ async def known_group(client: dict[str, Any], group: str) -> KnownGroupNow:
     except ReadRefused:
         unread = f"{OFFSETS_TOPIC} cannot be read: grant READ on the topic"
     facts = facts_of(sights, description.owners, explanation)
-    return KnownGroupNow(description, support, GroupFacts(facts.members, facts.records_per_s, facts.replaced, unread))
+    return KnownGroupNow(
+        description, support, ObservedFacts(facts.members, facts.records_per_s, facts.replaced, unread)
+    )
 
 
 def facts_of(
     sights: Sequence[RecordRead],
     owners: Mapping[TopicPartition, MemberDescription],
     explanation: GroupExplanation | None = None,
-) -> GroupFacts:
+) -> ObservedFacts:
     """``sights``: the records of one group, oldest first; ``owners``: each assigned partition with its member."""
     explained = {} if explanation is None else {m.member_id: m for m in explanation.members}
     records = _Records()
@@ -86,7 +88,7 @@ def facts_of(
             known[member_id].committed(time_ms)
     ids = known.keys() | records.timeouts_ms.keys() | explained.keys()
     members = {i: _facts(records.timeouts_ms.get(i), known.get(i), explained.get(i)) for i in sorted(ids)}
-    return GroupFacts(members, _records_per_s(records.commits.values()), records.replaced())
+    return ObservedFacts(members, _records_per_s(records.commits.values()), records.replaced())
 
 
 def _metadata(member: MemberDescription) -> MemberMetadata:

@@ -15,7 +15,7 @@ from coterie.text.quantity import quantity, span
 
 if TYPE_CHECKING:
     from coterie.cli.parts.json_documents import PredictedDeploy
-    from coterie.laboratory.prediction import Deploy, Prediction, Spread
+    from coterie.laboratory.prediction import CostSpread, Deploy, Prediction
     from coterie.observer.deploys import PredictableGroup
 
 HEADERS = ("SETTINGS", "REBALANCES", "UNOWNED", "LONGEST", "MOVED", "DUPLICATES")
@@ -146,7 +146,7 @@ def _write(group: str, known: PredictableGroup, deploy: Deploy, prediction: Pred
     write_line(prediction.recommendation)
 
 
-def _spread(spread: Spread, decimals: int, unit: str = "") -> str:
+def _spread(spread: CostSpread, decimals: int, unit: str = "") -> str:
     """``6``, or ``3.8 s (3.1 to 4.4)``."""
     mean, lowest, highest = (f"{value:,.{decimals}f}" for value in (spread.mean, spread.lowest, spread.highest))
     return f"{mean}{unit}" if lowest == highest else f"{mean}{unit} ({lowest} to {highest})"

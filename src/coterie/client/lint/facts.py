@@ -21,7 +21,7 @@ class MemberFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFacts:
+class ObservedFacts:
     """A group: its members by id, how many records a second it commits of a partition (None: unknown), how often a
     group.instance.id came back under a new member id by the records, and why its records could not be read (None: they
     were)."""
