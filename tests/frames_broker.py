@@ -20,8 +20,9 @@ from tests.world_scheduler import VirtualClock, WorldScheduler
 class FramesBroker(BrokerNode):
     """A broker in virtual time with what its connections use of it (`accepted_connection.Owner`)."""
 
-    def __init__(self, world: World) -> None:
-        settings = BrokerSettings({"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"})
+    def __init__(self, world: World, memory: MemoryFileSystem | None = None, **given: str) -> None:
+        own = {name.replace("_", "."): value for name, value in given.items()}
+        settings = BrokerSettings({"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "2"} | own)
         # Which real time does not touch.
         super().__init__(settings, VirtualClock(world), random.Random(world.random.random()))
         self.handlers, self.unserved = HANDLERS, UnservedRequests()
@@ -30,7 +31,8 @@ class FramesBroker(BrokerNode):
         self.max_request_bytes = settings.current.socket_request_max_bytes
         self.max_elements = settings.current.coterie_request_max_elements
         self.loop: Any = WorldScheduler(world)
-        self.open(MemoryFileSystem(), self.loop, lambda files, synced: synced(None), lambda error: None)
+        self.open(memory or MemoryFileSystem(), self.loop, lambda files, synced: synced(None), lambda error: None)
         for topic, count in (("t", 2), ("u", 1)):
-            finish(self.topics.creating(topic, count, {}))
+            if topic not in self.topics.by_name:
+                finish(self.topics.creating(topic, count, {}))
         self.load_transactions()

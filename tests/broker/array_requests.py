@@ -120,6 +120,11 @@ class ArrayOfApi:
         return made
 
 
+def make_request(shape: type[Message], version: int, values: Values) -> Any:
+    """A request with one item in each array."""
+    return _Maker(version, 1, values, distinct=True).struct(shape, (), 0)
+
+
 def every_array() -> Iterator[ArrayOfApi]:
     """Of every API."""
     for api in APIS.values():

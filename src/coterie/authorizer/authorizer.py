@@ -51,10 +51,14 @@ class Ruling(NamedTuple):
     acl: Acl | None = None
 
     @property
+    def rule(self) -> str:
+        """The rule that decided, in words."""
+        return self.reason.value if self.acl is None else f"{self.reason.value}: {self.acl.text}"
+
+    @property
     def text(self) -> str:
         """The decision and its rule in one line."""
-        rule = self.reason.value if self.acl is None else f"{self.reason.value}: {self.acl.text}"
-        return f"{'allowed' if self.is_allowed else 'denied'}: {rule}"
+        return f"{'allowed' if self.is_allowed else 'denied'}: {self.rule}"
 
 
 class _OfType:
@@ -160,7 +164,7 @@ def covers(pattern: str, host: str) -> bool:
     """Whether the host of an entry, exact, `WILDCARD` or a network, covers the address of a client."""
     if pattern in (WILDCARD, host):
         return True
-    if "/" not in pattern:
+    if "/" not in pattern and ":" not in pattern:
         return False
     try:
         return ipaddress.ip_address(host) in ipaddress.ip_network(pattern, strict=False)

@@ -76,6 +76,10 @@ class Broker(BrokerNode):
         self.data = data
         self.settings.given_otherwise(effective_log_dirs(self.settings, data))
         self.handlers = HANDLERS
+        if self.settings.current.authorizer_class_name:
+            from coterie.broker.handlers.access.checks import authorized  # which imports most handlers
+
+            self.handlers = authorized(HANDLERS)
         self.max_request_bytes: int = self.settings.current.socket_request_max_bytes
         self.max_elements: int = self.settings.current.coterie_request_max_elements
         self.request_memory = RequestMemory(self.settings.current.queued_max_request_bytes)

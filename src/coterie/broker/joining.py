@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from coterie.broker.cluster.acl_nodes import AclNodes
 from coterie.broker.cluster.applied_settings import AppliedSettings
 from coterie.broker.cluster.client_entities import ClientEntities
 from coterie.broker.cluster.cluster_view import ClusterView
@@ -86,12 +87,20 @@ async def join(
     node.member, node.topic_changes = member, changes
     node.entity_settings = EntitySettings(member.driver.apply, applied.changed)
     node.client_entities = ClientEntities(node.entity_settings, node.clients, lacks_ips=node.lacks_topic_ids)
+    _follow_acls(node, member)
     await member.start(open_session)
     await member.driver.producer_ids()
     transactions.take_ids_from(member.driver.take_producer_id)
     member.journal = _journal_sender(node, config, changes, member.driver.take_producer_id, dial)
     node.groups.journal.send = member.journal.add
     return member
+
+
+def _follow_acls(node: BrokerNode, member: ClusterMember) -> None:
+    """A broker with an authorizer has the cluster's ACLs."""
+    if node.clients.acls is not None:
+        node.acl_nodes = AclNodes(member.driver.apply, member.driver.acls_written)
+        member.driver.acls_changed = node.clients.acls.replace
 
 
 def _follow_view(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Generator, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coterie.broker.clients.acls import Acls
 from coterie.broker.clients.clients import Clients
 from coterie.broker.cluster.cluster_view import ClusterView
 from coterie.broker.groups.explanation import Progress
@@ -46,6 +47,7 @@ from coterie.wire.apis import advertised_versions
 from coterie.wire.messages.clients.api_versions import ApiVersion
 
 if TYPE_CHECKING:
+    from coterie.broker.cluster.acl_nodes import AclNodes
     from coterie.broker.cluster.client_entities import ClientEntities
     from coterie.broker.cluster.entity_settings import EntitySettings
     from coterie.broker.cluster.member import ClusterMember
@@ -81,6 +83,7 @@ class BrokerNode:
         self.topic_changes: TopicAdministration | None = None
         self.entity_settings: EntitySettings | None = None
         self.client_entities: ClientEntities | None = None
+        self.acl_nodes: AclNodes | None = None
         self.transaction_requests: TransactionRequests | None = None
         self.verified_requests: VerifiedRequests | None = None
         self.unserved = UnservedRequests()
@@ -147,7 +150,9 @@ class BrokerNode:
             self.topics.report(finding)
         self.topics.load()
         self.replica_effects = ReplicaEffects()
-        self.clients = Clients(fs, self.settings.current.telemetry_max_bytes, lambda: self._uuid().bytes)
+        current = self.settings.current
+        acls = Acls(fs, current, is_alone=not in_cluster) if current.authorizer_class_name else None
+        self.clients = Clients(fs, current.telemetry_max_bytes, lambda: self._uuid().bytes, acls)
         self.features = Features(fs, are_absent=self.lacks_topic_ids)
         self._producer_ids = loaded_producer_ids(fs, self.topics)
         self.keep_files()

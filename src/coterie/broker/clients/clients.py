@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from coterie.broker.clients.acls import Acls
 from coterie.broker.clients.quotas import ClientQuotas
 from coterie.broker.clients.scram_credentials import ScramCredentials
 from coterie.broker.clients.seen_clients import SeenClients
@@ -12,9 +13,13 @@ from coterie.log.files.filesystem import FileSystem
 
 
 class Clients:
-    """``fs`` has quotas and credentials; ``new_id`` makes the instance ids of clients that push metrics."""
+    """``fs`` has quotas and credentials; ``new_id`` makes the instance ids of clients that push metrics. ``acls``: None
+    without an authorizer."""
 
-    def __init__(self, fs: FileSystem, max_telemetry_bytes: int, new_id: Callable[[], bytes]) -> None:
+    def __init__(
+        self, fs: FileSystem, max_telemetry_bytes: int, new_id: Callable[[], bytes], acls: Acls | None = None
+    ) -> None:
+        self.acls = acls
         self.seen = SeenClients()
         self.quotas = ClientQuotas(fs)
         self.scram_credentials = ScramCredentials(fs)

@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
+from coterie.authorizer.acls import Acl
 from coterie.broker.cluster.config import ClusterConfig
 from coterie.broker.cluster.peers.channels import ControllerChannels
 from coterie.broker.cluster.peers.connection import Address
 from coterie.broker.cluster.peers.stream import Dial, open_stream
 from coterie.broker.cluster.script_task import ScriptTask
 from coterie.broker.cluster.zookeeper.session import ClusterSession, OpenSession
-from coterie.controller import nodes
+from coterie.controller import acl_nodes, nodes
+from coterie.controller.acl_changes import AclChanges, AclsRead
+from coterie.controller.acl_nodes import AclResource
 from coterie.controller.commands import (
     AlterReassignments,
     Command,
@@ -91,7 +94,10 @@ class ControllerDriver:
         self._settings_task = ScriptTask(self._config_changes, self.apply, self._settings_changed, now_ms)
         self._producer_ids = ProducerIdBlocks(config.broker_id, now_ms())
         self._ids_task = ScriptTask(self._producer_ids, self.apply, self._ids_decided, now_ms)
-        self._scripts = self._controller_task, self._isr_task, self._settings_task, self._ids_task
+        self._acl_changes = AclChanges(now_ms())
+        self._acls_task = ScriptTask(self._acl_changes, self.apply, self._acls_read, now_ms)
+        self.acls_changed: Callable[[tuple[Acl, ...]], None] | None = None  # None: the broker has no authorizer
+        self._scripts = [self._controller_task, self._isr_task, self._settings_task, self._ids_task]
         self._first_ids: asyncio.Future[None] | None = None
         self._channels = ControllerChannels(
             config.broker_id, config.controller_socket_timeout_ms, self._address, self._answered, dial
@@ -107,6 +113,8 @@ class ControllerDriver:
         self._session = await open_session(self)
         loop = asyncio.get_running_loop()
         self._first_ids = loop.create_future()
+        if self.acls_changed is not None:
+            self._scripts.append(self._acls_task)
         self._tasks = [loop.create_task(self._run(script)) for script in self._scripts]
 
     async def _run(self, script: ScriptTask) -> None:
@@ -133,6 +141,9 @@ class ControllerDriver:
         if path == nodes.CONFIG_CHANGES:
             self._config_changes.changed()
             self._settings_task.wake()
+        elif path in acl_nodes.CHANGES.values():
+            self._acl_changes.changed(path)
+            self._acls_task.wake()
         else:
             self.machine.changed(path)
             self._controller_task.wake()
@@ -156,7 +167,8 @@ class ControllerDriver:
         self.machine.expired()
         self._isr_writer.expired()
         self._config_changes.expired()
-        for task in (self._controller_task, self._isr_task, self._settings_task):
+        self._acl_changes.expired()
+        for task in (self._controller_task, self._isr_task, self._settings_task, self._acls_task):
             task.wake()
 
     # -- as the controller ----------------------------------------------------------------------------------------------
@@ -246,6 +258,14 @@ class ControllerDriver:
         self.settings_changed(change)
         if change.kind == nodes.TOPICS_KIND and self.is_controller:
             self._submit(TopicConfigured(change.name))
+
+    def acls_written(self, resource: AclResource, acls: list[Acl]) -> None:
+        """As `AclChanges.written`."""
+        self._acls_read(self._acl_changes.written(resource, acls))
+
+    def _acls_read(self, effect: AclsRead) -> None:
+        assert self.acls_changed is not None
+        self.acls_changed(effect.acls)
 
     def configure_defaults(self, *, unclean_leader_election_enable: bool, min_insync_replicas: int) -> None:
         """As `ControllerMachine.configure`."""

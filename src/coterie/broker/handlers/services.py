@@ -34,6 +34,7 @@ from coterie.wire.declaration import Message
 from coterie.wire.messages.clients.api_versions import ApiVersion
 
 if TYPE_CHECKING:
+    from coterie.broker.cluster.acl_nodes import AclNodes
     from coterie.broker.cluster.client_entities import ClientEntities
     from coterie.broker.cluster.entity_settings import EntitySettings
     from coterie.broker.cluster.member import ClusterMember
@@ -169,11 +170,12 @@ class LogDirServices(Protocol):
 
 
 class ClientServices(Protocol):
-    """For the requests of client quotas, SCRAM credentials and client telemetry. ``client_entities`` is None for a broker
-    alone, which keeps quotas and credentials in files."""
+    """For the requests of client quotas, SCRAM credentials, ACLs and client telemetry. ``client_entities`` and ``acl_nodes``
+    are None for a broker alone, which keeps quotas, credentials and ACLs in files."""
 
     clients: Clients
     client_entities: ClientEntities | None
+    acl_nodes: AclNodes | None
     clock: Clock
     turns: Turns
 

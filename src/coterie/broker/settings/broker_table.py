@@ -37,6 +37,10 @@ MIGRATIONS = tuple(policy.value for policy in MigrationPolicy)
 _KAFKA_PACKAGE = "org.apache.kafka.coordinator.group.assignor"
 # Kafka's class of an assignor of consumer groups -> its name
 KAFKA_ASSIGNORS = {f"{_KAFKA_PACKAGE}.UniformAssignor": "uniform", f"{_KAFKA_PACKAGE}.RangeAssignor": "range"}
+KAFKA_AUTHORIZERS = (
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+)
 KAFKA_VERSION = Rule(
     "a version of Apache Kafka from 2.6 to 3.9, such as 2.6, 2.8.1 or 3.9-IV0", lambda value: is_spoken(str(value))
 )
@@ -111,6 +115,16 @@ class BrokerConfig:
         "How long a stalled connection may hold bytes of the two limits above while other requests wait for them.",
         at_least(1),
     )
+    authorizer_class_name: str = _broker(
+        STRING,
+        "",
+        "Set, requests are authorized by ACLs: StandardAuthorizer's rules, or AclAuthorizer's with the ACLs in ZooKeeper.",
+        one_of("", *KAFKA_AUTHORIZERS),
+    )
+    super_users: str = _broker(
+        STRING, "", "Principals that may do everything, User:NAME with semicolons between; for an authorizer."
+    )
+    allow_everyone_if_no_acl_found: bool = _broker(BOOLEAN, False, "Whether an authorizer allows what no ACL is about.")
     max_connections: int = _broker(
         INT, 10_000, "The most connections; those beyond it are closed at once.", at_least(1), update=_CLUSTER_WIDE
     )

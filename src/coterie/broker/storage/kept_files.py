@@ -20,7 +20,7 @@ _WITHOUT = {
     "producer_ids": "ids go on beyond every id in the logs",
 }
 # Passwords are among the settings; the other has what logins are checked by.
-PRIVATE_FILES = ("altered-configs.json", "scram_credentials.json")
+PRIVATE_FILES = ("acls.json", "altered-configs.json", "scram_credentials.json")
 
 
 class KeptFiles:

@@ -27,7 +27,7 @@ from coterie.wire.messages.groups.consumer_group_heartbeat import (
 PROTOCOL = "consumer"
 
 
-def _is_enabled(broker: GroupServices) -> bool:
+def is_enabled(broker: GroupServices) -> bool:
     """By group.coordinator.rebalance.protocols and the feature group.version (Kafka's isConsumerGroupProtocolEnabled)."""
     has_feature = broker.features.level(GROUP_VERSION) >= 1
     return has_feature and PROTOCOL in broker.settings.current.group_coordinator_rebalance_protocols
@@ -37,7 +37,7 @@ def handle_consumer_group_heartbeat(
     broker: GroupServices, request: ConsumerGroupHeartbeatRequest, call: Call
 ) -> Message | Pending:
     """UNSUPPORTED_VERSION where the protocol is not enabled; otherwise the core decides."""
-    if not _is_enabled(broker):
+    if not is_enabled(broker):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     return hand_over(broker.groups, request, call)
 
@@ -61,7 +61,7 @@ def _describe(broker: GroupServices, request: ConsumerGroupDescribeRequest) -> G
 
 
 def _described(broker: GroupServices, group_id: str) -> DescribedGroup:
-    if not _is_enabled(broker):
+    if not is_enabled(broker):
         return DescribedGroup(ErrorCode.UNSUPPORTED_VERSION, group_id=group_id)
     if not group_id:
         return DescribedGroup(ErrorCode.INVALID_GROUP_ID, group_id=group_id)

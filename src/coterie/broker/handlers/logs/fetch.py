@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from coterie.authorizer.acls import AclOperation
+from coterie.broker.handlers.access.access import Access
 from coterie.broker.handlers.logs.current_leaders import name_leaders
 from coterie.broker.handlers.services import FetchServices, Handler
 from coterie.broker.requests.calls import Call
@@ -89,6 +91,12 @@ class _Fetching:
         """Whether it may take long: of many partitions, or in a format that records are converted to."""
         return len(self.fetch.partitions) > AT_ONCE or self.call.api_version < BATCHES_FROM
 
+    @property
+    def access(self) -> Access | None:
+        """What the client may read; None without an authorizer."""
+        acls = self.broker.clients.acls
+        return None if acls is None else Access(acls, self.call, self.broker.clock.now_ms())
+
     def read(self) -> tuple[Read, bool]:
         """The records of each partition, and whether they are a response: min.bytes, or a partition that failed."""
         return finish(self.reading())
@@ -104,12 +112,13 @@ class _Fetching:
         allowed = min(request.max_bytes, broker.max_fetch_bytes)
         limit = left = min(allowed, room)
         topics, by_id = broker.topics, fetch.by_id
+        access = self.access
         first = room > 0  # without room there are no records at all
         for key, fetched in list(fetch.partitions.items()):  # which another request of the session may change
             yield
             index = fetched.wanted.partition
             try:
-                partition = _partition(topics, fetched, by_id)
+                partition = _partition(topics, fetched, by_id, access)
             except Refusal as refusal:
                 unknown.append((key, fetched, PartitionData(index, refusal.code, records=b"")))
                 continue
@@ -186,7 +195,7 @@ class _Fetching:
         topics, tails = self.broker.topics, []
         for key, fetched, data in read:
             try:
-                partition = _partition(topics, fetched, self.fetch.by_id)
+                partition = _partition(topics, fetched, self.fetch.by_id, self.access)
             except Refusal:
                 continue
             tails.append(
@@ -305,7 +314,7 @@ def _reads_committed(request: FetchRequest) -> bool:
     return request.isolation_level == READ_COMMITTED and is_consumer(request)
 
 
-def _partition(topics: Topics, fetched: FetchedPartition, by_id: bool) -> Partition:
+def _partition(topics: Topics, fetched: FetchedPartition, by_id: bool, access: Access | None) -> Partition:
     """Raises Refusal; a topic that is deleted, or created again, during a session keeps the name that its id had."""
     if not by_id:
         topic = topics.by_name.get(fetched.topic)
@@ -315,8 +324,12 @@ def _partition(topics: Topics, fetched: FetchedPartition, by_id: bool) -> Partit
             fetched.topic = topic.name
         elif not fetched.topic:
             raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
-        elif fetched.topic in topics.by_name:
+        elif fetched.topic in topics.by_name and (
+            access is None or access.allows_topic(AclOperation.READ, fetched.topic)
+        ):
             raise Refusal(ErrorCode.INCONSISTENT_TOPIC_ID)
+    if access is not None and not access.allows_topic(AclOperation.READ, fetched.topic):
+        raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     index = fetched.wanted.partition
     if topic is None or not 0 <= index < len(topic.partitions):
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

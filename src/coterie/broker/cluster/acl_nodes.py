@@ -1,0 +1,52 @@
+"""The ACLs of a cluster altered in ZooKeeper, for every broker of it, Apache Kafka's included (Kafka's AclAuthorizer 2.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable
+
+from coterie.authorizer.acls import Acl
+from coterie.controller import acl_nodes
+from coterie.controller.acl_nodes import AclResource
+from coterie.zookeeper.operations import BadVersion, Create, Delete, NodeExists, NoNode, Operation, Read, Write, Znode
+
+
+class AclNodes:
+    """``apply`` carries an operation out in ZooKeeper; ``written`` gets what a resource has then, which is in force here at
+    once."""
+
+    def __init__(
+        self,
+        apply: Callable[[Operation], Awaitable[object]],
+        written: Callable[[AclResource, list[Acl]], None],
+    ) -> None:
+        self._apply, self._written = apply, written
+
+    async def alter(self, added: Iterable[Acl] = (), removed: Collection[Acl] = ()) -> None:
+        """Each resource for itself, beside what others alter meanwhile. Raises ZooKeeperError, and then some may be altered."""
+        changes: dict[AclResource, tuple[set[Acl], set[Acl]]] = {}
+        for which, acls in enumerate((added, removed)):
+            for acl in acls:
+                changes.setdefault(acl_nodes.resource_of(acl), (set(), set()))[which].add(acl)
+        for resource, (new, old) in changes.items():
+            while not await self._alter(resource, new, old):
+                pass
+            path, data = resource.change
+            await self._apply(Create(path, data, ephemeral=False, sequential=True))
+
+    async def _alter(self, resource: AclResource, added: set[Acl], removed: set[Acl]) -> bool:
+        """False, without effect, where the node was altered since it was read. Raises ZooKeeperError."""
+        node = await self._apply(Read(resource.path))
+        acls = set(acl_nodes.of_data(resource, node.data)) if isinstance(node, Znode) else set()
+        after = sorted((acls | added) - removed)
+        try:
+            if not isinstance(node, Znode):
+                if after:
+                    await self._apply(Create(resource.path, acl_nodes.to_data(after), ephemeral=False))
+            elif after:
+                await self._apply(Write(resource.path, acl_nodes.to_data(after), node.version))
+            else:
+                await self._apply(Delete(resource.path))
+        except (BadVersion, NodeExists, NoNode):
+            return False
+        self._written(resource, after)
+        return True

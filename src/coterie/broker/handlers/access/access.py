@@ -1,0 +1,99 @@
+"""What one client may do (Kafka's AuthHelper): the authorizer asked for the principal and address of a connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from coterie.authorizer.acls import CLUSTER_NAME, AclOperation, AclResourceType
+from coterie.broker.clients.acls import Acls, Denial
+from coterie.broker.handlers.authorized_operations import OPERATIONS
+from coterie.broker.handlers.services import Handler, Services
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.pending import NO_RESPONSE, Pending
+from coterie.wire.declaration import Message
+
+Result = Message | Pending | None
+T = TypeVar("T")
+
+
+class Access:
+    """Of the client of a call. Denials are reported in the log, unless a check only looks for what to show."""
+
+    __slots__ = ("_acls", "_host", "_now_ms", "_principal")
+
+    def __init__(self, acls: Acls, call: Call, now_ms: int) -> None:
+        self._acls, self._now_ms = acls, now_ms
+        self._principal = call.connection.principal.text
+        self._host = call.connection.host.lstrip("/")
+
+    def allows(
+        self, operation: AclOperation, resource_type: AclResourceType, name: str, *, is_reported: bool = True
+    ) -> bool:
+        """``is_reported``: whether a denial has a line in the log."""
+        ruling = self._acls.authorizer.decide(self._principal, self._host, operation, resource_type, name)
+        if not ruling.is_allowed and is_reported:
+            denial = Denial(self._principal, self._host, operation, resource_type, name)
+            self._acls.report(denial, ruling, self._now_ms)
+        return ruling.is_allowed
+
+    def allows_cluster(self, operation: AclOperation, *, is_reported: bool = True) -> bool:
+        return self.allows(operation, AclResourceType.CLUSTER, CLUSTER_NAME, is_reported=is_reported)
+
+    def allows_topic(self, operation: AclOperation, topic: str, *, is_reported: bool = True) -> bool:
+        return self.allows(operation, AclResourceType.TOPIC, topic, is_reported=is_reported)
+
+    def allows_group(self, operation: AclOperation, group_id: str, *, is_reported: bool = True) -> bool:
+        return self.allows(operation, AclResourceType.GROUP, group_id, is_reported=is_reported)
+
+    def allows_transactional_id(self, operation: AclOperation, name: str, *, is_reported: bool = True) -> bool:
+        return self.allows(operation, AclResourceType.TRANSACTIONAL_ID, name, is_reported=is_reported)
+
+    def allows_for_any(self, operation: AclOperation, resource_type: AclResourceType) -> bool:
+        """As `Authorizer.allows_for_any`."""
+        return self._acls.authorizer.allows_for_any(self._principal, self._host, operation, resource_type)
+
+    def operations(self, resource_type: AclResourceType, name: str) -> int:
+        """The bit field of the operations that are allowed (KIP-430)."""
+        return sum(
+            1 << operation
+            for operation in OPERATIONS[resource_type]
+            if self.allows(operation, resource_type, name, is_reported=False)
+        )
+
+
+def divided(items: Iterable[T], is_allowed: Callable[[T], bool]) -> tuple[list[T], list[T]]:
+    """The items that are allowed, and the others, each in their order."""
+    allowed, denied = list[T](), list[T]()
+    for item in items:
+        (allowed if is_allowed(item) else denied).append(item)
+    return allowed, denied
+
+
+@dataclass(slots=True)
+class CheckedRequest:
+    """A request on its way to its handler, which a check may shorten: the request is this client's alone."""
+
+    access: Access
+    broker: Services
+    request: Any
+    call: Call
+    handler: Handler
+
+    def proceed(self) -> Result:
+        """The handler's result."""
+        return self.handler(self.broker, self.request, self.call)
+
+    def then(self, change: Callable[[Any], None]) -> Result:
+        """The handler's result, after ``change`` has had the response."""
+
+        def changed(response: Message) -> Message:
+            if response is not NO_RESPONSE:
+                change(response)
+            return response
+
+        result = self.proceed()
+        if isinstance(result, Pending):
+            return result.then(changed)
+        return None if result is None else changed(result)

@@ -1,0 +1,130 @@
+"""Checks of Produce, Fetch, ListOffsets, OffsetForLeaderEpoch and DeleteRecords (KafkaApis)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coterie.authorizer.acls import AclOperation
+from coterie.broker.handlers.access.access import CheckedRequest, Result, divided
+from coterie.broker.handlers.access.refusals import refused
+from coterie.broker.requests.calls import CannotAnswer
+from coterie.broker.requests.fetch_sessions import replica_id
+from coterie.records.batch import begins_transactional
+from coterie.wire import topic_names
+from coterie.wire.errors import ErrorCode
+from coterie.wire.messages.logs.delete_records import DeleteRecordsPartitionResult, DeleteRecordsTopicResult
+from coterie.wire.messages.logs.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from coterie.wire.messages.logs.list_offsets import ListOffsetsPartitionResponse, ListOffsetsTopicResponse
+from coterie.wire.messages.logs.offset_for_leader_epoch import (
+    OffsetForLeaderPartitionResult,
+    OffsetForLeaderTopicResult,
+)
+from coterie.wire.messages.logs.produce import PartitionProduceResponse, TopicProduceData, TopicProduceResponse
+
+_O, _DENIED = AclOperation, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def produce(checked: CheckedRequest) -> Result:
+    """The transactional id of transactional records; then each topic."""
+    request, access = checked.request, checked.access
+    name = request.transactional_id
+    if any(begins_transactional(p.records or b"") for topic in request.topic_data for p in topic.partition_data) and (
+        name is None or not access.allows_transactional_id(_O.WRITE, name)
+    ):
+        return refused(request, checked.call.api_version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    by_id = checked.call.api_version > topic_names.PRODUCE
+
+    def is_allowed(topic: TopicProduceData) -> bool:
+        topic_name = checked.broker.topics.name_of(topic.name, topic.topic_id, by_id)
+        return topic_name is None or access.allows_topic(_O.WRITE, topic_name)
+
+    request.topic_data, denied = divided(request.topic_data, is_allowed)
+    if not denied:
+        return checked.proceed()
+
+    def add(response: Any) -> None:
+        response.responses += [
+            TopicProduceResponse(
+                topic.name, topic.topic_id, [PartitionProduceResponse(p.index, _DENIED) for p in topic.partition_data]
+            )
+            for topic in denied
+        ]
+
+    result = checked.then(add)
+    if request.acks == 0:
+        raise CannotAnswer(f"a Produce with acks=0 failed for topic {denied[0].name}: {_DENIED.name}")
+    return result
+
+
+def fetch(checked: CheckedRequest) -> Result:
+    """A follower's; the topics of a consumer's are checked as they are read, because a session has others than its request."""
+    request = checked.request
+    if replica_id(request) < 0 or checked.access.allows_cluster(_O.CLUSTER_ACTION):
+        return checked.proceed()
+    return FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic.topic,
+                topic.topic_id,
+                [PartitionData(p.partition, _DENIED, records=b"") for p in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def list_offsets(checked: CheckedRequest) -> Result:
+    """Each topic; the denied ones come last."""
+    request, access = checked.request, checked.access
+    request.topics, denied = divided(request.topics, lambda topic: access.allows_topic(_O.DESCRIBE, topic.name))
+    if not denied:
+        return checked.proceed()
+
+    def add(response: Any) -> None:
+        response.topics += [
+            ListOffsetsTopicResponse(
+                topic.name, [ListOffsetsPartitionResponse(p.partition_index, _DENIED) for p in topic.partitions]
+            )
+            for topic in denied
+        ]
+
+    return checked.then(add)
+
+
+def offset_for_leader_epoch(checked: CheckedRequest) -> Result:
+    """Brokers ask as well (KIP-320)."""
+    request, access = checked.request, checked.access
+    if access.allows_cluster(_O.CLUSTER_ACTION, is_reported=False):
+        return checked.proceed()
+    request.topics, denied = divided(request.topics, lambda topic: access.allows_topic(_O.DESCRIBE, topic.topic))
+    if not denied:
+        return checked.proceed()
+
+    def add(response: Any) -> None:
+        response.topics += [
+            OffsetForLeaderTopicResult(
+                topic.topic,
+                [OffsetForLeaderPartitionResult(error_code=_DENIED, partition=p.partition) for p in topic.partitions],
+            )
+            for topic in denied
+        ]
+
+    return checked.then(add)
+
+
+def delete_records(checked: CheckedRequest) -> Result:
+    """Each topic; the denied ones come last."""
+    request, access = checked.request, checked.access
+    request.topics, denied = divided(request.topics, lambda topic: access.allows_topic(_O.DELETE, topic.name))
+    if not denied:
+        return checked.proceed()
+
+    def add(response: Any) -> None:
+        response.topics += [
+            DeleteRecordsTopicResult(
+                topic.name, [DeleteRecordsPartitionResult(p.partition_index, -1, _DENIED) for p in topic.partitions]
+            )
+            for topic in denied
+        ]
+
+    return checked.then(add)

@@ -1,0 +1,128 @@
+"""The ACLs of a cluster: all are read at the start, and each resource again when a notification names it (Kafka's AclAuthorizer
+2.6). Notifications that every broker had time to read are deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from coterie.authorizer.acls import Acl, PatternType
+from coterie.controller import acl_nodes
+from coterie.controller.acl_nodes import AclResource
+from coterie.controller.config_changes import KEPT_MS
+from coterie.controller.session_script import SessionScript
+from coterie.machines.script import Steps, Wait
+from coterie.zookeeper.operations import Corrupt, Delete, List, NoNode, Read, SessionExpired, Znode
+
+PATTERNS = (PatternType.LITERAL, PatternType.PREFIXED)
+
+
+@dataclass(frozen=True, slots=True)
+class AclsRead:
+    """Effect: all ACLs of the cluster."""
+
+    acls: tuple[Acl, ...]
+
+
+class AclChanges(SessionScript):
+    """One for each broker with an authorizer. Inputs beside those of a SessionScript: `changed` (a watch fired), `expired`."""
+
+    def __init__(self, now_ms: int) -> None:
+        super().__init__(self._life(), now_ms)
+        self._changed: set[str] = set()  # paths
+        self._has_expired = False
+        self._by_resource: dict[AclResource, list[Acl]] = {}
+        self._last = dict.fromkeys(PATTERNS, "")  # the last notification that was read
+        self._read_ms: dict[str, int] = {}  # when each notification was read that is not deleted, by path
+
+    def changed(self, path: str) -> None:
+        """The watch of a path of `acl_nodes.CHANGES` fired."""
+        self._changed.add(path)
+        self.nudge()
+
+    def written(self, resource: AclResource, acls: list[Acl]) -> AclsRead:
+        """This broker has altered the entries of a resource, and knows them before its notification comes back."""
+        self._by_resource[resource] = acls
+        return self._effect()
+
+    def expired(self) -> None:
+        self._has_expired = True
+        self.nudge()
+
+    def is_over(self) -> bool:
+        return self._has_expired
+
+    def _life(self) -> Steps[None]:
+        while True:
+            self._has_expired = False
+            with suppress(SessionExpired):
+                yield from self._read_all()
+                while not self._has_expired:
+                    yield from self._step()
+            while not self._connected:
+                yield Wait(None)
+
+    def _read_all(self) -> Steps[None]:
+        """The watches are set before the ACLs are read, so that no change is missed."""
+        for pattern in PATTERNS:
+            self._changed.discard(acl_nodes.CHANGES[pattern])
+            names = yield from self.ask(List(acl_nodes.CHANGES[pattern], watch=True))
+            self._last[pattern] = max(names, default="")
+        by_resource = {}
+        for pattern in PATTERNS:
+            for kind in acl_nodes.TYPES:
+                for name in (yield from self.ask(List(acl_nodes.type_path(pattern, kind)))):
+                    resource = AclResource(pattern, kind, name)
+                    by_resource[resource] = yield from self._read(resource)
+        self._by_resource = by_resource
+        yield self._effect()
+
+    def _step(self) -> Steps[None]:
+        for pattern in PATTERNS:
+            if acl_nodes.CHANGES[pattern] in self._changed:
+                self._changed.discard(acl_nodes.CHANGES[pattern])
+                yield from self._read_new(pattern)
+                return
+        yield Wait(None)
+
+    def _read_new(self, pattern: PatternType) -> Steps[None]:
+        folder = acl_nodes.CHANGES[pattern]
+        names = yield from self.ask(List(folder, watch=True))
+        resources: dict[AclResource, None] = {}
+        for name in sorted(name for name in names if name > self._last[pattern]):
+            node: Znode | None = yield from self.ask(Read(f"{folder}/{name}"))
+            if node is not None:
+                self._read_ms[f"{folder}/{name}"] = self.now_ms
+                with suppress(Corrupt):  # a tool's mistake
+                    resources[acl_nodes.changed_resource(pattern, node.data)] = None
+            self._last[pattern] = name
+        for resource in resources:
+            self._by_resource[resource] = yield from self._read(resource)
+        if resources:
+            yield self._effect()
+        yield from self._delete_old()
+
+    def _read(self, resource: AclResource) -> Steps[list[Acl]]:
+        """None where there is no such node, or one that is a tool's mistake: nobody may do by it what he could not before."""
+        node: Znode | None = yield from self.ask(Read(resource.path))
+        if node is None:
+            return []
+        try:
+            return acl_nodes.of_data(resource, node.data)
+        except Corrupt:
+            return []
+
+    def _effect(self) -> AclsRead:
+        return AclsRead(tuple(_of_all(self._by_resource.values())))
+
+    def _delete_old(self) -> Steps[None]:
+        for path in [path for path, ms in self._read_ms.items() if self.now_ms - ms > KEPT_MS]:
+            with suppress(NoNode):
+                yield from self.ask(Delete(path))
+            del self._read_ms[path]
+
+
+def _of_all(lists: Iterable[list[Acl]]) -> Iterable[Acl]:
+    return (acl for acls in lists for acl in acls)

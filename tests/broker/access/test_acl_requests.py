@@ -1,0 +1,144 @@
+"""CreateAcls, DescribeAcls and DeleteAcls of a broker with an authorizer: kept on the disk, and in force at once."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from coterie.authorizer.acls import Acl, AclOperation, AclResourceType, PatternType, Permission
+from coterie.broker.clients.acls import FILE, REPORT_AGAIN_MS
+from coterie.broker.requests.calls import CannotAnswer
+from coterie.configuration import SettingError
+from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.files.findings import UnreadableFile
+from coterie.wire.errors import ErrorCode, error_of
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest
+from coterie.wire.messages.security.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+from coterie.wire.messages.security.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from coterie.wire.messages.security.describe_acls import DescribeAclsRequest
+from tests.broker.access.restricted_broker import RestrictedBroker
+
+TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
+LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
+READ, WRITE, ALLOW, ANY = AclOperation.READ, AclOperation.WRITE, Permission.ALLOW, 1
+
+
+def creation(name: str, operation: int = READ, pattern: int = LITERAL, kind: int = TOPIC) -> AclCreation:
+    return AclCreation(kind, name, pattern, "User:alice", "*", operation, ALLOW)
+
+
+def create(broker: RestrictedBroker, *creations: AclCreation, version: int = 3) -> list[ErrorCode]:
+    response: CreateAclsResponse = broker.ask("admin", CreateAclsRequest(list(creations)), version)
+    return [error_of(result.error_code) for result in response.results]
+
+
+def described(broker: RestrictedBroker, **parts: object) -> list[tuple[str, int, list[int]]]:
+    """Name, pattern and operations of each resource."""
+    wanted = {"resource_type_filter": ANY, "pattern_type_filter": ANY, "operation": ANY, "permission_type": ANY} | parts
+    response = broker.ask("admin", DescribeAclsRequest(**wanted), 3)  # type: ignore[arg-type]
+    assert not response.error_code
+    return [(r.resource_name, r.pattern_type, [acl.operation for acl in r.acls]) for r in response.resources]
+
+
+def test_created_acls_are_described_by_resource_and_deleted_by_filters() -> None:
+    broker = RestrictedBroker()
+    assert create(broker, creation("a"), creation("a", WRITE), creation("b", READ, PREFIXED)) == [ErrorCode.NONE] * 3
+    assert create(broker, creation("a")) == [ErrorCode.NONE]  # it is one entry
+    assert described(broker) == [("a", LITERAL, [READ, WRITE]), ("b", PREFIXED, [READ])]
+    assert described(broker, resource_name_filter="bc", pattern_type_filter=2) == [("b", PREFIXED, [READ])]
+    filters = [
+        DeleteAclsFilter(ANY, "a", LITERAL, operation=READ, permission_type=ANY),
+        DeleteAclsFilter(ANY, "a", LITERAL, operation=ANY, permission_type=ANY),
+        DeleteAclsFilter(ANY, "c", LITERAL, operation=ANY, permission_type=ANY),
+    ]
+    response = broker.ask("admin", DeleteAclsRequest(filters), 3)
+    assert [[acl.operation for acl in r.matching_acls] for r in response.filter_results] == [[READ], [READ, WRITE], []]
+    assert described(broker) == [("b", PREFIXED, [READ])]
+
+
+def test_entries_that_cannot_be_are_refused_each_for_itself() -> None:
+    broker = RestrictedBroker()
+    invalid = [
+        creation(""),
+        creation("c", kind=CLUSTER),
+        creation("t", ANY),
+        creation("t", READ, 2),
+        creation("t", kind=ANY),
+    ]
+    assert create(broker, *invalid, creation("t")) == [ErrorCode.INVALID_REQUEST] * 5 + [ErrorCode.NONE]
+    assert described(broker) == [("t", LITERAL, [READ])]
+
+
+@pytest.mark.parametrize("code", [0, 99])
+def test_a_code_that_does_not_exist_closes_the_connection(code: int) -> None:
+    """As Kafka, which cannot read such a request."""
+    with pytest.raises(CannotAnswer, match=f"AclOperation {code}"):
+        create(RestrictedBroker(), creation("t", code))
+
+
+def test_acls_are_in_force_at_once_and_after_a_restart() -> None:
+    memory = MemoryFileSystem()
+    broker = RestrictedBroker(memory)
+    heartbeat = HeartbeatRequest("g", 1, "m")
+    assert broker.ask("alice", heartbeat, 4).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    create(broker, creation("g", kind=GROUP))
+    assert broker.ask("alice", heartbeat, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    after = RestrictedBroker(memory).ask("alice", heartbeat, 4)  # the groups are being loaded
+    assert after.error_code == ErrorCode.NONE
+
+
+def test_what_cannot_be_written_is_refused_and_not_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = MemoryFileSystem()
+    broker = RestrictedBroker(memory)
+
+    def full(path: str, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(memory, "write_file", full)
+    assert create(broker, creation("a")) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert described(broker) == []
+
+
+@pytest.mark.parametrize("content", [b"no json", b"[1]", b'[{"name": "t"}]'])
+def test_a_damaged_file_stops_the_start(content: bytes) -> None:
+    memory = MemoryFileSystem()
+    memory.write_file(FILE, content)
+    with pytest.raises(UnreadableFile, match="denies all but super users"):
+        RestrictedBroker(memory)
+
+
+def test_a_denial_has_one_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    broker = RestrictedBroker()
+
+    def lines() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "is denied" in record.getMessage()]
+
+    for _ in range(3):
+        broker.ask("alice", HeartbeatRequest("g", 1, "m"), 4)
+    broker.ask("alice", HeartbeatRequest("h", 1, "m"), 4)
+    why = "no ACL is about the resource, and allow.everyone.if.no.acl.found decides"
+    assert lines() == [f"User:alice from 10.0.0.7 is denied READ on group {name}: {why}" for name in "gh"]
+    broker.world.run_until(broker.world.now_ms + REPORT_AGAIN_MS)
+    broker.ask("alice", HeartbeatRequest("g", 1, "m"), 4)
+    assert len(lines()) == 3
+
+
+def test_testAclConfigWithWhitespace() -> None:
+    broker = RestrictedBroker(super_users="  User:root ;User:a,b ", allow_everyone_if_no_acl_found=" true ")
+    assert broker.acls.authorizer.super_users == {"User:root", "User:a,b"}
+    assert broker.acls.authorizer.allows_without_acl
+
+
+def test_another_authorizer_is_refused() -> None:
+    with pytest.raises(SettingError, match=r"authorizer\.class\.name"):
+        RestrictedBroker(authorizer_class_name="org.example.MyAuthorizer")
+
+
+def test_rows_of_the_file_hold_every_part() -> None:
+    memory = MemoryFileSystem()
+    broker = RestrictedBroker(memory)
+    acl = broker.deny("eve", WRITE, AclResourceType.TRANSACTIONAL_ID, "x", pattern=PREFIXED, host="10.0.0.0/8")
+    assert RestrictedBroker(memory).acls.authorizer.acls == (acl,)
+    assert isinstance(acl, Acl)

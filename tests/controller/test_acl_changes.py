@@ -1,0 +1,148 @@
+"""The ACLs of a cluster as each broker reads them, and their nodes as Kafka's AclAuthorizer writes them."""
+
+from __future__ import annotations
+
+import json
+
+from coterie.authorizer.acls import Acl, AclOperation, AclResourceType, PatternType, Permission
+from coterie.controller import acl_nodes
+from coterie.controller.acl_changes import AclChanges, AclsRead
+from coterie.controller.acl_nodes import AclResource, resource_of
+from coterie.controller.config_changes import KEPT_MS
+from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
+from coterie.laboratory.world import NetworkFaults, World
+from coterie.zookeeper.operations import (
+    ConnectionLost,
+    Create,
+    Delete,
+    List,
+    Operation,
+    SessionExpired,
+    Write,
+    ZooKeeperError,
+)
+
+FOREVER_MS = 10**9
+LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
+TOPIC, TRANSACTIONAL_ID = AclResourceType.TOPIC, AclResourceType.TRANSACTIONAL_ID
+
+
+def acl(name: str, pattern: PatternType = LITERAL, kind: AclResourceType = TOPIC) -> Acl:
+    return Acl(kind, name, pattern, "User:alice", "*", AclOperation.DESCRIBE_CONFIGS, Permission.ALLOW)
+
+
+A, B, P, X = acl("a"), acl("b"), acl("p", PREFIXED), acl("x", PREFIXED, TRANSACTIONAL_ID)
+
+
+class Reader:
+    """One broker's machine on a simulated ZooKeeper."""
+
+    def __init__(self) -> None:
+        self.world = World(1)
+        self.world.faults = NetworkFaults(0, 0)
+        self.server = ZooKeeperServer(self.world)
+        self.admin = self.server.connect(FOREVER_MS, lambda _: None)
+        self.machine = AclChanges(self.world.now_ms)
+        self.session = self.server.connect(FOREVER_MS, lambda path: self.machine.changed(path))
+        self.loses: type[ZooKeeperError] | None = None
+
+    def write(self, *acls: Acl, notifies: bool = True) -> None:
+        """As Kafka does: the node of each resource, then a notification."""
+        for resource in {resource_of(entry) for entry in acls}:
+            self.apply(Write(resource.path, acl_nodes.to_data(a for a in acls if resource_of(a) == resource)))
+            if notifies:
+                self.notify(resource)
+
+    def notify(self, resource: AclResource) -> None:
+        path, data = resource.change
+        self.apply(Create(path, data, ephemeral=False, sequential=True))
+
+    def apply(self, operation: Operation) -> object:
+        return self.server.apply(self.admin, operation)
+
+    def seen(self) -> list[set[Acl]]:
+        """What the broker is to apply now."""
+        self.world.run_until(self.world.now_ms + 10)
+        read: list[set[Acl]] = []
+        while (effect := self.machine.next(self.world.now_ms)) is not None:
+            if isinstance(effect, AclsRead):
+                read.append(set(effect.acls))
+                self.machine.answer()
+            elif self.loses is not None:
+                self.machine.refuse(self.loses())
+                self.loses = None
+            else:
+                self.machine.answer(self.server.apply(self.session, effect))
+        return read
+
+
+def test_nodes_are_those_of_kafka() -> None:
+    assert resource_of(A).path == "/kafka-acl/Topic/a"
+    assert resource_of(X).path == "/kafka-acl-extended/prefixed/TransactionalId/x"
+    row = {"principal": "User:alice", "permissionType": "Allow", "operation": "DescribeConfigs", "host": "*"}
+    assert json.loads(acl_nodes.to_data([A])) == {"version": 1, "acls": [row]}
+    assert resource_of(A).change == ("/kafka-acl-changes/acl_changes_", "TOPIC:a")
+    path, data = resource_of(X).change
+    assert path == "/kafka-acl-extended-changes/acl_changes_"
+    parts = {"version": 1, "resourceType": "TRANSACTIONAL_ID", "name": "x", "patternType": "PREFIXED"}
+    assert json.loads(data) == parts
+    for entry in (A, X):
+        resource = resource_of(entry)
+        assert acl_nodes.of_data(resource, acl_nodes.to_data([entry])) == [entry]
+        assert acl_nodes.changed_resource(resource.pattern_type, resource.change[1]) == resource
+    assert acl_nodes.changed_resource(LITERAL, "Topic:a:b").name == "a:b"
+
+
+def test_all_are_read_at_the_start_and_each_change_afterwards() -> None:
+    reader = Reader()
+    reader.write(A, X, notifies=False)
+    assert reader.seen() == [{A, X}]
+    assert reader.seen() == []
+    reader.write(B)
+    assert reader.seen() == [{A, X, B}]
+    reader.write(P)
+    assert reader.seen() == [{A, X, B, P}]
+    reader.apply(Delete(resource_of(A).path))
+    reader.notify(resource_of(A))
+    assert reader.seen() == [{X, B, P}]
+
+
+def test_a_change_while_the_first_are_read_is_not_missed() -> None:
+    reader = Reader()
+    for _ in range(3):  # both watches, and the first list of names
+        effect = reader.machine.next(reader.world.now_ms)
+        assert isinstance(effect, List)
+        reader.machine.answer(reader.server.apply(reader.session, effect))
+    reader.write(A)
+    assert reader.seen()[-1] == {A}
+
+
+def test_a_tools_mistake_allows_nobody() -> None:
+    reader = Reader()
+    reader.write(A, B)
+    assert reader.seen() == [{A, B}]
+    reader.apply(Write(resource_of(A).path, "{"))
+    reader.notify(resource_of(A))
+    reader.apply(Create("/kafka-acl-extended-changes/acl_changes_", "no json", ephemeral=False, sequential=True))
+    assert reader.seen() == [{B}]
+
+
+def test_the_connection_may_be_lost_and_the_session_end() -> None:
+    reader = Reader()
+    reader.write(A)
+    reader.loses = ConnectionLost
+    assert reader.seen() == [{A}]
+    reader.write(B)
+    reader.loses = SessionExpired
+    assert reader.seen() == [{A, B}]
+
+
+def test_notifications_that_every_broker_could_read_are_deleted() -> None:
+    reader = Reader()
+    reader.seen()
+    reader.write(A)
+    reader.seen()
+    reader.world.run_until(reader.world.now_ms + KEPT_MS + 1)
+    reader.write(B)
+    reader.seen()
+    assert reader.apply(List("/kafka-acl-changes")) == ["acl_changes_0000000001"]
