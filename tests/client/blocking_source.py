@@ -179,7 +179,7 @@ def _method(node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str) -> str:
     if node.name in OWN[owner]:
         return ""
     returns = ast.unparse(node.returns)  # type: ignore[arg-type]
-    decorators = [d.id for d in node.decorator_list if isinstance(d, ast.Name) and d.id != "repeated"]
+    decorators = [d.id for d in node.decorator_list if isinstance(d, ast.Name) and d.id not in ("repeated", "or_each")]
     if "property" in decorators:
         run = f"return self._call(lambda: self._client.{node.name})"
     elif owner == "Each":

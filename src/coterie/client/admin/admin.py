@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,8 +9,7 @@ from coterie.client import arguments
 from coterie.client.admin import groups, older, replicas
 from coterie.client.admin.each import Each, NewTopic, only
 from coterie.client.admin.group_explanation import GroupExplanation
-from coterie.client.admin.protocol_support import protocol_support
-from coterie.client.admin.repeated_calls import repeated
+from coterie.client.admin.repeated_calls import or_each, repeated
 from coterie.client.admin.results import cluster_description, topic_descriptions
 from coterie.client.admin.telemetry_clients import TelemetryClient, telemetry_clients
 from coterie.client.admin_types import (
@@ -28,7 +26,6 @@ from coterie.client.connection.cluster import Cluster
 from coterie.client.connection.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
 from coterie.client.lint.advice import Advice
-from coterie.client.lint.lint import lint_group
 from coterie.client.offsets.offsets import commit_offsets, committed_offsets, delete_records, lags, list_offsets
 from coterie.client.offsets.record_times import record_times
 from coterie.client.settings.settings import client_settings
@@ -38,13 +35,6 @@ from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.brokers.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from coterie.wire.messages.groups.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from coterie.wire.messages.groups.join_group import JoinGroupRequest
-from coterie.wire.messages.groups.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-    OffsetDeleteResponse,
-)
 
 
 class Admin:
@@ -166,10 +156,14 @@ class Admin:
         """
         await self.each.incremental_alter_configs({name: changes})[name]
 
+    @or_each
     @repeated
-    async def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, int]:
+    async def delete_records(
+        self, before: ByPartition[int], *, errors: dict[TopicPartition, KafkaError] | None = None
+    ) -> dict[TopicPartition, int]:
         """Deletes the records before these offsets (-1: all of the partition); returns the new first offsets. Raises
-        KafkaError OFFSET_OUT_OF_RANGE, POLICY_VIOLATION for a topic that is only compacted, UNKNOWN_TOPIC_OR_PARTITION.
+        KafkaError OFFSET_OUT_OF_RANGE, POLICY_VIOLATION for a topic that is only compacted, UNKNOWN_TOPIC_OR_PARTITION of
+        the first partition with one, once the others are done; ``errors`` as in `list_offsets`.
 
         >>> await admin.delete_records({("orders", 0): 2})
         {TopicPartition(topic='orders', partition=0): 2}
@@ -228,10 +222,16 @@ class Admin:
         checked = None if partitions is None else arguments.partitions(partitions)
         return await replicas.elect_leaders(self._cluster, checked, unclean=unclean)
 
-    async def alter_partition_reassignments(self, reassignments: ByPartition[Sequence[int] | None]) -> None:
+    @or_each
+    async def alter_partition_reassignments(
+        self,
+        reassignments: ByPartition[Sequence[int] | None],
+        *,
+        errors: dict[TopicPartition, KafkaError] | None = None,
+    ) -> None:
         """Begins to move partitions to these brokers, the preferred leader first; None cancels. Returns when it has begun:
         `list_partition_reassignments` has it until its end. Raises KafkaError INVALID_REPLICA_ASSIGNMENT,
-        NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION of the first partition with one; the others have begun.
+        NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION of the first; others begin. ``errors``: see `list_offsets`.
 
         >>> await admin.alter_partition_reassignments({("orders", 0): [1], ("orders", 1): [1]})
         """
@@ -265,12 +265,13 @@ class Admin:
         >>> await admin.list_consumer_groups([GroupState.STABLE])
         []
         """
-        wanted = frozenset(arguments.names(states, "states"))
-        return await groups.list_groups(self._cluster, wanted, errors)
+        return await groups.list_groups(self._cluster, frozenset(arguments.names(states, "states")), errors)
+
+    def _coordinator(self, group_id: str) -> Coordinator:
+        return Coordinator(self._cluster, arguments.text(group_id, "group_id"))
 
     async def _request_coordinator(self, group_id: str, request: Message) -> Any:
-        node = await Coordinator(self._cluster, arguments.text(group_id, "group_id")).node()
-        return await self._cluster.request(request, node)
+        return await self._cluster.request(request, await self._coordinator(group_id).node())
 
     @repeated
     async def describe_consumer_group(self, group_id: str) -> ConsumerGroupDescription:
@@ -307,14 +308,7 @@ class Admin:
         >>> [advice.safe for advice in await admin.lint_group("billing")]
         [False, False, False, True]
         """
-        group = await self.describe_consumer_group(group_id)
-        explanation: GroupExplanation | None = None
-        with contextlib.suppress(KafkaError):  # only coterie reports which other assignors a member lists
-            explanation = await self.explain_group(group_id)
-        listed = None if explanation is None else {m.member_id: m.assignors for m in explanation.members}
-        support = await protocol_support(self._cluster, group, explanation)
-        connection = await self._cluster.connection(group.coordinator.id)
-        return lint_group(group, listed, connection.version_of(JoinGroupRequest), support)
+        return await groups.linted(self._cluster, await self.describe_consumer_group(group_id))
 
     @repeated
     async def delete_consumer_group(self, group_id: str) -> None:
@@ -350,41 +344,47 @@ class Admin:
         >>> (await admin.list_consumer_group_offsets_metadata("billing"))[TopicPartition("orders", 0)]
         OffsetAndMetadata(offset=2, leader_epoch=-1, metadata='')
         """
-        coordinator = Coordinator(self._cluster, arguments.text(group_id, "group_id"))
-        return await committed_offsets(coordinator, None)
+        return await committed_offsets(self._coordinator(group_id), None)
 
+    @or_each
     @repeated
-    async def alter_consumer_group_offsets(self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]) -> None:
+    async def alter_consumer_group_offsets(
+        self,
+        group_id: str,
+        offsets: ByPartition[int | OffsetAndMetadata],
+        *,
+        errors: dict[TopicPartition, KafkaError] | None = None,
+    ) -> None:
         """Commits offsets for a group without members; the group is created where there is none. Raises KafkaError
-        UNKNOWN_MEMBER_ID where it has members, UNKNOWN_TOPIC_OR_PARTITION.
+        UNKNOWN_MEMBER_ID where it has members, UNKNOWN_TOPIC_OR_PARTITION of the first partition with one; the others are
+        committed. ``errors`` as in `list_offsets`.
 
         >>> await admin.alter_consumer_group_offsets("billing", {("orders", 0): 0, ("orders", 1): OffsetAndMetadata(0)})
         >>> await admin.list_consumer_group_offsets("billing")
         {TopicPartition(topic='orders', partition=0): 0, TopicPartition(topic='orders', partition=1): 0}
         """
         checked = arguments.offsets_to_commit(offsets)
-        coordinator = Coordinator(self._cluster, arguments.text(group_id, "group_id"))
-        await commit_offsets(self._cluster, await coordinator.node(), group_id, checked)
+        await commit_offsets(self._cluster, await self._coordinator(group_id).node(), group_id, checked)
 
+    @or_each
     @repeated
-    async def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[PartitionLike]) -> None:
+    async def delete_consumer_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[PartitionLike],
+        *,
+        errors: dict[TopicPartition, KafkaError] | None = None,
+    ) -> None:
         """Deletes committed offsets. Raises KafkaError GROUP_SUBSCRIBED_TO_TOPIC where a member reads the topic,
-        GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION.
+        GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION, of the first partition with one; the others are deleted.
+        ``errors`` as in `list_offsets`.
 
         >>> await admin.delete_consumer_group_offsets("billing", [("orders", 0)])
         >>> await admin.list_consumer_group_offsets("billing")
         {}
         """
-        topics: dict[str, OffsetDeleteRequestTopic] = {}
-        for topic, partition in arguments.partitions(partitions):
-            entry = topics.setdefault(topic, OffsetDeleteRequestTopic(topic))
-            entry.partitions.append(OffsetDeleteRequestPartition(partition))
-        request = OffsetDeleteRequest(group_id, list(topics.values()))
-        response: OffsetDeleteResponse = await self._request_coordinator(group_id, request)
-        check(response.error_code, subject=f"group {group_id}")
-        for answered in response.topics:
-            for p in answered.partitions:
-                check(p.error_code, subject=f"{answered.name}-{p.partition_index}")
+        request = groups.offset_delete_request(group_id, arguments.partitions(partitions))
+        groups.check_deleted(group_id, await self._request_coordinator(group_id, request))
 
     @repeated
     async def lag(

@@ -1,20 +1,35 @@
-"""Groups listed and described, by the requests that the brokers have."""
+"""Groups listed, described and linted, by the requests that the brokers have."""
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
 
 from coterie.client.admin import older as admin_older
 from coterie.client.admin.each import only
 from coterie.client.admin.group_explanation import GroupExplanation, group_explanation
+from coterie.client.admin.protocol_support import protocol_support
+from coterie.client.admin.repeated_calls import until_done
 from coterie.client.admin.results import consumer_group_description, group_description, group_listing
 from coterie.client.admin_types import ConsumerGroupDescription, GroupListing, GroupState, Node
 from coterie.client.connection.cluster import Cluster
 from coterie.client.connection.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
+from coterie.client.lint.advice import Advice
+from coterie.client.lint.lint import lint_group
+from coterie.client.types import TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.groups.consumer_group_describe import ConsumerGroupDescribeRequest
 from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from coterie.wire.messages.groups.explain_group import ExplainGroupRequest, ExplainGroupResponse
+from coterie.wire.messages.groups.join_group import JoinGroupRequest
 from coterie.wire.messages.groups.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from coterie.wire.messages.groups.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
 
 STATES_FROM = 4  # the version of ListGroups that has states (KIP-518)
 
@@ -75,3 +90,31 @@ async def explain_group(cluster: Cluster, group_id: str) -> GroupExplanation:
     except (ValueError, RecursionError) as error:
         text = f"the broker's explanation of {group_id} cannot be read: {error}"
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text) from error
+
+
+async def linted(cluster: Cluster, group: ConsumerGroupDescription) -> list[Advice]:
+    """As `Admin.lint_group`. Raises KafkaError."""
+    explanation: GroupExplanation | None = None
+    with contextlib.suppress(KafkaError):  # only coterie reports which other assignors a member lists
+        explanation = await until_done(cluster, lambda: explain_group(cluster, group.group_id))
+    listed = None if explanation is None else {m.member_id: m.assignors for m in explanation.members}
+    support = await protocol_support(cluster, group, explanation)
+    connection = await cluster.connection(group.coordinator.id)
+    return lint_group(group, listed, connection.version_of(JoinGroupRequest), support)
+
+
+def offset_delete_request(group_id: str, partitions: Iterable[TopicPartition]) -> OffsetDeleteRequest:
+    """One request for all."""
+    topics: dict[str, OffsetDeleteRequestTopic] = {}
+    for topic, partition in partitions:
+        entry = topics.setdefault(topic, OffsetDeleteRequestTopic(topic))
+        entry.partitions.append(OffsetDeleteRequestPartition(partition))
+    return OffsetDeleteRequest(group_id, list(topics.values()))
+
+
+def check_deleted(group_id: str, response: OffsetDeleteResponse) -> None:
+    """Raises KafkaError for the group, or the first partition with an error."""
+    check(response.error_code, subject=f"group {group_id}")
+    for topic in response.topics:
+        for partition in topic.partitions:
+            check(partition.error_code, subject=f"{topic.name}-{partition.partition_index}")

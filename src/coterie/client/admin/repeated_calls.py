@@ -51,3 +51,22 @@ def repeated(method: Method) -> Method:
         return await until_done(self._cluster, lambda: method(self, *values, **named), final=NO_SUCH_TOPIC)
 
     return cast(Method, call)
+
+
+def or_each(method: Method) -> Method:
+    """A method of an admin on many things, for which `Each` has a future each: with ``errors`` its futures are awaited, the
+    result has what succeeded, if the method returns any, and ``errors`` receives the error of each of the others."""
+
+    @functools.wraps(method)
+    async def call(self: Any, /, *args: Any, errors: dict[Any, KafkaError] | None = None, **by_name: Any) -> Any:
+        if errors is None:
+            return await method(self, *args, **by_name)
+        results = {}
+        for key, future in getattr(self.each, method.__name__)(*args, **by_name).items():
+            try:
+                results[key] = await future
+            except KafkaError as error:
+                errors[key] = error
+        return None if method.__annotations__["return"] == "None" else results
+
+    return cast(Method, call)

@@ -94,10 +94,13 @@ class BlockingAdmin(BlockingClient[Admin]):
         INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION."""
         self._await(self._client.incremental_alter_configs, name, changes)
 
-    def delete_records(self, before: ByPartition[int]) -> dict[TopicPartition, int]:
+    def delete_records(
+        self, before: ByPartition[int], *, errors: dict[TopicPartition, KafkaError] | None = None
+    ) -> dict[TopicPartition, int]:
         """Deletes the records before these offsets (-1: all of the partition); returns the new first offsets. Raises
-        KafkaError OFFSET_OUT_OF_RANGE, POLICY_VIOLATION for a topic that is only compacted, UNKNOWN_TOPIC_OR_PARTITION."""
-        return self._await(self._client.delete_records, before)
+        KafkaError OFFSET_OUT_OF_RANGE, POLICY_VIOLATION for a topic that is only compacted, UNKNOWN_TOPIC_OR_PARTITION of
+        the first partition with one, once the others are done; ``errors`` as in `list_offsets`."""
+        return self._await(self._client.delete_records, before, errors=errors)
 
     def list_offsets(
         self,
@@ -129,11 +132,16 @@ class BlockingAdmin(BlockingClient[Admin]):
         those with an election or an error."""
         return self._await(self._client.elect_leaders, partitions, unclean=unclean)
 
-    def alter_partition_reassignments(self, reassignments: ByPartition[Sequence[int] | None]) -> None:
+    def alter_partition_reassignments(
+        self,
+        reassignments: ByPartition[Sequence[int] | None],
+        *,
+        errors: dict[TopicPartition, KafkaError] | None = None,
+    ) -> None:
         """Begins to move partitions to these brokers, the preferred leader first; None cancels. Returns when it has begun:
         `list_partition_reassignments` has it until its end. Raises KafkaError INVALID_REPLICA_ASSIGNMENT,
-        NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION of the first partition with one; the others have begun."""
-        self._await(self._client.alter_partition_reassignments, reassignments)
+        NO_REASSIGNMENT_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION of the first; others begin. ``errors``: see `list_offsets`."""
+        self._await(self._client.alter_partition_reassignments, reassignments, errors=errors)
 
     def list_partition_reassignments(
         self, partitions: Iterable[PartitionLike] | None = None
@@ -189,15 +197,29 @@ class BlockingAdmin(BlockingClient[Admin]):
         """As `list_consumer_group_offsets`, with leader epoch and text."""
         return self._await(self._client.list_consumer_group_offsets_metadata, group_id)
 
-    def alter_consumer_group_offsets(self, group_id: str, offsets: ByPartition[int | OffsetAndMetadata]) -> None:
+    def alter_consumer_group_offsets(
+        self,
+        group_id: str,
+        offsets: ByPartition[int | OffsetAndMetadata],
+        *,
+        errors: dict[TopicPartition, KafkaError] | None = None,
+    ) -> None:
         """Commits offsets for a group without members; the group is created where there is none. Raises KafkaError
-        UNKNOWN_MEMBER_ID where it has members, UNKNOWN_TOPIC_OR_PARTITION."""
-        self._await(self._client.alter_consumer_group_offsets, group_id, offsets)
+        UNKNOWN_MEMBER_ID where it has members, UNKNOWN_TOPIC_OR_PARTITION of the first partition with one; the others are
+        committed. ``errors`` as in `list_offsets`."""
+        self._await(self._client.alter_consumer_group_offsets, group_id, offsets, errors=errors)
 
-    def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[PartitionLike]) -> None:
+    def delete_consumer_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[PartitionLike],
+        *,
+        errors: dict[TopicPartition, KafkaError] | None = None,
+    ) -> None:
         """Deletes committed offsets. Raises KafkaError GROUP_SUBSCRIBED_TO_TOPIC where a member reads the topic,
-        GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION."""
-        self._await(self._client.delete_consumer_group_offsets, group_id, partitions)
+        GROUP_ID_NOT_FOUND, UNKNOWN_TOPIC_OR_PARTITION, of the first partition with one; the others are deleted.
+        ``errors`` as in `list_offsets`."""
+        self._await(self._client.delete_consumer_group_offsets, group_id, partitions, errors=errors)
 
     def lag(
         self, group_id: str, *, errors: dict[TopicPartition, KafkaError] | None = None

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from coterie.client.admin_types import PartitionLag
 from coterie.client.connection.cluster import Cluster
 from coterie.client.connection.coordinator import Coordinator
-from coterie.client.errors import KafkaError, check, error_about
+from coterie.client.errors import KafkaError, error_about
 from coterie.client.offsets.checks import NO_STABLE, check_committed, check_stable
 from coterie.client.offsets.lookup_steps import Pause, list_offsets_steps, offset_fetch_steps
 from coterie.client.pauses.clock import now_ms
@@ -30,10 +30,15 @@ from coterie.consuming.fetching.effects import RefreshMetadata
 from coterie.consuming.offset_lookup import LookupConfig, OffsetLookup, SendListOffsets
 from coterie.machines.cluster_metadata import NO_NODE
 from coterie.wire import topic_names
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.groups.offset_commit import OffsetCommitResponse
 from coterie.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from coterie.wire.messages.logs.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from coterie.wire.messages.logs.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 
 R = TypeVar("R")
 
@@ -121,23 +126,39 @@ async def commit_offsets(
 
 
 async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Deletes the records before these offsets; returns the new first offsets. Raises KafkaError with the first partition's
-    error."""
+    """Deletes the records before these offsets, in a request to each leader; returns the new first offsets. Raises KafkaError
+    with the first partition's error, once all others are done."""
     infos = await cluster.topics({t for t, _ in before})
-    starts: dict[TopicPartition, int] = {}
+    errors: dict[TopicPartition, KafkaError] = {}
+    led: dict[int, dict[str, DeleteRecordsTopic]] = {}
     for (topic, partition), offset in before.items():
-        asked = DeleteRecordsTopic(topic, [DeleteRecordsPartition(partition, offset)])
         info = infos.get(topic)
         node = None if info is None else info.leaders.get(partition)
         if node is None or node == NO_NODE:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if node is None else ErrorCode.LEADER_NOT_AVAILABLE
-            raise error_about(info.error or code if info is not None else code, f"{topic}-{partition}")
-        for answered in (await cluster.request(DeleteRecordsRequest([asked], 30_000), node)).topics:
-            for p in answered.partitions:
-                check(p.error_code, subject=f"{topic}-{partition}")
-                starts[TopicPartition(topic, p.partition_index)] = p.low_watermark
-    for topic, partition in before.keys() - starts.keys():
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the broker's response does not name {topic}-{partition}")
+            code = info.error or code if info is not None else code
+            errors[TopicPartition(topic, partition)] = error_about(code, f"{topic}-{partition}")
+            continue
+        entry = led.setdefault(node, {}).setdefault(topic, DeleteRecordsTopic(topic))
+        entry.partitions.append(DeleteRecordsPartition(partition, offset))
+    starts: dict[TopicPartition, int] = {}
+    for node, topics in led.items():
+        response: DeleteRecordsResponse = await cluster.request(
+            DeleteRecordsRequest(list(topics.values()), 30_000), node
+        )
+        for result_topic in response.topics:
+            for result in result_topic.partitions:
+                tp = TopicPartition(result_topic.name, result.partition_index)
+                if result.error_code:
+                    errors[tp] = error_about(error_of(result.error_code), f"{tp.topic}-{tp.partition}")
+                else:
+                    starts[tp] = result.low_watermark
+    for tp in before:
+        if tp in errors:
+            raise errors[tp]
+        if tp not in starts:
+            missing = f"the broker's response does not name {tp.topic}-{tp.partition}"
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, missing)
     return starts
 
 
