@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from coterie.cli.groups.explanation import watch, why
+from coterie.cli.groups.flapping import flapping
 from coterie.cli.groups.group_description import describe_group
 from coterie.cli.groups.group_description import list_groups as rows_of_groups
 from coterie.cli.groups.journal_reading import HISTORY_EVENTS, read_journal, time_text
@@ -40,6 +41,7 @@ Examples:
   coterie groups watch crew
   coterie groups lint crew
   coterie groups predict crew --rolling-restart
+  coterie groups flapping crew
   coterie groups dump kafka-data/__consumer_offsets-0
   coterie groups reset crew --topic flights --to earliest
   coterie groups reset crew --as-of 2026-11-21T09:30
@@ -54,6 +56,7 @@ def groups() -> None:
 groups.add_command(why)
 groups.add_command(watch)
 groups.add_command(predict)
+groups.add_command(flapping)
 groups.add_command(migrate)
 
 

@@ -344,6 +344,7 @@ def json_documents() -> dict[str, JsonDocument]:
     from coterie.client.lint.advice import Advice
     from coterie.client.zookeeper.zookeeper_groups import Migrated
     from coterie.laboratory.experiments import Handover, MigrationStep
+    from coterie.observer.flapping import FlappingMember
 
     return {
         "certify": JsonDocument(CertificateFigures),
@@ -353,6 +354,7 @@ def json_documents() -> dict[str, JsonDocument]:
         "demo": JsonDocument(DemoResult),
         "groups delete": JsonDocument(Deleted),
         "groups describe": JsonDocument(GroupDocument),
+        "groups flapping": JsonDocument(list[FlappingMember]),
         "groups history": JsonDocument(list[GroupEvent]),
         "groups lint": JsonDocument(list[Advice]),
         "groups list": JsonDocument(list[GroupRow]),
