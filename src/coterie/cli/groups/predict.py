@@ -79,11 +79,12 @@ def predict(
     client: dict[str, str],
     as_json: bool,
 ) -> None:
-    """Replay a deploy of the group in virtual time, as it is and under other settings.
+    """Replay a deploy of the group under other settings.
 
-    Works with any Kafka, and changes nothing there. UNOWNED is for how long a partition has no owner during the whole deploy,
-    in the mean; LONGEST is the longest time in one piece. Each figure is the mean over the runs, with the lowest and the
-    highest. With --static, --protocol or --session-timeout only the settings of now and these together are compared.
+    In virtual time, so that nothing changes there; works with any Kafka. UNOWNED is for how long a partition has no owner
+    during the whole deploy, in the mean; LONGEST is the longest time in one piece. Each figure is the mean over the runs, with
+    the lowest and the highest. With --static, --protocol or --session-timeout only the settings of now and these together are
+    compared.
     """
     from coterie.laboratory.prediction import Deploy, changed, usual_alternatives
     from coterie.laboratory.prediction import predict as predicted
