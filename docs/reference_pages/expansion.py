@@ -9,6 +9,7 @@ from typing import Any
 
 from reference_pages import (
     command_line,
+    control_api,
     history,
     json_output,
     modules,
@@ -39,6 +40,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "observer_rules": history.observer_rules,
     "history_tables": history.history_tables,
     "command_line": command_line.command_line,
+    "control_operations": control_api.control_operations,
     "json_commands": json_output.json_commands,
     "json_objects": json_output.json_objects,
     "python_client": python_api.python_client,

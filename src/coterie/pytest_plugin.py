@@ -4,12 +4,14 @@ the test fails, the journal is printed with the failure.
 
 Marker ``coterie`` gives the brokers of the first two settings: ``@pytest.mark.coterie(num_partitions=6)``. Marker
 ``coterie_seeds`` runs a test of a world under several seeds, ``@pytest.mark.coterie_seeds(20)``; ``--coterie-seed 7`` runs
-all such tests under that one.
+all such tests under that one. ``--coterie-control URL``: ``coterie_broker`` is a broker that runs elsewhere with its control
+API there, empty at the start of each test.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +30,13 @@ MARKERS = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--coterie-seed`."""
+    """`--coterie-seed` and `--coterie-control`."""
     group = parser.getgroup("coterie")
+    group.addoption(
+        "--coterie-control",
+        metavar="URL",
+        help="use the broker whose `coterie broker --memory --control` printed this; its token: COTERIE_CONTROL_TOKEN",
+    )
     group.addoption(
         "--coterie-seed", type=int, metavar="N", help="the seed of coterie_world, instead of those of coterie_seeds"
     )
@@ -53,8 +60,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def coterie_broker(request: pytest.FixtureRequest) -> Iterator[LocalBroker]:
-    """A broker in this process, on a port of its own, empty and in memory."""
-    yield from _started(request, 1)
+    """A broker in this process, on a port of its own, empty and in memory; with --coterie-control the one there, emptied."""
+    url = request.config.getoption("coterie_control")
+    if url is None:
+        yield from _started(request, 1)
+    else:
+        yield from _emptied(request, url)
 
 
 @pytest.fixture
@@ -84,6 +95,16 @@ def coterie_world(request: pytest.FixtureRequest) -> Iterator[SimulatedWorld]:
     with simulate(request.param) as world:
         request.node.stash[_BROKER] = world
         yield world
+
+
+def _emptied(request: pytest.FixtureRequest, url: str) -> Iterator[LocalBroker]:
+    from coterie.testing.control.remote_broker import RemoteBroker
+
+    if request.node.get_closest_marker("coterie") is not None:
+        pytest.fail("the marker coterie gives settings, which a broker of --coterie-control already has", pytrace=False)
+    broker = RemoteBroker(url, os.environ.get("COTERIE_CONTROL_TOKEN")).start()
+    request.node.stash[_BROKER] = broker
+    yield broker
 
 
 def _started(request: pytest.FixtureRequest, brokers: int) -> Iterator[LocalBroker]:

@@ -19,7 +19,7 @@ from coterie.broker.process.allocator import COLLECTED_AFTER
 from coterie.broker.settings.listeners import Listener
 from coterie.broker.storage.disk import folder_trouble
 from coterie.cli import main
-from coterie.cli.broker import is_loopback
+from coterie.cli.parts.listening import is_loopback
 
 MESSAGES = 21  # modules that the coordinator and the logs use; the number may only fall
 

@@ -32,7 +32,8 @@ ADDRESS = "127.0.0.1:9092"
 HTTP_ADDRESS = "127.0.0.1:8080"
 ZOOKEEPER_ADDRESS = "127.0.0.1:2181"
 PROXY_ADDRESS = "127.0.0.1:19092"
-OWN_BROKER = re.compile(r"(?:\./run )?coterie broker --data")
+CONTROL_ADDRESS = "127.0.0.1:8090"
+OWN_BROKER = re.compile(r"(?:\./run )?coterie broker --(?:data|memory)")
 _COTERIE = re.compile(r"\./run coterie\b|(?<![\w./'-])coterie(?= [a-z-])")  # as a user types it, or in a checkout
 COMMAND_TIMEOUT_S = 600.0  # a Spark job, on a machine that is busy with other things
 REPEAT_TIMEOUT_S = 60.0

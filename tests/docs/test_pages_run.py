@@ -10,6 +10,7 @@ from coterie.testing.local_zookeeper import LocalZooKeeper
 from tests.broker_process import BrokerProcess, free_port
 from tests.docs.page_runner import (
     ADDRESS,
+    CONTROL_ADDRESS,
     HTTP_ADDRESS,
     PROXY_ADDRESS,
     ZOOKEEPER_ADDRESS,
@@ -33,6 +34,7 @@ OWN_TEST = "run by "  # and the path of a test
 def runner(folder: Path, **real: str) -> PageRunner:
     """Addresses that are not given are free ones."""
     shown = {"broker": ADDRESS, "http": HTTP_ADDRESS, "zookeeper": ZOOKEEPER_ADDRESS, "proxy": PROXY_ADDRESS}
+    shown |= {"control": CONTROL_ADDRESS}
     return PageRunner(folder, {shown[name]: real.get(name) or f"127.0.0.1:{free_port()}" for name in shown})
 
 

@@ -27,13 +27,16 @@ VALUES: dict[str, tuple[Any, list[Any]]] = {
     **dict.fromkeys(
         ("client_id", "group", "member", "name", "topic", "transactional_id", "upstream"), ("t", [7, b"t", ["t"]])
     ),
-    **dict.fromkeys(("broker_id", "count", "members", "ms", "partition", "times"), (1, ["1", 1.5, True, -1])),
+    **dict.fromkeys(
+        ("at_least", "at_most", "broker_id", "count", "members", "ms", "partition", "times"), (1, ["1", 1.5, True, -1])
+    ),
     "api": ("JoinGroup", [7, None, "joingroup"]),
     "brokers": (1, ["3", 0, True]),
     "code": ("NOT_COORDINATOR", [16, None, "NOT_COORDINATR", "not coordinator", TimeoutError]),
     "configs": ({}, ["cleanup.policy=compact", {"retention.ms": 5}, {1: "x"}]),
     "folder": (Path("x"), [None, 7]),
     "key": (b"k", ["k", 7]),
+    "listen": ("127.0.0.1:0", [7, "nowhere", "127.0.0.1"]),
     "offsets": ({("t", 0): 1}, [[("t", 0, 1)], {"t": 1}, {("t", 0): "1"}, {("t", 0): -1}]),
     "outlives": (False, [1, "no"]),
     "partitions": (1, ["1", 1.5, None]),

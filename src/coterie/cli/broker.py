@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
-import re
-import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,9 +13,17 @@ from typing import TYPE_CHECKING
 import click
 
 from coterie.cli.parts.invocation import run_until_stopped, settings_option
+from coterie.cli.parts.listening import (
+    DEFAULT_LISTEN,
+    address_of,
+    bind_trouble,
+    resolves_to_loopback,
+    warn_of_exposure,
+)
+from coterie.cli.parts.ranges import IntegerRange
 from coterie.console.terminal import VisibleFormatter, write_line
 from coterie.runtime.interruption import INTERRUPTED
-from coterie.text.addresses import format_address, parse_address
+from coterie.text.addresses import format_address
 from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
@@ -30,15 +35,14 @@ if TYPE_CHECKING:
     from coterie.broker.settings import BrokerSettings
     from coterie.broker.settings.listeners import Listener
 
-_ASYNCIO_BEFORE = r"^error while attempting to bind on address \(.*\): (\[errno \d+\] )?"
 _LOG_LINE = "%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s"
-DEFAULT_LISTEN = "127.0.0.1:9092"
 START_ENDS_AFTER_S = 1.0
 EPILOG = """\b
 Examples:
   coterie broker --listen 127.0.0.1:9092 --data ./kafka-data
   coterie broker --memory --set group.initial.rebalance.delay.ms=0
   coterie broker --memory --http 127.0.0.1:8080
+  coterie broker --memory --control 127.0.0.1:0
   coterie broker --properties server.properties
   coterie broker --data d --properties server.properties --fsync
   coterie broker --memory --set zookeeper.connect=127.0.0.1:2181
@@ -80,6 +84,17 @@ Examples:
     is_flag=True,
     help="Listen beyond loopback without authentication, for everybody who reaches the address.",
 )
+@click.option(
+    "--control",
+    metavar="HOST:PORT",
+    help="Let tests in any language control a broker in memory over HTTP, with LocalBroker's settings; port 0: any free one.",
+)
+@click.option(
+    "--control-token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The token that each request of --control must bear; also COTERIE_CONTROL_TOKEN.",
+)
+@click.option("--brokers", type=IntegerRange(1, 32), help="With --control: a cluster of so many, on free ports.")
 @click.option("--verbose", "-v", is_flag=True, help="Log more.")
 def broker(
     listen: str | None,
@@ -91,6 +106,9 @@ def broker(
     http: str | None,
     http_names: tuple[str, ...],
     insecure: bool,
+    control: str | None,
+    control_token_file: Path | None,
+    brokers: int | None,
     verbose: bool,
 ) -> None:
     """Run a Kafka-compatible broker.
@@ -113,6 +131,15 @@ def broker(
         listeners = _listeners(checked, listen)
     except SettingError as error:
         raise click.UsageError(str(error)) from error
+    controlled = None
+    if control is not None:
+        from coterie.cli import control as control_api
+
+        if folder is not None or http is not None:
+            raise click.UsageError("--control is for a broker with --memory, and without --http.")
+        controlled = control_api.checked(control, control_token_file, brokers or 1, checked.given, listen)
+    elif control_token_file or brokers:
+        raise click.UsageError("--control-token-file and --brokers go with --control.")
     if http_names and http is None:
         raise click.UsageError("--http-name goes with --http.")
     http_address = None if http is None else address_of(http, "--http")
@@ -124,6 +151,8 @@ def broker(
     async def serve(stop: asyncio.Event) -> int:
         if not insecure:
             await _refuse_exposed(checked, listeners)
+        if controlled is not None:
+            return await controlled.serve(stop)
         return await _serve(stop, checked, folder, listeners, http_address, http_names)
 
     sys.exit(run_until_stopped(serve, patient=True))
@@ -207,17 +236,6 @@ async def _refuse_exposed(settings: BrokerSettings, listeners: list[Listener]) -
             f"{format_address(host, port)} is beyond loopback, and the listener {one.name} has no authentication: {remedy}, "
             "or give --insecure to let everybody in."
         )
-
-
-def address_of(text: str, option: str) -> tuple[str, int]:
-    """The value of an option; without a host it is loopback."""
-    try:
-        host, port = parse_address(text)
-    except ValueError as error:
-        raise click.UsageError(
-            f"{option} takes HOST:PORT, such as {DEFAULT_LISTEN} or [::1]:9092, not {text!r}."
-        ) from error
-    return host or "127.0.0.1", port
 
 
 async def _serve(
@@ -306,35 +324,6 @@ def _start_trouble(error: Exception, settings: BrokerSettings, data: Path | None
     if isinstance(error, OSError) and data is not None:
         return folder_trouble(data, error)
     return None
-
-
-def bind_trouble(error: OSError) -> str:
-    """The system's reason, without what asyncio writes before it."""
-    return re.sub(_ASYNCIO_BEFORE, "", error.strerror or str(error))
-
-
-def warn_of_exposure(option: str, host: str, port: int, harm: str) -> None:
-    """One line where others than this machine can connect: there is neither authentication nor TLS."""
-    if not is_loopback(host):
-        shown = format_address(host, port)
-        write_line(
-            f"warning: {option} {shown} is beyond loopback, without authentication: every client that reaches it {harm}",
-            err=True,
-        )
-
-
-async def resolves_to_loopback(host: str, port: int) -> bool:
-    """Whether a server that listens there is reached from this machine alone; True of a name that cannot be resolved."""
-    try:
-        resolved = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError:
-        return True
-    return all(is_loopback(str(address[0])) for *_, address in resolved)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address, as a socket reports it, is loopback."""
-    return ipaddress.ip_address(host.partition("%")[0]).is_loopback
 
 
 async def _serve_http(broker: Broker, address: tuple[str, int], names: tuple[str, ...]) -> bool:

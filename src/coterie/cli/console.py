@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.broker import address_of, bind_trouble, resolves_to_loopback
 from coterie.cli.parts.invocation import broker_option, journal_option, run_until_stopped
+from coterie.cli.parts.listening import address_of, bind_trouble, resolves_to_loopback
 from coterie.console.terminal import write_line
 from coterie.runtime.extras import require
 from coterie.text.addresses import format_address

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from coterie.cli.broker import address_of, bind_trouble, warn_of_exposure
 from coterie.cli.parts.completion import complete_groups
 from coterie.cli.parts.invocation import broker_option, json_option, run_until_stopped
+from coterie.cli.parts.listening import address_of, bind_trouble, warn_of_exposure
 from coterie.cli.parts.ranges import NumberRange
 from coterie.console.terminal import write_json, write_line
 from coterie.runtime.extras import require

@@ -8,9 +8,9 @@ import logging
 
 import click
 
-from coterie.cli.broker import bind_trouble, warn_of_exposure
 from coterie.cli.observe import opened_journal
 from coterie.cli.parts.invocation import client_options, run_until_stopped, settings_option
+from coterie.cli.parts.listening import bind_trouble, warn_of_exposure
 from coterie.console.terminal import VisibleFormatter, write_line
 from coterie.text.addresses import format_address, parse_address
 

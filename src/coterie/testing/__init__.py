@@ -8,14 +8,16 @@
         broker.fail("OffsetCommit", ErrorCode.COORDINATOR_NOT_AVAILABLE, times=2)
         broker.until_stable("billing", members=2)
 
-`LocalProxy` stands before any Kafka and has the same faults. `simulate` is a world in virtual time (`simulated`).
+`LocalProxy` stands before any Kafka and has the same faults. `RemoteBroker` is a broker
+elsewhere, over its control API. `simulate` is a world in virtual time (`simulated`).
 """
 
 from __future__ import annotations
 
+from coterie.testing.control.remote_broker import RemoteBroker
 from coterie.testing.local_broker import LocalBroker
 from coterie.testing.local_proxy import LocalProxy
 from coterie.testing.simulated import simulate
 from coterie.wire.errors import ErrorCode
 
-__all__ = ["ErrorCode", "LocalBroker", "LocalProxy", "simulate"]
+__all__ = ["ErrorCode", "LocalBroker", "LocalProxy", "RemoteBroker", "simulate"]

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from coterie.client import arguments
 from coterie.testing.faults import FaultRule
+from coterie.text.addresses import parse_address
 from coterie.wire.errors import ErrorCode
 
 __tracebackhide__ = True  # for pytest: a failure is shown where the test called
@@ -64,6 +65,15 @@ def _path(value: Any) -> Path:
     return Path(value)
 
 
+def _address(value: Any) -> str:
+    text = arguments.text(value, "listen")
+    try:
+        parse_address(text)
+    except ValueError as error:
+        raise ValueError(f"listen must be HOST:PORT, not {text!r}") from error
+    return text
+
+
 def _yes_or_no(value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"outlives must be True or False, not {value!r}")
@@ -75,12 +85,16 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
         name: _text(name)
         for name in ("api", "client_id", "group", "member", "name", "topic", "transactional_id", "upstream")
     },
-    **{name: _number(name) for name in ("broker_id", "count", "members", "ms", "partition", "times")},
+    **{
+        name: _number(name)
+        for name in ("at_least", "at_most", "broker_id", "count", "members", "ms", "partition", "times")
+    },
     "brokers": lambda value: arguments.integer(value, "brokers"),
     "code": error_code,
     "configs": arguments.settings,
     "folder": _path,
     "key": lambda value: arguments.binary(value, "key"),
+    "listen": _address,
     "offsets": _offsets,
     "outlives": _yes_or_no,
     "partitions": _number("partitions", -1),

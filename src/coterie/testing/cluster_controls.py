@@ -117,7 +117,9 @@ class ClusterControls(ABC):
 
     def _clustered(self) -> ClusterBrokers:
         if self._cluster is None:
-            raise ValueError("there is one broker here; begin with LocalBroker(brokers=3)")
+            raise ValueError(
+                "there is one broker here; begin with LocalBroker(brokers=3), or --brokers 3 beside --control"
+            )
         return self._cluster
 
     def _broker(self, broker_id: int) -> ClusteredBroker:

@@ -45,10 +45,21 @@ class FaultControls(ABC):
         try:
             yield rule
         finally:
-            self._call(lambda: self._release(rule))
+            self.release(rule)
+
+    def hold_until_release(
+        self, api: str, *, group: str | None = None, client_id: str | None = None, times: int = 1
+    ) -> FaultRule:
+        """As `hold`, where no with-block fits: `release` ends it."""
+        return self._add(FaultRule(_known(api, API_KEYS), group, client_id, times))
+
+    def release(self, rule: FaultRule) -> None:
+        """Ends a rule of any kind, also one that has ended; the requests that it holds go on."""
+        self._call(lambda: self._release(rule))
 
     def _release(self, rule: FaultRule) -> None:
-        self.faults.rules.remove(rule)
+        if rule in self.faults.rules:
+            self.faults.rules.remove(rule)
         while rule.held:
             rule.held.pop(0)()
 

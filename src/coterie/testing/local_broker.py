@@ -14,25 +14,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from coterie.broker.broker import Broker
-from coterie.broker.groups.explanation import state_of
 from coterie.broker.settings import BrokerSettings
 from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
 from coterie.client.producer.partition_counts import checked_partition
 from coterie.client.producer.partitioner import partition_for_key
-from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.replay import AnyGroup
-from coterie.coordinator.state import Phase
 from coterie.records.encoding import encode_batch
 from coterie.testing.argument_checks import checked_arguments
 from coterie.testing.cluster_brokers import ClusterBrokers
 from coterie.testing.cluster_controls import ClusterControls
 from coterie.testing.fault_controls import FaultControls
 from coterie.testing.faults import Faults
+from coterie.testing.group_controls import GroupControls
 from coterie.testing.loop_thread import START_S, WAIT_S, LoopThread
-from coterie.text.addresses import format_address
+from coterie.text.addresses import format_address, parse_address
 from coterie.text.quantity import quantity
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -57,28 +55,39 @@ DEFAULTS: dict[str, object] = {
 
 
 @checked_arguments
-class LocalBroker(LoopThread, ClusterControls, FaultControls):
+class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls):
     """``settings`` by Kafka's names, over those above. Use as a context manager, or `start` and `stop`. ``brokers``: with more
     than one they are a cluster with replicas and a controller, with the ids 1, 2, ... and, where given, ``racks`` in that
-    order; the methods of a cluster raise ValueError for a broker alone."""
+    order; the methods of a cluster raise ValueError for a broker alone. ``listen``: HOST:PORT of a broker alone, where 0 is a
+    free port."""
 
     def __init__(
-        self, settings: Mapping[str, object] | None = None, *, brokers: int = 1, racks: Sequence[str] = ()
+        self,
+        settings: Mapping[str, object] | None = None,
+        *,
+        brokers: int = 1,
+        racks: Sequence[str] = (),
+        listen: str = "127.0.0.1:0",
     ) -> None:
         if brokers < 1:
             raise ValueError(f"brokers must be at least 1, not {brokers}")
         if racks and len(racks) != brokers:
             raise ValueError(f"racks must name one for each of {quantity(brokers, 'broker')}, not {len(racks)}")
+        if brokers > 1 and listen != "127.0.0.1:0":
+            raise ValueError("listen is the address of a broker alone; those of a cluster have free ports of 127.0.0.1")
         super().__init__("broker")
+        host, self.port = parse_address(listen)
+        self.host = host or "127.0.0.1"
         self.faults = Faults()
         self.journal: list[JournalLine] = []
         self._settings = DEFAULTS | dict(settings or {})
         self._epoch = 0
         self._number, self._racks = brokers, racks
         self._cluster: ClusterBrokers | None = None
+        self._ports: dict[int, int] = {}  # of a cluster's brokers by id, from the first start on
 
     def start(self) -> LocalBroker:
-        """Starts the broker, or all, on a free port of 127.0.0.1; returns itself once they accept connections."""
+        """Starts the broker, or all; returns itself once they accept connections."""
         self._begin()
         self.host, self.port = self._on_loop(self._start(), START_S)
         return self
@@ -88,12 +97,16 @@ class LocalBroker(LoopThread, ClusterControls, FaultControls):
             self._cluster = ClusterBrokers(
                 self._settings, self._number, self._racks, self.faults, [self.journal.append]
             )
+            for broker_id, port in self._ports.items():
+                self._cluster.brokers[broker_id].port = port
             await self._cluster.start()
+            self._ports = {broker_id: one.port for broker_id, one in self._cluster.brokers.items()}
             first = self._cluster.brokers[1]
             return first.host, first.port
         self.broker = Broker(BrokerSettings(self._settings))
         self.broker.handlers = self.faults.wrap(self.broker.handlers)
-        address = await (self.broker.start() if "listeners" in self._settings else self.broker.start("127.0.0.1", 0))
+        start = self.broker.start() if "listeners" in self._settings else self.broker.start(self.host, self.port)
+        address = await start
         self.broker.groups.journal.listeners.append(self.journal.append)
         return address
 
@@ -105,6 +118,27 @@ class LocalBroker(LoopThread, ClusterControls, FaultControls):
             return
         self._on_loop(self.broker.stop() if self._cluster is None else self._cluster.stop(), START_S)
         self._end()
+
+    def reset(self) -> None:
+        """Empty as after `start`, on the same addresses: topics, groups, transactions, changed settings, faults and the journal
+        are gone, connections are closed, and every broker of a cluster runs. A broker alone takes 1 ms, three take 30."""
+        self._require_running()
+        self.host, self.port = self._on_loop(self._reset(), START_S)
+
+    async def _reset(self) -> tuple[str, int]:
+        if self._cluster is not None:
+            await self._cluster.stop()
+        else:
+            if "listeners" in self._settings:  # with the ports that they have
+                self._settings["listeners"] = ",".join(
+                    f"{one.name}://{format_address(*one.address)}" for one in self.broker.listeners
+                )
+            await self.broker.stop()
+        self.faults.rules.clear()
+        self.faults.asked.clear()
+        self.journal.clear()
+        self._epoch = 0
+        return await self._start()
 
     def __enter__(self) -> LocalBroker:
         return self.start()
@@ -166,40 +200,19 @@ class LocalBroker(LoopThread, ClusterControls, FaultControls):
         finally:
             socket.close()
 
-    def committed(self, group: str) -> dict[tuple[str, int], int]:
-        """The group's committed offsets."""
-        return self._call(lambda: self._committed(group))
+    def _end_offset(self, topic: str, partition: int) -> int:
+        """-1 where there is no such partition, or no leader."""
+        leader = self.broker if self._cluster is None else self._leading(topic, partition)
+        known = None if leader is None else leader.topics.by_name.get(topic)
+        if known is None or partition >= len(known.partitions):
+            return -1
+        return known.partitions[partition].log.end_offset
 
-    def _committed(self, group_id: str) -> dict[tuple[str, int], int]:
-        """On the loop: a call that waits for the loop would wait for itself there."""
-        group = self._group(group_id)
-        return {} if group is None else {tp: o.offset for tp, o in group.offsets.items()}
+    def _leading(self, topic: str, partition: int) -> Broker | None:
+        leader = None if self._cluster is None else self._cluster.leader(topic, partition)
+        return None if leader is None else leader.broker
 
     # -- control of the protocol --------------------------------------------------------------------------------------
-
-    def members(self, group: str) -> dict[str, str]:
-        """Member id -> client id of those in the group now."""
-
-        def look() -> dict[str, str]:
-            state = self._group(group)
-            if isinstance(state, ConsumerGroup):
-                return {m.member_id: m.subscription.client_id for m in state.members.values()}
-            return {} if state is None else {m.member_id: m.client_id for m in state.members.values()}
-
-        return self._call(look)
-
-    def expire(self, group: str, member: str) -> None:
-        """Ends a member's session now; ``member`` is its member id, or its client id. Raises LookupError."""
-        member_ids = [m for m, client_id in self.members(group).items() if member in (m, client_id)]
-        if not member_ids:
-            raise LookupError(f"group {group} has no member {member}; it has {self.members(group) or 'none'}")
-        for member_id in member_ids:
-            self._call(lambda member_id=member_id: self._expire(group, member_id))  # type: ignore[misc]
-
-    def _expire(self, group: str, member_id: str) -> None:
-        broker = self._coordinating(group)
-        assert broker is not None, "a member without a coordinator"
-        broker.groups.expire_member(group, member_id)
 
     def drop_connections(self, client_id: str | None = None) -> int:
         """Cuts every connection, or those of one client; returns how many."""
@@ -238,47 +251,6 @@ class LocalBroker(LoopThread, ClusterControls, FaultControls):
                 broker.groups.time_jumped()
 
         self._call(jump)
-
-    # -- waiting ------------------------------------------------------------------------------------------------------
-
-    def until_stable(self, group: str, members: int | None = None, timeout_s: float = WAIT_S) -> int:
-        """Waits until the group is Stable (with so many members); returns its generation. A consumer group (KIP-848) is once
-        each member has its part of the target assignment and nothing else; its group epoch is the generation. Raises
-        TimeoutError that says what the group is waiting for."""
-
-        def stable() -> int:
-            state = self._group(group)
-            settled = (
-                state is not None and state.phase.value == Phase.STABLE.value and members in (None, len(state.members))
-            )
-            return state.generation if settled and state is not None else 0
-
-        wanted = f"group {group} is not Stable" + ("" if members is None else f" with {quantity(members, 'member')}")
-        return self._until(stable, wanted, lambda: self.explain(group), timeout_s)
-
-    def until_committed(self, group: str, offsets: Mapping[tuple[str, int], int], timeout_s: float = WAIT_S) -> None:
-        """Waits until the group has committed at least these offsets."""
-
-        def there() -> bool:
-            has = self._committed(group)
-            return all(has.get(tp, -1) >= offset for tp, offset in offsets.items())
-
-        self._until(there, f"{group} has not committed {dict(offsets)}", lambda: str(self.committed(group)), timeout_s)
-
-    def explain(self, group: str) -> str:
-        """Where the group stands and whom it waits for, in a sentence."""
-
-        def look() -> str:
-            state = self._group(group)
-            if state is None:
-                return "There is no such group."
-            broker = self._coordinating(group)
-            assert broker is not None, "a group without a coordinator"
-            explained = state_of(broker.groups, state, broker.clock.now_ms())
-            members = quantity(len(state.members), "member")
-            return f"It is {explained['state']} with {members}, generation {state.generation}: {explained['verdict']}."
-
-        return self._call(look)
 
     def story(self) -> list[str]:
         """The journal of all groups so far, a line each."""

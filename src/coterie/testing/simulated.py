@@ -144,6 +144,10 @@ class WorldBroker(LocalBroker):
                 self._on_loop(self.broker.stop(), START_S)
             self._alone().kill()
 
+    def reset(self) -> None:
+        """Raises ValueError: each test has a world of its own."""
+        raise ValueError("a world's broker is not reset: a further `simulate` is an empty world")
+
     def kill(self, broker_id: int = 1) -> None:
         """As SIGKILL: no line of the broker's code runs any more; its disk stays for `restart`."""
         if self._cluster is not None:
