@@ -1,6 +1,8 @@
 // One group: why it is where it is, and what happened.
-import { element, language, listen, number, text, texts, time, visible } from "./live.js";
+import { element, language, listen, number, shortIds, text, texts, time, visible } from "./live.js";
+import { GroupParts } from "./group_parts.js";
 
+const parts = new GroupParts();
 const root = document.getElementById("group");
 const LINES_SHOWN = 200;
 let timeline = null;
@@ -20,7 +22,7 @@ function lineRow(line) {
   const row = element("tr");
   const cells = [time(line.time_ms), number(line.generation), line.event, number(line.members), ""];
   row.append(...cells.map((cell) => element("td", "", cell)));
-  row.lastChild.append(element("bdi", "", visible(line.why, 1000)));
+  row.lastChild.append(element("bdi", "", visible(shortIds(line.why), 1000)));
   return row;
 }
 
@@ -42,7 +44,7 @@ listen(`${root.dataset.api}/events`, {
   },
   explanation(document_) {
     explanation = document_;
-    document.getElementById("verdict").textContent = visible(document_.verdict, 2000);
+    document.getElementById("verdict").textContent = visible(shortIds(document_.verdict), 2000);
     document.getElementById("facts").textContent = text("group.facts", {
       state: document_.state,
       generation: number(document_.generation),
@@ -50,6 +52,7 @@ listen(`${root.dataset.api}/events`, {
       members: number(document_.members.length),
       lag: number(document_.lag),
     });
+    parts.explain(document_);
     timeline?.explain(document_);
   },
 });

@@ -1,5 +1,5 @@
 // The list of groups: kept current by events, found and sorted here.
-import { ago, element, listen, number, text, time, visible } from "./live.js";
+import { ago, element, listen, number, shortIds, text, time, visible } from "./live.js";
 import { VirtualRows } from "./rows.js";
 
 const find = document.getElementById("find");
@@ -64,7 +64,7 @@ function fill(row, group) {
   row.cells.lag.textContent = number(group.lag);
   drawCourse(row.chart, group.course);
   row.at.title = group.rebalance_ms === null ? "" : time(group.rebalance_ms);
-  row.why.textContent = visible(group.why);
+  row.why.textContent = visible(shortIds(group.why));
 }
 
 const SVG = "http://www.w3.org/2000/svg";

@@ -17,20 +17,27 @@ export function visible(outside, most = 300) {
   return cut.replace(HIDDEN, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 }
 
+/** Member ids end with a UUID, of which the first part tells them apart for a reader. */
+export const shortIds = (words) => words.replace(/\b([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g, "$1");
+
 const numbers = new Intl.NumberFormat(language);
 export const number = (n) => (n === null || n === undefined ? "–" : numbers.format(n));
 
 const times = new Intl.DateTimeFormat(language, { dateStyle: "short", timeStyle: "medium" });
 export const time = (ms) => times.format(new Date(ms));
 
-/** How long ago, in one unit. */
-export function ago(ms, now = Date.now()) {
-  const seconds = Math.max(Math.round((now - ms) / 1000), 0);
-  if (seconds < 120) return text("ago.s", { n: seconds });
-  if (seconds < 7200) return text("ago.min", { n: Math.round(seconds / 60) });
-  if (seconds < 172800) return text("ago.h", { n: Math.round(seconds / 3600) });
-  return text("ago.d", { n: Math.round(seconds / 86400) });
+/** A length of time in one unit. */
+export function span(ms) {
+  if (ms < 1000) return text("span.ms", { n: Math.round(ms) });
+  const seconds = ms / 1000;
+  if (seconds < 120) return text("span.s", { n: seconds < 10 && seconds % 1 ? seconds.toFixed(1) : Math.round(seconds) });
+  if (seconds < 7200) return text("span.min", { n: Math.round(seconds / 60) });
+  if (seconds < 172800) return text("span.h", { n: Math.round(seconds / 3600) });
+  return text("span.d", { n: Math.round(seconds / 86400) });
 }
+
+/** How long ago, to a second. */
+export const ago = (ms, now = Date.now()) => text("ago", { span: span(Math.max(Math.round((now - ms) / 1000), 1) * 1000) });
 
 /** An element with a class and a text. */
 export function element(name, className = "", content = null) {

@@ -1,0 +1,189 @@
+// The members and the partitions of a group, from its explanations: with clocks that run and time-outs that shrink.
+import { element, number, shortIds, span, text, visible } from "./live.js";
+import { VirtualRows } from "./rows.js";
+
+const STRIP_CELLS = 60, CELL_MS = 2000; // of the commit cadence
+
+/** A table of VirtualRows: `columns` are the classes of its cells, in the order of the template's heads. */
+class Table {
+  constructor(id, columns, fill) {
+    this.root = document.getElementById(id);
+    const make = () => {
+      const row = element("div", "row");
+      row.setAttribute("role", "row");
+      row.cells = {};
+      for (const name of columns) {
+        const cell = element("div", `cell ${name}`);
+        cell.setAttribute("role", "cell");
+        row.append((row.cells[name] = cell));
+      }
+      return row;
+    };
+    this.rows = new VirtualRows(this.root.querySelector(".scroll"), make, fill);
+  }
+
+  show(items) {
+    this.root.setAttribute("aria-rowcount", items.length + 1);
+    this.root.style.setProperty("--count", items.length);
+    this.rows.show(items);
+  }
+
+  draw() {
+    this.rows.draw();
+  }
+}
+
+/** A share of a whole as a bar; its text says the same. */
+function bar(cell, share, words, isLow) {
+  if (!cell.bar) {
+    cell.bar = element("span", "gauge");
+    cell.bar.append((cell.fill = element("span", "fill")));
+    cell.append(cell.bar, (cell.words = element("span", "words")));
+  }
+  cell.bar.hidden = share === null;
+  cell.fill.style.transform = `scaleX(${share ?? 0})`;
+  cell.fill.classList.toggle("low", isLow);
+  cell.words.textContent = words;
+}
+
+/** When the committed offset of each partition moved, as far as this page saw it. */
+class Cadence {
+  constructor() {
+    this.offsets = new Map();
+    this.moves = new Map();
+  }
+
+  see(partitions, now) {
+    for (const { topic, partition, committed } of partitions) {
+      const name = `${topic}-${partition}`;
+      const before = this.offsets.get(name);
+      this.offsets.set(name, committed);
+      if (before === undefined || before === committed) continue;
+      const moves = this.moves.get(name) ?? [];
+      moves.push(now);
+      while (moves.length && now - moves[0] > STRIP_CELLS * CELL_MS) moves.shift();
+      this.moves.set(name, moves);
+    }
+  }
+
+  of(name) {
+    return this.moves.get(name) ?? [];
+  }
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function strip(cell, moves, now) {
+  if (!cell.path) {
+    const svg = document.createElementNS(SVG, "svg");
+    svg.setAttribute("viewBox", `0 0 ${STRIP_CELLS * 2} 16`);
+    svg.setAttribute("aria-hidden", "true");
+    svg.append((cell.path = document.createElementNS(SVG, "path")));
+    cell.append(svg, (cell.words = element("span", "words")));
+  }
+  const cells = new Set(moves.map((at) => Math.floor((now - at) / CELL_MS)).filter((n) => n < STRIP_CELLS));
+  cell.path.setAttribute("d", [...cells].map((n) => `M${(STRIP_CELLS - n) * 2 - 1} 2v12`).join(""));
+  const recent = moves.filter((at) => now - at < STRIP_CELLS * CELL_MS).length;
+  cell.words.textContent = recent ? text("cadence.count", { n: number(recent) }) : "";
+}
+
+/** What a member does now, in a few words. */
+function doing(member, explanation) {
+  const owed = explanation.waiting_for.find((awaited) => awaited.member_id === member.member_id);
+  if (owed) return [visible(owed.owes), true];
+  if (member.waits_in) return [text("member.waits", { request: member.waits_in }), false];
+  if (member.session_left_ms === null) return ["–", false];
+  const isSilent = member.last_heard_ms > Math.max((member.heartbeat_interval_ms ?? member.session_timeout_ms / 3) * 2, 1000);
+  return isSilent ? [text("member.silent"), true] : [text("member.heartbeating"), false];
+}
+
+/** Member id -> what a reader knows the member by; the client id where no other member has it. */
+function namesOf(members) {
+  const counts = new Map();
+  for (const { client_id } of members) counts.set(client_id, (counts.get(client_id) ?? 0) + 1);
+  const name = (m) => m.group_instance_id ?? (m.client_id && counts.get(m.client_id) === 1 ? m.client_id : shortIds(m.member_id));
+  return new Map(members.map((member) => [member.member_id, name(member)]));
+}
+
+export class GroupParts {
+  constructor() {
+    this.heard = 0;
+    this.cadence = new Cadence();
+    this.members = new Table(
+      "members",
+      ["member", "host", "software", "heard", "fetched", "session", "owned", "doing"],
+      (row, member) => this.fillMember(row.cells, member),
+    );
+    this.partitions = new Table(
+      "partitions",
+      ["partition", "owner", "committed", "end", "lag", "behind", "cadence"],
+      (row, partition) => this.fillPartition(row.cells, partition),
+    );
+    this.next = document.getElementById("next");
+    setInterval(() => this.tick(), 250);
+  }
+
+  explain(explanation) {
+    this.explanation = explanation;
+    this.heard = Date.now();
+    this.owned = new Map();
+    for (const { owner } of explanation.partitions) this.owned.set(owner, (this.owned.get(owner) ?? 0) + 1);
+    this.names = namesOf(explanation.members);
+    this.mostLag = Math.max(...explanation.partitions.map((p) => p.lag ?? 0), 1);
+    this.cadence.see(explanation.partitions, this.heard);
+    this.members.show(explanation.members);
+    this.partitions.show(explanation.partitions);
+    const unseen = document.getElementById("unseen");
+    unseen.textContent = visible(explanation.unseen ?? "", 1000);
+    unseen.hidden = !explanation.unseen;
+    this.tick();
+  }
+
+  tick() {
+    if (!this.explanation || document.hidden) return;
+    this.members.draw();
+    const next = this.explanation.next_timeout;
+    this.next.hidden = !next;
+    if (!next) return;
+    const who = next.member_id === null ? "" : (this.names.get(next.member_id) ?? next.member_id);
+    const left = span(Math.max(next.left_ms - (Date.now() - this.heard), 0));
+    const words = { name: next.name, who: visible(who, 80), left, then: next.then };
+    this.next.textContent = text(next.member_id === null ? "group.next" : "group.next_of", words);
+  }
+
+  fillMember(cells, member) {
+    const since = Date.now() - this.heard;
+    const later = (ms) => (ms === null ? "–" : text("ago", { span: span(ms + since) }));
+    cells.member.textContent = visible(this.names.get(member.member_id));
+    cells.member.title = visible(member.member_id, 500);
+    cells.member.classList.toggle("leader", member.leader);
+    cells.host.textContent = visible(member.host);
+    cells.software.textContent = visible(member.client_software ?? "–");
+    cells.heard.textContent = later(member.last_heard_ms);
+    cells.fetched.textContent = later(member.last_fetch_ms);
+    const isTimed = member.session_left_ms !== null && !member.waits_in;
+    const left = isTimed ? Math.max(member.session_left_ms - since, 0) : 0;
+    const share = isTimed ? Math.min(left / member.session_timeout_ms, 1) : null;
+    bar(cells.session, share, isTimed ? span(left) : "–", share !== null && share < 0.34);
+    cells.owned.textContent = number(this.owned.get(member.member_id) ?? 0);
+    const [words, isAwaited] = doing(member, this.explanation);
+    cells.doing.textContent = words;
+    cells.doing.classList.toggle("awaited", isAwaited);
+  }
+
+  fillPartition(cells, partition) {
+    const name = `${partition.topic}-${partition.partition}`;
+    cells.partition.textContent = visible(name);
+    const owner = partition.owner === null ? null : (this.names.get(partition.owner) ?? partition.owner);
+    cells.owner.textContent = owner === null ? text("partition.unowned") : visible(owner);
+    cells.owner.classList.toggle("awaited", owner === null);
+    cells.committed.textContent = number(partition.committed);
+    cells.end.textContent = number(partition.end);
+    bar(cells.lag, partition.lag === null ? null : partition.lag / this.mostLag, number(partition.lag), partition.stalled);
+    cells.behind.textContent = partition.stalled
+      ? text("partition.stalled", { span: span(partition.unmoved_ms) })
+      : partition.lag_ms === null ? "–" : span(partition.lag_ms);
+    cells.behind.classList.toggle("awaited", partition.stalled);
+    strip(cells.cadence, this.cadence.of(name), this.heard);
+  }
+}
