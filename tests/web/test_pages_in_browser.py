@@ -1,0 +1,136 @@
+"""The console in a browser: every page, in light and dark, wide and narrow, with hostile names; and what is seen when."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import quote
+
+import pytest
+
+from tests.web.browser import chromium, in_a_browser, opened, violations
+from tests.web.explanations import explanation
+from tests.web.feeds import HandFeed, line, row, served
+from tests.web.test_server import HOSTILE
+
+pytestmark = [pytest.mark.slow, in_a_browser]
+SIZES = [({"width": 1280, "height": 900}, "light"), ({"width": 390, "height": 800}, "dark")]
+SEEN_MS = 2_000  # within which a change is on the page
+
+
+def feed_of(*groups: str) -> HandFeed:
+    feed = HandFeed()
+    for name in groups:
+        feed.memory.rows.put(row(name))
+        feed.memory.take(line(name))
+        feed.explanations[name] = explanation(name)
+    return feed
+
+
+def test_every_page_is_accessible_and_complains_of_nothing() -> None:
+    async def go() -> None:
+        feed = feed_of("crew", "billing")
+        feed.memory.rows.put(row("waits", state="PreparingRebalance", marks=["waits", "flaps", "stalls", "lost"]))
+        async with served(feed) as url, chromium() as browser:
+            for size, scheme in SIZES:
+                for path, shown in (
+                    ("/console", "#groups .tall .row"),
+                    ("/console/groups/crew", "#members .tall .row"),
+                ):
+                    async with opened(browser, url, path, viewport=size, color_scheme=scheme) as page:
+                        await page.wait_for_selector(shown)
+                        assert await violations(page) == [], (path, scheme)
+                        wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
+                        assert not wide, (path, size)
+
+    asyncio.run(go())
+
+
+def test_a_change_is_seen_within_two_seconds() -> None:
+    async def go() -> None:
+        feed = feed_of("crew")
+        async with served(feed) as url, chromium() as browser:
+            async with opened(browser, url, "/console") as page:
+                await page.wait_for_selector("text=Stable")
+                feed.memory.rows.put(row("crew", state="PreparingRebalance", marks=["waits"]))
+                feed.memory.rows.put(row("new"))
+                await page.wait_for_selector(".mark.waits", timeout=SEEN_MS)
+                await page.wait_for_selector("text=new", timeout=SEEN_MS)
+                feed.memory.rows.remove("new")
+                await page.wait_for_selector("a:has-text('new')", state="hidden", timeout=SEEN_MS)
+                feed.trouble = "no broker answers"
+                await page.wait_for_selector("#trouble:has-text('no broker answers')", timeout=SEEN_MS)
+                feed.trouble = ""
+                await page.wait_for_selector("#trouble", state="hidden", timeout=SEEN_MS)
+            async with opened(browser, url, "/console/groups/crew") as page:
+                await page.wait_for_selector("#members .tall .row")
+                feed.explanations["crew"] = explanation("crew", verdict="it waits for anna", members=2)
+                feed.memory.take(line("crew", time_ms=2_000, causes=[{"kind": "member_left", "client_id": "anna"}]))
+                await page.wait_for_selector("text=it waits for anna", timeout=SEEN_MS)
+
+    asyncio.run(go())
+
+
+def test_hostile_names_are_shown_as_text() -> None:
+    async def go() -> None:
+        feed = HandFeed()
+        for name in HOSTILE:
+            feed.memory.rows.put(row(name, why=name, kind=name))
+            feed.memory.take(line(name, causes=[{"kind": name, "client_id": name, "reason": name}]))
+            member = explanation(name, verdict=name)
+            member["members"][0] |= {"client_id": name, "host": name, "client_software": name}
+            feed.explanations[name] = member
+        async with served(feed) as url, chromium() as browser:
+            async with opened(browser, url, "/console") as page:
+                await page.wait_for_selector("#groups .tall .row")
+                shown = await page.inner_text("#groups")
+                assert "<script>alert(1)</script>" in shown
+                assert "\\u202egnirts" in shown
+                assert "\\u001b[31mred" in shown
+                assert not await page.evaluate("document.querySelectorAll('#groups script').length")
+            for name in HOSTILE:
+                async with opened(browser, url, f"/console/groups/{quote(name, safe='')}") as page:
+                    await page.wait_for_selector("#members .tall .row")
+                    assert not await page.evaluate("document.querySelectorAll('#group script').length")
+
+    asyncio.run(go())
+
+
+def test_groups_are_sorted_and_found_by_keyboard_alone() -> None:
+    async def go() -> None:
+        feed = HandFeed()
+        for n in range(500):
+            feed.memory.rows.put(row(f"group-{n:03}", lag=n))
+        async with served(feed) as url, chromium() as browser, opened(browser, url, "/console") as page:
+            await page.wait_for_selector("#groups .tall .row")
+            await page.select_option("#sort", "lag")
+            await page.wait_for_selector(".row[aria-rowindex='2']:has-text('group-499')")
+            await page.keyboard.press("/")
+            await page.keyboard.type("group-12")
+            await page.wait_for_selector("#counts:has-text('10')")
+            await page.focus("#groups .scroll")
+            for key in ("ArrowDown", "ArrowDown", "End", "Home"):
+                await page.keyboard.press(key)
+            assert await page.evaluate("document.activeElement.textContent") == "group-129"
+            await page.keyboard.press("Enter")
+            await page.wait_for_url("**/console/groups/group-129")
+
+    asyncio.run(go())
+
+
+def test_a_chosen_language_and_theme_stay() -> None:
+    async def go() -> None:
+        context = {"locale": "en-GB"}
+        async with (
+            served(feed_of("crew")) as url,
+            chromium() as browser,
+            opened(browser, url, "/console", **context) as page,
+        ):
+            await page.click("text=中文")
+            await page.wait_for_selector("h1:has-text('消费者组')")
+            await page.click("#theme")
+            await page.wait_for_selector("html[data-theme=dark]")
+            await page.reload()
+            await page.wait_for_selector("html[data-theme=dark][lang=zh]")
+            assert await violations(page) == []
+
+    asyncio.run(go())
