@@ -46,8 +46,9 @@ def test_the_pages_show_what_the_broker_hands() -> None:
                 rows = {row["group"]: row for _, change in await streaming for row in change["rows"]}
                 assert rows["crew"]["kind"] == "classic"
                 assert rows["crew"]["members"] == 1
-                (_, history), (_, explanation) = await events(session, f"{url}/api/groups/crew/events", 2)
-                assert explanation["state"] == "Stable"
+                of_one = dict(await events(session, f"{url}/api/groups/crew/events", 3))
+                history = of_one["history"]
+                assert of_one["explanation"]["state"] == "Stable"
                 async with session.get(f"{url}/groups/crew/history") as response:
                     lines = await response.json()
                 assert [{k: v for k, v in line.items() if k != "why"} for line in history] == lines
@@ -99,6 +100,9 @@ class ManyGroups:
     def group(self, name: str) -> object:
         self.shown.append(name)
         return ("consumer", "Stable", 10, 1, 0), ()
+
+    def figures(self) -> dict[str, object]:
+        return {}
 
     def explain(self, name: str) -> None:
         return None

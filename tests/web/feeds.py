@@ -21,6 +21,14 @@ class HandFeed:
         self.trouble = ""
         self.explanations: dict[str, dict[str, Any]] = {}
 
+    def figures(self) -> dict[str, Any] | None:
+        return {
+            "connections": 2,
+            "memory_bytes": 40_000_000,
+            "appended": 1_000,
+            "clients": [{"software": "<b>lib</b> 1.0", "client_id": "anna", "connections": 2}],
+        }
+
     async def explain(self, group: str) -> dict[str, Any] | None:
         return self.explanations.get(group)
 

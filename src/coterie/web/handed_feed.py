@@ -35,6 +35,9 @@ class GroupsOfBroker(Protocol):
     def explain(self, name: str) -> dict[str, Any] | None:
         """The document of `groups why --json`; None where there is no such group."""
 
+    def figures(self) -> dict[str, Any]:
+        """As `GroupFeed.figures`."""
+
     def listen(self, take: Callable[[JournalLine], None]) -> AsyncIterator[list[JournalLine]]:
         """The lines before now, oldest first; ``take`` is called with each further one."""
 
@@ -52,6 +55,9 @@ class HandedFeed:
 
     async def explain(self, group: str) -> dict[str, Any] | None:
         return self._groups.explain(group)
+
+    def figures(self) -> dict[str, Any] | None:
+        return self._groups.figures()
 
     async def running(self, app: web.Application) -> AsyncIterator[None]:
         """While the application runs, as aiohttp's cleanup contexts are."""

@@ -147,6 +147,10 @@ class ObservedFeed:
         lines = self.memory.journal.of(group)[-EXPLAINED_LINES:]
         return asdict(seen_explanation(known, lines, self._partitions(known, at_ms), at_ms, at_ms - self._began_ms))
 
+    def figures(self) -> dict[str, Any] | None:
+        """None: no response of a broker has them."""
+        return None
+
     def _partitions(self, group: KnownGroup, at_ms: int) -> tuple[PartitionProgress, ...]:
         assert group.described is not None
         owners = owners_of((m.member_id, m.assignment) for m in group.described.members)

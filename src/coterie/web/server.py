@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
+from functools import partial
 from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
 
 from aiohttp import web
 
+from coterie.client import KafkaError
+from coterie.web.cluster_documents import ClusterDocuments
 from coterie.web.event_streams import events_of_all, events_of_one, send_events
 from coterie.web.feed import GroupFeed
 from coterie.web.guards import Guards, add_headers, refuse_other_origins
 from coterie.web.journal_memory import history_json
 from coterie.web.pages import LANGUAGES, language_of, page
+from coterie.web.record_reading import RecordReader
+from coterie.web.schema_registry import SchemaRegistry
 
 LINE_BYTES = 128 * 1024  # of a request: a group's name may have 32 kB, three characters for each in an address
 KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -25,8 +30,9 @@ LANGUAGE_COOKIE = "language"
 class Console:
     """The routes over one feed."""
 
-    def __init__(self, feed: GroupFeed) -> None:
+    def __init__(self, feed: GroupFeed, registry: SchemaRegistry | None = None) -> None:
         self._feed = feed
+        self._cluster, self._records = ClusterDocuments(feed.client), RecordReader(feed.client, registry)
         self._stopping = asyncio.Event()
 
     def add_to(self, app: web.Application) -> None:
@@ -36,6 +42,13 @@ class Console:
         app.on_shutdown.append(self._stop)
         app.router.add_get("/console", self._groups)
         app.router.add_get("/console/groups/{group}", self._group)
+        for name in ("topics", "brokers"):
+            app.router.add_get(f"/console/{name}", partial(_named_page, f"{name}.html"))
+        app.router.add_get("/console/topics/{topic}", _topic)
+        app.router.add_get("/api/topics", self._topics)
+        app.router.add_get("/api/topics/{topic}", self._topic_document)
+        app.router.add_get("/api/topics/{topic}/records", self._record_rows)
+        app.router.add_get("/api/brokers", self._brokers)
         app.router.add_get("/api/events", self._events)
         app.router.add_get("/api/groups/{group}/history", self._history)
         app.router.add_get("/api/groups/{group}/events", self._group_events)
@@ -55,12 +68,61 @@ class Console:
         lines = self._feed.memory.journal.of(request.match_info["group"])
         return web.Response(text=history_json(lines), content_type="application/json")
 
+    async def _topics(self, request: web.Request) -> web.Response:
+        return await _document(self._cluster.topics())
+
+    async def _topic_document(self, request: web.Request) -> web.Response:
+        return await _document(self._cluster.topic(request.match_info["topic"]))
+
+    async def _record_rows(self, request: web.Request) -> web.Response:
+        offset, time_ms = _number(request, "offset"), _number(request, "time_ms")
+        partition, count = _number(request, "partition") or 0, _number(request, "count") or 50
+        topic = request.match_info["topic"]
+        return await _document(self._records.read(topic, partition, offset=offset, time_ms=time_ms, count=count))
+
+    async def _brokers(self, request: web.Request) -> web.Response:
+        async def described() -> dict[str, Any]:
+            return await self._cluster.brokers() | {"own": self._feed.figures()}
+
+        return await _document(described())
+
     async def _events(self, request: web.Request) -> web.StreamResponse:
         return await send_events(request, self._feed.memory, events_of_all(self._feed, self._stopping))
 
     async def _group_events(self, request: web.Request) -> web.StreamResponse:
         group = request.match_info["group"]
         return await send_events(request, self._feed.memory, events_of_one(self._feed, group, self._stopping))
+
+
+async def _named_page(template: str, request: web.Request) -> web.Response:
+    return _page(request, template)
+
+
+async def _topic(request: web.Request) -> web.Response:
+    name = request.match_info["topic"]
+    return _page(request, "topic.html", topic=name, topic_path=quote(name, safe=""))
+
+
+async def _document(work: Awaitable[Any]) -> web.Response:
+    """What the work returns, or the cluster's refusal, as JSON."""
+    try:
+        document = await work
+    except KafkaError as error:
+        return web.json_response({"error": str(error)}, status=502)
+    if document is None:
+        return web.json_response({"error": "there is no such topic or partition"}, status=404)
+    return web.json_response(document)
+
+
+def _number(request: web.Request, name: str) -> int | None:
+    """A parameter of the address. Raises HTTPBadRequest."""
+    text = request.query.get(name)
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise web.HTTPBadRequest(text=f"{name} must be a whole number") from None
 
 
 def _page(request: web.Request, template: str, **values: Any) -> web.Response:
@@ -91,9 +153,15 @@ class ConsoleServer:
     """Serves a console alone; an async context, which ends its streams."""
 
     def __init__(
-        self, feed: GroupFeed, names: Iterable[str] = (), *, token: str | None = None, tls: ssl.SSLContext | None = None
+        self,
+        feed: GroupFeed,
+        names: Iterable[str] = (),
+        *,
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        registry: SchemaRegistry | None = None,
     ) -> None:
-        self._console, self._tls = Console(feed), tls
+        self._console, self._tls = Console(feed, registry), tls
         self._guards = Guards({name.lower() for name in names}, token)
         self._runner: web.AppRunner | None = None
 

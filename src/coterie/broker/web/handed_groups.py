@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
+from coterie.broker.connections.open_connections import OpenConnections
 from coterie.broker.groups.explanation import GroupSources, end_offset, explained
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.consumer.state import ConsumerGroup
@@ -20,10 +24,16 @@ from coterie.wire.errors import Refusal
 HISTORY_BYTES = 16 * 1024 * 1024  # of the journal's end, at most
 
 
+class HandedSources(GroupSources, Protocol):
+    """What is handed."""
+
+    connections: OpenConnections
+
+
 class HandedGroups:
     """The groups of this broker, as `coterie.web.handed_feed.GroupsOfBroker` names their parts."""
 
-    def __init__(self, broker: GroupSources) -> None:
+    def __init__(self, broker: HandedSources) -> None:
         self._broker = broker
 
     def now_ms(self) -> int:
@@ -60,6 +70,20 @@ class HandedGroups:
         except Refusal:
             return None  # of another broker, or still being loaded
 
+    def figures(self) -> dict[str, Any]:
+        """Connections, memory, records appended since ever, and the clients by their software and id."""
+        seen = Counter((c.connection.software.text, c.client_id) for c in self._broker.connections)
+        topics = self._broker.topics.by_name.values()
+        return {
+            "connections": len(self._broker.connections),
+            "memory_bytes": _resident_bytes(),
+            "appended": sum(partition.log.end_offset for topic in topics for partition in topic.partitions),
+            "clients": [
+                {"software": software, "client_id": client_id, "connections": count}
+                for (software, client_id), count in sorted(seen.items())
+            ],
+        }
+
     async def listen(self, take: Callable[[JournalLine], None]) -> AsyncIterator[list[JournalLine]]:
         """The lines so far, oldest first, a batch at a time; ``take`` gets each further one from now on."""
         journal = self._broker.groups.journal
@@ -67,6 +91,15 @@ class HandedGroups:
         journal.listeners.append(take)
         async for records in journal_records(self._broker.topics):
             yield [JournalLine.from_json(value) for _, value in records]
+
+
+def _resident_bytes() -> int | None:
+    """The memory of this process; None where the system does not show it."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 async def journal_records(topics: Topics) -> AsyncIterator[list[tuple[bytes, bytes]]]:

@@ -1,37 +1,8 @@
 // The members and the partitions of a group, from its explanations: with clocks that run and time-outs that shrink.
 import { element, number, shortIds, span, text, visible } from "./live.js";
-import { VirtualRows } from "./rows.js";
+import { List } from "./rows.js";
 
 const STRIP_CELLS = 60, CELL_MS = 2000; // of the commit cadence
-
-/** A table of VirtualRows: `columns` are the classes of its cells, in the order of the template's heads. */
-class Table {
-  constructor(id, columns, fill) {
-    this.root = document.getElementById(id);
-    const make = () => {
-      const row = element("div", "row");
-      row.setAttribute("role", "row");
-      row.cells = {};
-      for (const name of columns) {
-        const cell = element("div", `cell ${name}`);
-        cell.setAttribute("role", "cell");
-        row.append((row.cells[name] = cell));
-      }
-      return row;
-    };
-    this.rows = new VirtualRows(this.root.querySelector(".scroll"), make, fill);
-  }
-
-  show(items) {
-    this.root.setAttribute("aria-rowcount", items.length + 1);
-    this.root.style.setProperty("--count", items.length);
-    this.rows.show(items);
-  }
-
-  draw() {
-    this.rows.draw();
-  }
-}
 
 /** A share of a whole as a bar; its text says the same. */
 function bar(cell, share, words, isLow) {
@@ -109,15 +80,15 @@ export class GroupParts {
   constructor() {
     this.heard = 0;
     this.cadence = new Cadence();
-    this.members = new Table(
+    this.members = new List(
       "members",
       ["member", "host", "software", "heard", "fetched", "session", "owned", "doing"],
-      (row, member) => this.fillMember(row.cells, member),
+      (cells, member) => this.fillMember(cells, member),
     );
-    this.partitions = new Table(
+    this.partitions = new List(
       "partitions",
       ["partition", "owner", "committed", "end", "lag", "behind", "cadence"],
-      (row, partition) => this.fillPartition(row.cells, partition),
+      (cells, partition) => this.fillPartition(cells, partition),
     );
     this.next = document.getElementById("next");
     setInterval(() => this.tick(), 250);

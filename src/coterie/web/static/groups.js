@@ -1,11 +1,10 @@
 // The list of groups: kept current by events, found and sorted here.
 import { ago, element, listen, number, shortIds, text, time, visible } from "./live.js";
-import { VirtualRows } from "./rows.js";
+import { List, findByKey } from "./rows.js";
 
 const find = document.getElementById("find");
 const sort = document.getElementById("sort");
 const counts = document.getElementById("counts");
-const table = document.getElementById("groups");
 const none = document.getElementById("none");
 
 const groups = new Map(); // name -> row
@@ -23,31 +22,23 @@ const ORDERS = {
   rebalance: most((row) => row.rebalance_ms ?? 0),
 };
 
-function make() {
-  const row = element("div", "row");
-  row.setAttribute("role", "row");
-  row.cells = {};
-  for (const name of COLUMNS) {
-    const cell = element("div", `cell ${name}`);
-    cell.setAttribute("role", "cell");
-    row.cells[name] = cell;
-    row.append(cell);
-  }
+/** The parts of a row, once. */
+function furnish(row) {
   row.link = element("a");
   row.link.append((row.name = element("bdi")));
   row.marks = element("span", "marks");
   row.cells.group.append(row.link, row.marks);
-  row.kind = element("span", "kind");
   row.state = element("span", "state");
+  row.kind = element("span", "kind");
   row.cells.state.append(row.state, row.kind);
   row.cells.course.append((row.chart = sparkline()));
   row.at = element("span", "at");
   row.why = element("bdi", "why");
   row.cells.rebalance.append(row.at, " ", row.why);
-  return row;
 }
 
-function fill(row, group) {
+function fill(cells, group, row) {
+  if (!row.link) furnish(row);
   row.at.textContent = group.rebalance_ms === null ? "–" : ago(group.rebalance_ms);
   if (row.group === group) return;
   if (row.group?.group !== group.group) {
@@ -59,9 +50,9 @@ function fill(row, group) {
   row.state.textContent = group.state;
   row.state.dataset.state = group.state;
   row.kind.textContent = visible(group.kind);
-  row.cells.members.textContent = number(group.members);
-  row.cells.generation.textContent = number(group.generation);
-  row.cells.lag.textContent = number(group.lag);
+  cells.members.textContent = number(group.members);
+  cells.generation.textContent = number(group.generation);
+  cells.lag.textContent = number(group.lag);
   drawCourse(row.chart, group.course);
   row.at.title = group.rebalance_ms === null ? "" : time(group.rebalance_ms);
   row.why.textContent = visible(shortIds(group.why));
@@ -84,13 +75,12 @@ function drawCourse(svg, course) {
   svg.firstChild.setAttribute("points", points.join(" "));
 }
 
-const rows = new VirtualRows(table.querySelector(".scroll"), make, fill);
+const rows = new List("groups", COLUMNS, fill);
 
 function arrange() {
   const wanted = find.value.trim().toLowerCase();
   const shown = [...groups.values()].filter((row) => !wanted || row.group.toLowerCase().includes(wanted));
   shown.sort(ORDERS[sort.value]);
-  table.setAttribute("aria-rowcount", shown.length + 1);
   counts.textContent = text("groups.count", { shown: number(shown.length), all: number(groups.size) });
   rows.show(shown);
 }
@@ -108,16 +98,4 @@ find.addEventListener("input", arrange);
 sort.addEventListener("change", arrange);
 setInterval(() => rows.draw(), 1000); // "3 s ago" grows
 
-table.addEventListener("keydown", (event) => {
-  const at = Number(document.activeElement.closest(".row")?.dataset.index ?? -1);
-  const page = Math.floor(rows.scroll.clientHeight / rows.height);
-  const steps = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: Infinity };
-  if (!(event.key in steps)) return;
-  event.preventDefault();
-  rows.focus(steps[event.key]);
-});
-addEventListener("keydown", (event) => {
-  if (event.key !== "/" || event.target.matches("input, select, textarea")) return;
-  event.preventDefault();
-  find.focus();
-});
+findByKey(find);

@@ -77,3 +77,57 @@ export function listen(url, handlers) {
   });
   open();
 }
+
+/** Bytes in one unit. */
+export function bytes(n) {
+  if (n === null || n === undefined) return "–";
+  const units = ["B", "kB", "MB", "GB", "TB", "PB"];
+  let unit = 0;
+  for (; n >= 1000 && unit < units.length - 1; unit++) n /= 1000;
+  return `${numbers.format(n < 10 && unit ? Math.round(n * 10) / 10 : Math.round(n))} ${units[unit]}`;
+}
+
+/** A document of the server; an error is shown on the page, and null. */
+export async function read(url) {
+  const trouble = document.getElementById("trouble");
+  const status = document.getElementById("status");
+  let shown = "", result = null;
+  try {
+    const response = await fetch(url);
+    const document_ = await response.json();
+    if (response.ok) result = document_;
+    else shown = document_.error ?? String(response.status);
+  } catch {
+    shown = text("live.away");
+  }
+  trouble.textContent = visible(shown, 1000);
+  trouble.hidden = !shown;
+  status.textContent = shown ? text("live.off") : text("live.on");
+  status.classList.toggle("on", !shown);
+  return result;
+}
+
+/** Reads a document again and again while the page is seen. */
+export function poll(url, everyMs, handle) {
+  let isReading = false;
+  const look = async () => {
+    if (document.hidden || isReading) return;
+    isReading = true;
+    const result = await read(url).finally(() => (isReading = false));
+    if (result !== null) handle(result);
+  };
+  setInterval(look, everyMs);
+  document.addEventListener("visibilitychange", look);
+  look();
+}
+
+/** A row of a table with these texts or elements as its cells. */
+export function tableRow(...cells) {
+  const row = element("tr");
+  for (const cell of cells) {
+    const made = element("td");
+    made.append(cell instanceof Node ? cell : element("bdi", "", String(cell)));
+    row.append(made);
+  }
+  return row;
+}

@@ -71,3 +71,54 @@ export class VirtualRows {
     this.pool.find((row) => !row.hidden && Number(row.dataset.index) === at)?.querySelector("a")?.focus({ preventScroll: true });
   }
 }
+
+/** The list that the template's macro `listed` made; `columns` are the classes of its cells, `fill(cells, item, row)` writes one. */
+export class List {
+  constructor(id, columns, fill) {
+    this.root = document.getElementById(id);
+    const make = () => {
+      const row = document.createElement("div");
+      row.className = "row";
+      row.setAttribute("role", "row");
+      row.cells = {};
+      for (const name of columns) {
+        const cell = document.createElement("div");
+        cell.className = `cell ${name}`;
+        cell.setAttribute("role", "cell");
+        row.append((row.cells[name] = cell));
+      }
+      return row;
+    };
+    this.rows = new VirtualRows(this.root.querySelector(".scroll"), make, (row, item) => fill(row.cells, item, row));
+    this.root.addEventListener("keydown", (event) => this.move(event));
+  }
+
+  show(items) {
+    this.root.setAttribute("aria-rowcount", items.length + 1);
+    this.root.style.setProperty("--count", items.length);
+    this.rows.show(items);
+  }
+
+  draw() {
+    this.rows.draw();
+  }
+
+  /** From row to row by the keyboard, where rows have links. */
+  move(event) {
+    const at = Number(document.activeElement.closest(".row")?.dataset.index ?? -1);
+    const page = Math.floor(this.rows.scroll.clientHeight / this.rows.height);
+    const steps = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: Infinity };
+    if (!(event.key in steps) || !this.rows.items.length || !this.root.querySelector(".tall a")) return;
+    event.preventDefault();
+    this.rows.focus(steps[event.key]);
+  }
+}
+
+/** "/" puts the focus into the field that finds. */
+export function findByKey(find) {
+  addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.target.matches("input, select, textarea")) return;
+    event.preventDefault();
+    find.focus();
+  });
+}
