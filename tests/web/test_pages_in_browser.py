@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from coterie.broker.broker import Broker
+from coterie.broker.settings import BrokerSettings
+from coterie.client import Admin, Producer
 from tests.web.browser import chromium, in_a_browser, opened, violations
 from tests.web.explanations import explanation
 from tests.web.feeds import HandFeed, line, row, served
@@ -26,21 +32,78 @@ def feed_of(*groups: str) -> HandFeed:
     return feed
 
 
+PAGES = {
+    "/console": "#groups .tall .row",
+    "/console/groups/crew": "#members .tall .row",
+    "/console/topics": "#topics .tall .row",
+    "/console/topics/flights": "#records tbody tr",
+    "/console/brokers": "#clients tbody tr",
+}
+PAYLOADS = [
+    b"<script>alert(1)</script>",
+    "\u202egnirts".encode(),
+    b"\x1b[31mred",
+    b'{"a": "<img src=x onerror=alert(1)>"}',
+    None,
+]
+
+
+@contextlib.asynccontextmanager
+async def broker_with_records() -> AsyncIterator[dict[str, Any]]:
+    """Client settings of a broker whose topic flights has hostile records."""
+    broker = Broker(BrokerSettings({}))
+    host, port = await broker.start("127.0.0.1", 0)
+    client = {"bootstrap.servers": f"{host}:{port}"}
+    try:
+        async with Admin(client) as admin:
+            await admin.create_topic("flights", 1, {"retention.ms": "1000000"})
+        async with Producer(client) as producer:
+            for data in PAYLOADS:
+                await producer.send("flights", data, data, headers=[("<b>h</b>\u202e", data)])
+        yield client
+    finally:
+        await broker.stop()
+
+
 def test_every_page_is_accessible_and_complains_of_nothing() -> None:
     async def go() -> None:
         feed = feed_of("crew", "billing")
         feed.memory.rows.put(row("waits", state="PreparingRebalance", marks=["waits", "flaps", "stalls", "lost"]))
-        async with served(feed) as url, chromium() as browser:
+        async with broker_with_records() as feed.client, served(feed) as url, chromium() as browser:
             for size, scheme in SIZES:
-                for path, shown in (
-                    ("/console", "#groups .tall .row"),
-                    ("/console/groups/crew", "#members .tall .row"),
-                ):
+                for path, shown in PAGES.items():
                     async with opened(browser, url, path, viewport=size, color_scheme=scheme) as page:
                         await page.wait_for_selector(shown)
                         assert await violations(page) == [], (path, scheme)
                         wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
                         assert not wide, (path, size)
+
+    asyncio.run(go())
+
+
+def test_hostile_records_are_shown_as_text() -> None:
+    async def go() -> None:
+        feed = HandFeed()
+        async with (
+            broker_with_records() as feed.client,
+            served(feed) as url,
+            chromium() as browser,
+            opened(browser, url, "/console/topics/flights") as page,
+        ):
+            await page.wait_for_selector("#records tbody tr")
+            shown = await page.inner_text("#records")
+            assert "<script>alert(1)</script>" in shown
+            assert "\\u202egnirts" in shown
+            assert "1b 5b 33 31 6d" in shown
+            assert "<b>h</b>\\u202e" in shown
+            assert not await page.evaluate(
+                "document.querySelectorAll('#records script, #records img, #records b').length"
+            )
+            await page.select_option("[name=by]", "offset")
+            await page.fill("[name=offset]", "3")
+            await page.click("#read [type=submit]")
+            await page.wait_for_selector("#records tbody tr:nth-child(2)")
+            await page.wait_for_selector("#records tbody tr:nth-child(3)", state="detached")
 
     asyncio.run(go())
 

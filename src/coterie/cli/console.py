@@ -35,19 +35,24 @@ Examples:
     metavar="HOST:PORT",
     help="The address of the pages, of loopback; port 0: any free one.",
 )
+@click.option(
+    "--schema-registry", metavar="URL", help="A schema registry, whose schemas read Avro and Protobuf records."
+)
 @journal_option
 @broker_option
-def console(listen: str, journal: str | None, client: dict[str, str]) -> None:
+def console(listen: str, schema_registry: str | None, journal: str | None, client: dict[str, str]) -> None:
     """Show the groups in a browser, live, until Ctrl-C or SIGTERM.
 
     Works on any Kafka: who owns which partition, why it changed hands, and what a group waits for.
     """
     require("http", "coterie console")
+    if schema_registry is not None:
+        require("schemas", "--schema-registry")
     address = address_of(listen, "--listen")
 
     async def go(stop: asyncio.Event) -> None:
         await _refuse_exposure(*address)
-        await _serve(stop, address, await _earlier(journal, client), client)
+        await _serve(stop, address, await _earlier(journal, client), client, schema_registry)
 
     run_until_stopped(go)
 
@@ -74,13 +79,19 @@ async def _earlier(journal: str | None, client: dict[str, str]) -> Sequence[Jour
 
 
 async def _serve(
-    stop: asyncio.Event, address: tuple[str, int], earlier: Sequence[JournalLine], client: dict[str, str]
+    stop: asyncio.Event,
+    address: tuple[str, int],
+    earlier: Sequence[JournalLine],
+    client: dict[str, str],
+    schema_registry: str | None,
 ) -> None:
     from coterie.web.observed_feed import ObservedFeed
+    from coterie.web.schema_registry import SchemaRegistry
     from coterie.web.server import ConsoleServer
 
     feed = ObservedFeed(client, lambda sentence: write_line(sentence, err=True), earlier)
-    async with ConsoleServer(feed) as server:
+    registry = None if schema_registry is None else SchemaRegistry(schema_registry)
+    async with ConsoleServer(feed, registry=registry) as server:
         try:
             host, port = await server.start(*address)
         except OSError as error:

@@ -10,6 +10,9 @@ one of an observer, and `handed_feed` of what a coterie broker hands, so that no
 |---|---|
 | /console | the groups |
 | /console/groups/G | one group |
+| /console/topics, /console/topics/T, /console/brokers | topics, one with its records, brokers |
+| /api/topics, /api/topics/T, /api/brokers | their documents (`cluster_documents`) |
+| /api/topics/T/records?partition=N&offset=N&count=N | records (`record_reading`); with time_ms instead of offset by time |
 | /api/events | server-sent events of all groups: `rows` |
 | /api/groups/G/history | the group's journal as a JSON array, oldest first: the document of `groups history --all --json` |
 | /api/groups/G/events | server-sent events of one group: `history`, `timeline`, `line`, `changes`, `explanation` |

@@ -62,7 +62,7 @@ class Console:
 
     async def _group(self, request: web.Request) -> web.Response:
         name = request.match_info["group"]
-        return _page(request, "group.html", group=name, group_path=quote(name, safe=""), has_timeline=_has_timeline())
+        return _page(request, "group.html", group=name, group_path=quote(name, safe=""))
 
     async def _history(self, request: web.Request) -> web.Response:
         lines = self._feed.memory.journal.of(request.match_info["group"])
@@ -133,10 +133,6 @@ def _page(request: web.Request, template: str, **values: Any) -> web.Response:
     if chosen in LANGUAGES:
         response.set_cookie(LANGUAGE_COOKIE, chosen, samesite="Strict", httponly=True, max_age=365 * 86_400)
     return response
-
-
-def _has_timeline() -> bool:
-    return (files("coterie.web") / "static" / "timeline.js").is_file()
 
 
 async def _static(request: web.Request) -> web.Response:

@@ -1,6 +1,7 @@
 // One group: why it is where it is, and what happened.
 import { element, language, listen, number, shortIds, text, texts, time, visible } from "./live.js";
 import { GroupParts } from "./group_parts.js";
+import { mountTimeline } from "./timeline.js";
 
 const parts = new GroupParts();
 const root = document.getElementById("group");
@@ -8,9 +9,7 @@ const LINES_SHOWN = 200;
 let timeline = null;
 let explanation = null;
 
-async function mount(document_) {
-  if (!root.dataset.timeline) return;
-  const { mountTimeline } = await import(root.dataset.timeline);
+function mount(document_) {
   const onMoment = (moment) => history.replaceState(null, "", `#${moment}`);
   timeline = mountTimeline(document.getElementById("timeline"), { timeline: document_, texts, language, onMoment });
   if (location.hash.length > 1) timeline.show(location.hash.slice(1));

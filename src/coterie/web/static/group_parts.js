@@ -127,7 +127,7 @@ export class GroupParts {
     const later = (ms) => (ms === null ? "–" : text("ago", { span: span(ms + since) }));
     cells.member.textContent = visible(this.names.get(member.member_id));
     cells.member.title = visible(member.member_id, 500);
-    cells.member.classList.toggle("leader", member.leader);
+    cells.member.classList.toggle("leads", member.leader);
     cells.host.textContent = visible(member.host);
     cells.software.textContent = visible(member.client_software ?? "–");
     cells.heard.textContent = later(member.last_heard_ms);
