@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from coterie.broker.connections.open_connections import OpenConnections
 from coterie.broker.groups.explanation import GroupSources, end_offset, explained
+from coterie.broker.requests.connection import ClientConnection
 from coterie.broker.storage.topics import Topics
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.journal.line import TOPIC as JOURNAL_TOPIC
@@ -24,10 +24,27 @@ from coterie.wire.errors import Refusal
 HISTORY_BYTES = 16 * 1024 * 1024  # of the journal's end, at most
 
 
+class HandedConnection(Protocol):
+    """A client's open connection."""
+
+    connection: ClientConnection
+
+    @property
+    def client_id(self) -> str: ...
+
+
+class HandedConnections(Protocol):
+    """All of them."""
+
+    def __iter__(self) -> Iterator[HandedConnection]: ...
+    def __len__(self) -> int: ...
+
+
 class HandedSources(GroupSources, Protocol):
     """What is handed."""
 
-    connections: OpenConnections
+    @property
+    def connections(self) -> HandedConnections: ...
 
 
 class HandedGroups:
