@@ -129,10 +129,10 @@ def test_values_by_the_schemas_of_a_registry() -> None:
             assert (await registry.payload(_avro(ORDER, {"id": 8, "to": "LGA"}, 1))).kind == "avro"
             assert len(requests) == asked, "a schema is requested once"
             for data, problem in (
-                (HEAD.pack(0, 5) + b"x", "Unreadable: schema 5 is of the type THRIFT"),
-                (HEAD.pack(0, 99) + b"x", "Unreadable: the registry responded 404 for /schemas/ids/99"),
+                (HEAD.pack(0, 5) + b"x", "UnreadableValue: schema 5 is of the type THRIFT"),
+                (HEAD.pack(0, 99) + b"x", "UnreadableValue: the registry responded 404 for /schemas/ids/99"),
                 (HEAD.pack(0, 1) + b"\xff", ("EOFError", "IndexError")),
-                (HEAD.pack(0, 3) + b"\xff" * 12, "Unreadable"),
+                (HEAD.pack(0, 3) + b"\xff" * 12, "UnreadableValue"),
             ):
                 read = await registry.payload(data)
                 assert read.kind == "hex"

@@ -114,7 +114,7 @@ async def _configs(admin: Admin, topic: str) -> list[ConfigEntry]:
 
 
 async def _log_dirs(cluster: Cluster, node_ids: list[int]) -> dict[int, list[DescribeLogDirsResult]]:
-    """By broker; without those that do not respond."""
+    """By broker; a broker that does not respond is left out."""
 
     async def of(node_id: int) -> list[DescribeLogDirsResult]:
         return list((await cluster.request(DescribeLogDirsRequest(None), node_id)).results)

@@ -24,7 +24,7 @@ TIMEOUT = aiohttp.ClientTimeout(total=5)
 SCHEMAS_KEPT = 1_000
 
 
-class Unreadable(Exception):
+class UnreadableValue(Exception):
     """A schema or a value that cannot be read; the text says why."""
 
 
@@ -53,7 +53,7 @@ class SchemaRegistry:
         try:
             reader = await self._reader(schema_id)
             if len(data) > READ_BYTES:
-                raise Unreadable(f"it has over {READ_BYTES} bytes")
+                raise UnreadableValue(f"it has over {READ_BYTES} bytes")
             return Payload(reader.kind, indented(reader.read(data[HEAD.size :])), len(data), schema=schema_id)
         except Exception as error:  # whatever the bytes make of the libraries
             return hexadecimal(data, schema_id, f"{type(error).__name__}: {error}"[:300])
@@ -78,7 +78,7 @@ class SchemaRegistry:
                 own = await self._get(session, f"/schemas/ids/{schema_id}?format=serialized")
                 needed = await self._references(session, document, "?format=serialized")
                 return ProtobufReader(own["schema"], {r["name"]: r["schema"] for r in needed})
-        raise Unreadable(f"schema {schema_id} is of the type {kind}")
+        raise UnreadableValue(f"schema {schema_id} is of the type {kind}")
 
     async def _references(
         self, session: aiohttp.ClientSession, document: dict[str, Any], form: str = ""
@@ -95,7 +95,7 @@ class SchemaRegistry:
     async def _get(self, session: aiohttp.ClientSession, path: str) -> dict[str, Any]:
         async with session.get(self._url + path) as response:
             if response.status != 200:
-                raise Unreadable(f"the registry responded {response.status} for {path}")
+                raise UnreadableValue(f"the registry responded {response.status} for {path}")
             document: dict[str, Any] = await response.json(content_type=None)
             return document
 
@@ -159,6 +159,7 @@ class ProtobufReader:
         self._file = self._pool.FindFileByName(own.name)
 
     def read(self, data: bytes) -> Any:
+        """The message, by the names of its fields."""
         from google.protobuf import json_format, message_factory
 
         path, position = _message_indexes(data)
@@ -177,7 +178,7 @@ def _message_indexes(data: bytes) -> tuple[list[int], int]:
     if count == 0:
         return [0], position
     if not 0 < count <= 32:
-        raise Unreadable(f"{count} message indexes")
+        raise UnreadableValue(f"{count} message indexes")
     path = []
     for _ in range(count):
         index, position = _zigzag(data, position)
@@ -194,4 +195,4 @@ def _zigzag(data: bytes, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1), position
         if shift > 63:
-            raise Unreadable("a message index that is too long")
+            raise UnreadableValue("a message index that is too long")
