@@ -6,6 +6,7 @@ import asyncio
 
 import aiohttp
 
+from coterie.client import Admin
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.state import CommittedOffset
@@ -13,6 +14,7 @@ from coterie.observer.lags import GroupLag, GroupLags
 from coterie.observer.machine import sights
 from coterie.observer.machine.observer import GroupObserver
 from coterie.observer.metrics import MetricsServer, ObservedMetrics
+from coterie.observer.observation import ClusterObservation
 from coterie.testing import simulate
 from coterie_conformance.scenarios.sighted_group import SightedGroup
 from tests.observer import stories
@@ -98,3 +100,112 @@ def test_the_server_serves_its_own_names_alone() -> None:
     (own, text), (other, _) = asyncio.run(asked())
     assert (own, other) == (200, 403)
     assert "coterie_group_lag" in text
+
+
+async def lags_of(servers: str) -> list[GroupLag]:
+    """Of the group, as an observer that knows its name alone reads them."""
+    seen = GroupLags({"bootstrap.servers": servers})
+    seen.see(sights.NoCoordinatorSeen(0, GROUP))
+    await seen.refresh()
+    seen.close()
+    return list(seen)
+
+
+def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_committed() -> None:
+    with simulate(seed=1) as world:
+        crew = Crew(world, watched=False)
+        crew.join("anna")
+        crew.settle(1)
+        crew.controls["anna"].leaves = True
+        world.advance(90)  # a record a second
+        rows = world.run(lags_of(crew.broker.bootstrap_servers))
+        assert len(rows) == 6
+        for row in rows:
+            assert row.lag_ms is not None
+            assert abs(row.lag_ms - row.lag * 1000) < 3_000
+        world.processes["producer"].kill()
+        crew.join("ben")
+        crew.settle(1)
+        assert {(row.lag, row.lag_ms) for row in world.run(lags_of(crew.broker.bootstrap_servers))} == {(0, 0)}
+
+
+def test_a_partition_is_stalled_after_a_minute_without_a_commit() -> None:
+    with simulate(seed=1) as world:
+        crew = Crew(world, watched=False)
+        crew.join("anna")
+        crew.settle(1)
+        crew.controls["anna"].leaves = True
+        world.advance(10)
+
+        async def stalled() -> list[set[bool]]:
+            seen = GroupLags({"bootstrap.servers": crew.broker.bootstrap_servers})
+            seen.see(sights.NoCoordinatorSeen(0, GROUP))
+            states = []
+            for _ in range(2):
+                await seen.refresh()
+                states.append({row.is_stalled for row in seen})
+                await asyncio.sleep(61)
+            seen.close()
+            return states
+
+        assert world.run(stalled()) == [{False}, {True}]
+
+
+def test_offsets_of_many_groups_are_read_in_few_requests() -> None:
+    """And of a broker before Kafka 3.0 a group in a request."""
+    with simulate(seed=1) as world:
+        broker = world.broker()
+        broker.create_topic("orders", 1)
+        client = {"bootstrap.servers": broker.bootstrap_servers}
+        names = [f"group-{number}" for number in range(150)]
+
+        async def read() -> GroupLags:
+            async with Admin(client) as admin:
+                for name in names:
+                    await admin.alter_consumer_group_offsets(name, {("orders", 0): 0})
+            seen = GroupLags(client)
+            for name in names:
+                seen.see(sights.NoCoordinatorSeen(0, name))
+            await seen.refresh()
+            seen.close()
+            return seen
+
+        lags = world.run(read())
+        assert {row.group for row in lags} == set(names)
+        assert (lags.unread, broker.asked("OffsetFetch")) == (0, 2)
+
+
+def test_the_timeout_of_a_phase_that_lasts() -> None:
+    """By the members' timeouts in the log, though the observer began in the midst of the phase."""
+    with simulate(seed=1) as world:
+        crew = stories.three_members(world, session_timeout_ms="45000", max_poll_interval_ms="90000")
+        crew.controls["ben"].sleeps_s = 80
+        world.advance(30)
+        crew.join("cleo-2")
+        world.advance(15)
+        shown: list[str] = []
+
+        async def watch() -> None:
+            observation = ClusterObservation(
+                {"bootstrap.servers": crew.broker.bootstrap_servers}, lambda _: None, shown.append
+            )
+            running = asyncio.create_task(observation.run(asyncio.Event()))
+            await asyncio.sleep(5)
+            running.cancel()
+            every = texts(ObservedMetrics(observation.machine, GroupLags(NOBODY)))
+            shown.extend(line for line in every if "timeout" in line)
+
+        world.run(watch())
+        (line,) = shown
+        name, left_s = line.rsplit(" ", 1)
+        assert name == 'coterie_group_next_timeout_seconds{group="crew",timeout="rebalance timeout"}'
+        assert 80 < float(left_s) <= 90
+
+
+def test_what_is_counted_of_a_removed_group_is_dropped() -> None:
+    metrics = ObservedMetrics(GroupObserver(), GroupLags(NOBODY))
+    cause = {"kind": "member_joined", "evidence": "observed"}
+    metrics.count(JournalLine(1, "crew", 1, "stable", "CompletingRebalance", "Stable", [cause], unowned_ms=3))
+    assert any("crew" in line for line in texts(metrics))
+    metrics.count(JournalLine(2, "crew", 1, "group_removed", "Empty", "Dead"))
+    assert not any("crew" in line for line in texts(metrics))

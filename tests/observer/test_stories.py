@@ -161,3 +161,20 @@ def test_a_broker_that_is_away_for_a_while(from_beginning: bool) -> None:
         seen = [(line.generation, line.event) for line in of_group(crew.lines)]
         assert seen == [(line.generation, line.event) for line in of_group(list(crew.broker.journal)) if line.causes]
         assert disagreements(crew) == []
+
+
+def test_session_timeouts_of_generations_before_the_observer() -> None:
+    """The last generation in the log has them: the first departure is explained as any other."""
+    with simulate(seed=1) as world:
+        crew = Crew(world, watched=False)
+        for name in ("anna", "ben", "cleo"):
+            crew.join(name, session_timeout_ms="20000")
+        crew.settle(3)
+        crew.watch()
+        world.advance(20)
+        crew.process("ben").kill()
+        crew.settle(2, 40)
+        (line,) = [line for line in crew.lines if line.event == "stable"]
+        causes = [(cause["kind"], cause.get("rule")) for cause in line.causes]
+        assert causes == [("session_timeout", "silent_for_session")]
+        assert (line.generation, disagreements(crew)) == (2, [])

@@ -135,7 +135,7 @@ async def _served(
     from coterie.observer.lags import GroupLags
     from coterie.observer.metrics import MetricsServer, ObservedMetrics
 
-    lags = GroupLags(client)
+    lags = GroupLags(client, observation.rate)
     metrics = ObservedMetrics(observation.machine, lags)
     server = await stack.enter_async_context(MetricsServer(metrics, lags))
     observation.listeners.append(lags.see)

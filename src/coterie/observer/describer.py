@@ -4,6 +4,7 @@ allowed."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,10 +14,12 @@ from coterie.client.connection.cluster import Cluster
 from coterie.client.connection.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
 from coterie.client.settings.settings import client_settings
+from coterie.client.types import TopicPartition
 from coterie.coordinator.partitioning import partition_for
 from coterie.machines.cluster_metadata import NO_NODE
 from coterie.observer.machine.sights import Described, NoCoordinatorSeen, TopicsSeen
 from coterie.observer.offsets_tail import OFFSETS_TOPIC
+from coterie.wire import topic_names
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.groups import consumer_group_describe
 from coterie.wire.messages.groups.consumer_group_describe import (
@@ -25,6 +28,12 @@ from coterie.wire.messages.groups.consumer_group_describe import (
 )
 from coterie.wire.messages.groups.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from coterie.wire.messages.groups.list_groups import ListGroupsRequest, ListGroupsResponse
+from coterie.wire.messages.groups.offset_fetch import (
+    SEVERAL_FROM,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+)
 from coterie.wire.messages.stored.consumer_offsets import MemberMetadata
 
 REQUESTS_PER_S = 5.0
@@ -52,9 +61,8 @@ class RequestRate:
 class Describer:
     """Its methods raise KafkaError."""
 
-    def __init__(self, client: dict[str, Any], requests_per_s: float = REQUESTS_PER_S) -> None:
-        self._cluster = Cluster(client_settings(client))
-        self._rate = RequestRate(requests_per_s)
+    def __init__(self, client: dict[str, Any], rate: RequestRate) -> None:
+        self._cluster, self._rate = Cluster(client_settings(client)), rate
         self._consumers: set[str] = set()  # groups of the consumer protocol (KIP-848)
 
     def close(self) -> None:
@@ -87,14 +95,9 @@ class Describer:
     async def described(self, names: Sequence[str]) -> list[Described | NoCoordinatorSeen]:
         """What the coordinators describe of these groups. A broker that does not respond, or coordinates a group no more,
         describes none; the next call looks for the coordinators again."""
-        by_node: dict[int, list[tuple[str, int]]] = {}
-        sights: list[Described | NoCoordinatorSeen] = []
-        for name in names:
-            node, epoch = await self._coordinator(name)
-            if node == NO_NODE:
-                sights.append(NoCoordinatorSeen(now_ms(), name))
-            else:
-                by_node.setdefault(node, []).append((name, epoch))
+        by_node = await self._coordinated(names)
+        lost = by_node.pop(NO_NODE, [])
+        sights: list[Described | NoCoordinatorSeen] = [NoCoordinatorSeen(now_ms(), name) for name, _ in lost]
         for node, groups in by_node.items():
             for start in range(0, len(groups), GROUPS_AT_ONCE):
                 try:
@@ -104,6 +107,37 @@ class Describer:
                         raise
                     self._cluster.forget(OFFSETS_TOPIC)
         return sights
+
+    async def committed(self, names: Sequence[str]) -> dict[str, dict[TopicPartition, int]]:
+        """The committed offsets of these groups, a hundred groups in a request (KIP-709; of a broker before Kafka 3.0 one). A
+        group whose coordinator does not respond, or refuses, is left out."""
+        committed: dict[str, dict[TopicPartition, int]] = {}
+        by_node = await self._coordinated(names)
+        by_node.pop(NO_NODE, None)
+        for node, groups in by_node.items():
+            with contextlib.suppress(KafkaError):
+                connection = await self._cluster.connection(node)
+                version = min(connection.version_of(OffsetFetchRequest), topic_names.OFFSET_FETCH)
+                at_once = GROUPS_AT_ONCE if version >= SEVERAL_FROM else 1
+                for start in range(0, len(groups), at_once):
+                    await self._rate.turn()
+                    asked = [name for name, _ in groups[start : start + at_once]]
+                    request = OffsetFetchRequest(
+                        asked[0], None, [OffsetFetchRequestGroup(name, topics=None) for name in asked]
+                    )
+                    response: OffsetFetchResponse = await connection.request(
+                        request, OffsetFetchResponse, self._cluster.timeout_s, highest=version
+                    )
+                    committed |= _offsets(asked[0], response, version)
+        return committed
+
+    async def _coordinated(self, names: Sequence[str]) -> dict[int, list[tuple[str, int]]]:
+        """The groups by coordinator, each with the leader epoch of its partition."""
+        by_node: dict[int, list[tuple[str, int]]] = {}
+        for name in names:
+            node, epoch = await self._coordinator(name)
+            by_node.setdefault(node, []).append((name, epoch))
+        return by_node
 
     async def _coordinator(self, name: str) -> tuple[int, int]:
         """The node and the leader epoch of the group's partition; where that topic is hidden, what FindCoordinator names."""
@@ -148,6 +182,23 @@ class Describer:
         if group.error_code:
             self._cluster.forget(OFFSETS_TOPIC)
         return not group.error_code
+
+
+def _offsets(group: str, response: OffsetFetchResponse, version: int) -> dict[str, dict[TopicPartition, int]]:
+    """By group; ``group``: the only one that an older version can name."""
+    groups: Iterable[tuple[str, int, Iterable[Any]]] = [(g.group_id, g.error_code, g.topics) for g in response.groups]
+    if version < SEVERAL_FROM:
+        groups = [(group, response.error_code, response.topics)]
+    return {
+        name: {
+            TopicPartition(topic.name, p.partition_index): p.committed_offset
+            for topic in topics
+            for p in topic.partitions
+            if p.committed_offset >= 0
+        }
+        for name, code, topics in groups
+        if not code
+    }
 
 
 def _classic(group: DescribedGroup, coordinator: tuple[int, int]) -> Described:

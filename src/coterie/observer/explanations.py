@@ -9,6 +9,7 @@ from coterie.client.admin_types import GroupState
 from coterie.coordinator.journal.line import JournalLine
 from coterie.observer.machine.classic import COMPLETING, EMPTY, PREPARING, STABLE
 from coterie.observer.machine.known import KnownGroup, KnownMember
+from coterie.observer.timeouts import next_timeout
 from coterie.text.lag import total_lag, total_lag_ms
 from coterie.text.quantity import quantity, span
 
@@ -39,7 +40,7 @@ def seen_explanation(
         described.protocol or None,
         leader,
         (),
-        None,
+        next_timeout(group, now_ms),
         _verdict(group, lines),
         tuple(_member(member, leader, now_ms) for member in known),
         (),

@@ -21,7 +21,7 @@ from coterie.coordinator import events as e
 from coterie.coordinator.consumer import events as c
 from coterie.observer.machine.known import KnownMember
 from coterie.observer.machine.sights import RecordRead
-from coterie.observer.offsets_tail import OFFSETS_TOPIC, ReadRefused, offsets_past
+from coterie.observer.offsets_tail import OFFSETS_TOPIC, ReadRefused, group_past
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.stored.consumer_offsets import MemberMetadata
 
@@ -58,7 +58,7 @@ async def known_group(client: dict[str, Any], group: str) -> KnownGroupNow:
         cluster.close()
     unread, sights = None, list[RecordRead]()
     try:
-        sights = await offsets_past(client, group, MOST_RECORDS)
+        sights = await group_past(client, group, MOST_RECORDS)
     except ReadRefused:
         unread = f"{OFFSETS_TOPIC} cannot be read: grant READ on the topic"
     facts = facts_of(sights, description.owners, explanation)

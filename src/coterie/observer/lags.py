@@ -1,20 +1,27 @@
-"""Lag of the observed groups: commits as the records bring them, and ends of logs as the brokers report them, so that a lag is
-never negative, and a partition that was committed is never without one."""
+"""Lag of the observed groups: commits as the records bring them, ends of logs as the brokers report them, and the times of
+the first records that are not committed. A lag is never negative, and no partition that was committed is without one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from coterie.client import Admin, KafkaError, TopicPartition
+from coterie.client import Admin, TopicPartition
 from coterie.coordinator import events as e
+from coterie.observer.describer import REQUESTS_PER_S, Describer, RequestRate, now_ms
 from coterie.observer.machine.sights import RecordRead, Sight
 
 REFRESH_EVERY_S = 10.0
+UNREAD_AT_ONCE = 1_000  # groups in a refresh
+TIMES_AT_ONCE = 1_000  # records whose time is read in a refresh
+STALLED_AFTER_MS = 60_000
 
 
 class GroupLag(NamedTuple):
-    """Of a partition with a committed offset; ``lag`` in records."""
+    """Of a partition with a committed offset; ``lag`` in records. ``lag_ms``: how long ago the first record that is not
+    committed was written, 0 without lag, None while that is not read. ``is_stalled``: there is lag, and the offset has not
+    moved for a minute."""
 
     group: str
     topic: str
@@ -22,19 +29,45 @@ class GroupLag(NamedTuple):
     lag: int
     committed: int
     end: int
+    lag_ms: int | None = None
+    is_stalled: bool = False
+
+
+@dataclass(slots=True)
+class _Commit:
+    """A committed offset, since when it is that, and the time of the record at it, as it was read at ``read_ms`` for the offset
+    ``read_offset``."""
+
+    offset: int
+    since_ms: int
+    record_ms: int = 0
+    read_offset: int = -1
+    read_ms: int = 0
+
+    def committed(self, offset: int, time_ms: int) -> None:
+        if offset != self.offset:
+            self.offset, self.since_ms = offset, time_ms
+
+    def behind_ms(self, at_ms: int) -> int | None:
+        """Where another offset was read, as it was then."""
+        if self.read_offset < 0:
+            return None
+        return max((at_ms if self.read_offset == self.offset else self.read_ms) - self.record_ms, 0)
 
 
 class GroupLags:
-    """Of every group that is seen; the offsets that a group had before are asked for once."""
+    """Of every group that is seen; the offsets that a group had before are read once, many groups in a request."""
 
-    def __init__(self, client: dict[str, Any]) -> None:
-        self._admin = Admin(client)
-        self._committed: dict[str, dict[TopicPartition, int]] = {}
+    def __init__(self, client: dict[str, Any], rate: RequestRate | None = None) -> None:
+        self._rate = rate or RequestRate(REQUESTS_PER_S)
+        self._admin, self._describer = Admin(client), Describer(client, self._rate)
+        self._committed: dict[str, dict[TopicPartition, _Commit]] = {}
         self._unread: set[str] = set()
         self._ends: dict[TopicPartition, int] = {}
 
     def close(self) -> None:
         self._admin.close()
+        self._describer.close()
 
     def see(self, sight: Sight) -> None:
         """A sight of the observer; commits of transactions that are aborted count until the next one."""
@@ -48,9 +81,24 @@ class GroupLags:
             return
         match sight.event:
             case e.OffsetStored(topic, partition, committed):
-                self._committed[group][TopicPartition(topic, partition)] = committed.offset
+                self._take(group, TopicPartition(topic, partition), committed.offset, sight.time_ms)
             case e.OffsetRemoved(topic, partition):
                 self._committed[group].pop(TopicPartition(topic, partition), None)
+            case e.GroupRemoved():
+                del self._committed[group]
+                self._unread.discard(group)
+
+    def _take(self, group: str, partition: TopicPartition, offset: int, time_ms: int) -> None:
+        commit = self._committed[group].get(partition)
+        if commit is None:
+            self._committed[group][partition] = _Commit(offset, time_ms)
+        else:
+            commit.committed(offset, time_ms)
+
+    @property
+    def unread(self) -> int:
+        """Groups whose earlier offsets are not read yet."""
+        return len(self._unread)
 
     @property
     def is_complete(self) -> bool:
@@ -58,17 +106,45 @@ class GroupLags:
         return not self._unread and all(tp in self._ends for offsets in self._committed.values() for tp in offsets)
 
     async def refresh(self) -> None:
-        """The ends of all committed partitions, and the offsets of groups that are new. What fails keeps its last value."""
-        for group in sorted(self._unread):
-            try:
-                offsets = await self._admin.list_consumer_group_offsets(group)
-            except KafkaError:
-                continue
+        """The offsets of groups that are new, the ends of all committed partitions, and the times of records at committed
+        offsets, as many as TIMES_AT_ONCE, beginning with the one read longest ago. What fails keeps its last value. Raises
+        KafkaError."""
+        at_ms = now_ms()
+        read = await self._describer.committed(sorted(self._unread)[:UNREAD_AT_ONCE])
+        for group, offsets in read.items():
             self._unread.discard(group)
-            self._committed[group] = offsets | self._committed[group]
+            known = self._committed.get(group, {})
+            for partition, offset in offsets.items():
+                known.setdefault(partition, _Commit(offset, at_ms))
         partitions = {tp for offsets in self._committed.values() for tp in offsets}
         if partitions:
+            await self._rate.turn()
             self._ends |= await self._admin.list_offsets(dict.fromkeys(partitions, -1), errors={})
+        await self._read_times()
+
+    async def _read_times(self) -> None:
+        """A request has one offset of a partition: of groups that share it, one has its turn."""
+        late = sorted(
+            (
+                (commit.read_ms, partition, commit)
+                for offsets in self._committed.values()
+                for partition, commit in offsets.items()
+                if commit.offset < self._ends.get(partition, 0) and commit.read_offset != commit.offset
+            ),
+            key=lambda row: row[0],
+        )
+        turn: dict[TopicPartition, _Commit] = {}
+        for _, partition, commit in late:
+            if len(turn) < TIMES_AT_ONCE:
+                turn.setdefault(partition, commit)
+        if not turn:
+            return
+        await self._rate.turn()
+        asked = {partition: commit.offset for partition, commit in turn.items()}
+        times, at_ms = await self._admin.record_times(asked), now_ms()
+        for partition, time_ms in times.items():
+            commit = turn[partition]
+            commit.record_ms, commit.read_offset, commit.read_ms = time_ms, asked[partition], at_ms
 
     def __iter__(self) -> Iterator[GroupLag]:
         for group in self._committed:
@@ -76,7 +152,11 @@ class GroupLags:
 
     def of(self, group: str) -> Iterator[GroupLag]:
         """Of one group. A commit may be newer than the end that was asked for: then there is no lag."""
-        for (topic, partition), offset in self._committed.get(group, {}).items():
-            end = self._ends.get(TopicPartition(topic, partition))
+        at_ms = now_ms()
+        for tp, commit in self._committed.get(group, {}).items():
+            end = self._ends.get(tp)
             if end is not None:
-                yield GroupLag(group, topic, partition, max(end - offset, 0), offset, end)
+                lag = max(end - commit.offset, 0)
+                is_stalled = lag > 0 and at_ms - commit.since_ms >= STALLED_AFTER_MS
+                behind_ms = commit.behind_ms(at_ms) if lag else 0
+                yield GroupLag(group, *tp, lag, commit.offset, end, behind_ms, is_stalled)

@@ -5,9 +5,13 @@
 | coterie_group_state | group, state | 1 for the state in which the group was described last |
 | coterie_group_generation, coterie_group_members | group | the generation is left out where it is not known |
 | coterie_group_lag | group, topic, partition | records between the committed offset and the end; never negative |
+| coterie_group_lag_seconds | group, topic, partition | the age of the first record that is not committed; 0 without lag |
+| coterie_group_stalled | group, topic, partition | 1 where lag is left and the offset has not moved for a minute |
+| coterie_group_next_timeout_seconds | group, timeout | until the timeout that expires first, where one is known to run |
 | coterie_group_rebalances_total | group, cause, evidence | rebalances that ended, by cause and evidence |
 | coterie_group_unowned_seconds_total | group | time without an owner, summed over partitions, where the phases were seen |
 | coterie_group_patterns_total | group, pattern | deploys, flapping members, long phases and the other patterns |
+| coterie_observer_unread_groups | | groups whose earlier offsets are not read yet: until it is 0, lags may be missing |
 """
 
 from __future__ import annotations
@@ -26,8 +30,10 @@ from coterie.broker.web.http import PROMETHEUS
 from coterie.client import KafkaError
 from coterie.coordinator.journal.evidence import OBSERVED
 from coterie.coordinator.journal.line import JournalLine
+from coterie.observer.describer import now_ms
 from coterie.observer.lags import REFRESH_EVERY_S, GroupLags
 from coterie.observer.machine.observer import GroupObserver
+from coterie.observer.timeouts import next_timeout
 from coterie.text.addresses import is_own_host
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -57,9 +63,15 @@ class ObservedMetrics(Collector):
             self._unowned_ms[line.group] += line.unowned_ms or 0
         elif line.event == "pattern_seen":
             self._patterns[line.group, line.causes[0]["kind"]] += 1
+        elif line.event == "group_removed":
+            self._unowned_ms.pop(line.group, None)
+            for counts in (self._rebalances, self._patterns):
+                for key in [key for key in counts if key[0] == line.group]:
+                    del counts[key]
 
     def collect(self) -> Iterator[Metric]:
         """As prometheus_client calls it."""
+        at_ms = now_ms()
         state = GaugeMetricFamily("coterie_group_state", "1 for the group's state", labels=["group", "state"])
         generation = GaugeMetricFamily("coterie_group_generation", "generation", labels=["group"])
         members = GaugeMetricFamily("coterie_group_members", "members", labels=["group"])
@@ -69,9 +81,34 @@ class ObservedMetrics(Collector):
                 members.add_metric([name], len(group.described.members))
             if group.generation >= 0:
                 generation.add_metric([name], group.generation)
-        lag = GaugeMetricFamily("coterie_group_lag", "records behind the end", labels=["group", "topic", "partition"])
+        timeouts = GaugeMetricFamily(
+            "coterie_group_next_timeout_seconds", "until the next timeout expires", labels=["group", "timeout"]
+        )
+        for name, group in self._machine.groups.items():
+            timeout = next_timeout(group, at_ms)
+            if timeout is not None:
+                timeouts.add_metric([name, timeout.name], timeout.left_ms / 1000)
+        yield from (state, generation, members, timeouts)
+        yield from self._lag_metrics()
+        yield from self._counters()
+
+    def _lag_metrics(self) -> Iterator[Metric]:
+        where = ["group", "topic", "partition"]
+        lag = GaugeMetricFamily("coterie_group_lag", "records behind the end", labels=where)
+        seconds = GaugeMetricFamily("coterie_group_lag_seconds", "age of the first uncommitted record", labels=where)
+        stalled = GaugeMetricFamily("coterie_group_stalled", "1 where the offset does not move", labels=where)
         for row in self._lags:
-            lag.add_metric([row.group, row.topic, str(row.partition)], row.lag)
+            labels = [row.group, row.topic, str(row.partition)]
+            lag.add_metric(labels, row.lag)
+            stalled.add_metric(labels, float(row.is_stalled))
+            if row.lag_ms is not None:
+                seconds.add_metric(labels, row.lag_ms / 1000)
+        unread = GaugeMetricFamily(
+            "coterie_observer_unread_groups", "groups whose offsets are not read yet", self._lags.unread
+        )
+        yield from (lag, seconds, stalled, unread)
+
+    def _counters(self) -> Iterator[Metric]:
         rebalances = CounterMetricFamily(
             "coterie_group_rebalances", "rebalances that ended, by cause", labels=["group", "cause", "evidence"]
         )
@@ -87,7 +124,7 @@ class ObservedMetrics(Collector):
         )
         for pattern, count in self._patterns.items():
             patterns.add_metric([*pattern], count)
-        yield from (state, generation, members, lag, rebalances, unowned, patterns)
+        yield from (rebalances, unowned, patterns)
 
 
 class MetricsServer:
@@ -98,6 +135,7 @@ class MetricsServer:
         self._names = {"localhost"}
         self._runner: web.AppRunner | None = None
         self._refreshing: asyncio.Task[None] | None = None
+        self._one_at_a_time = asyncio.Lock()
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listens; returns the address. Raises OSError."""
@@ -127,8 +165,9 @@ class MetricsServer:
             await asyncio.sleep(REFRESH_EVERY_S)
 
     async def _refresh_once(self) -> None:
-        with contextlib.suppress(KafkaError):
-            await self._lags.refresh()
+        async with self._one_at_a_time:
+            with contextlib.suppress(KafkaError):
+                await self._lags.refresh()
 
     @web.middleware
     async def _refuse_other_hosts(self, request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 from coterie.client.errors import AuthenticationError, KafkaError
 from coterie.client.types import TopicPartition
 from coterie.coordinator.journal.line import JournalLine
-from coterie.observer.describer import GROUPS_AT_ONCE, REQUESTS_PER_S, Describer, now_ms
+from coterie.observer.describer import GROUPS_AT_ONCE, REQUESTS_PER_S, Describer, RequestRate, now_ms
 from coterie.observer.log_following import LogFollower
 from coterie.observer.machine.observer import GroupObserver
 from coterie.observer.machine.sights import Logged, Sight, Tick
 from coterie.observer.offsets_tail import OFFSETS_TOPIC, ReadRefused, offsets_tail
+from coterie.observer.past import stored_before
 from coterie.wire.errors import ErrorCode
 
 ROUND_S = 1.0  # between two looks at the groups, where the rate of requests allows it
@@ -46,15 +48,17 @@ class ClusterObservation:
         self._client, self._write, self._notice = client, write, notice
         self._groups, self._logs = frozenset(groups), list(server_logs)
         self._from_beginning, self._requests_per_s = from_beginning, requests_per_s
+        self.rate = RequestRate(requests_per_s)  # of all that is asked of the cluster
         self.machine = GroupObserver(reads_logs=bool(self._logs))
         self.listeners: list[Callable[[Sight], None]] = []  # of each sight
+        self.is_tailing = False  # what is written to `__consumer_offsets` from now on is seen
         self._noticed: set[str] = set()
-        self._positions: dict[TopicPartition, int] = {}
+        self.positions: dict[TopicPartition, int] = {}  # what is read of `__consumer_offsets`
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until the event is set. Raises KafkaError where no broker is reached at the start, and for settings and credentials
         that no broker takes."""
-        describer = Describer(self._client, self._requests_per_s)
+        describer = Describer(self._client, self.rate)
         try:
             self._see(await describer.topics())
             works = [
@@ -63,6 +67,7 @@ class ClusterObservation:
                 self._forever(self._tick),
             ]
             works += [self._forever(self._follow_logs)] if self._logs else []
+            works += [] if self._from_beginning else [self._forever(self._look_back)]
             tasks = [asyncio.create_task(work) for work in (*works, stop.wait())]
             try:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -106,8 +111,9 @@ class ClusterObservation:
 
     async def _tail(self) -> None:
         try:
-            positions, begins = self._positions, self._from_beginning
+            positions, begins = self.positions, self._from_beginning
             async for sights in offsets_tail(self._client, positions, self._groups, from_beginning=begins):
+                self.is_tailing = True
                 for sight in sights:
                     if self._is_wanted(sight.group):
                         self._see(sight)
@@ -117,6 +123,14 @@ class ClusterObservation:
                 f"{OFFSETS_TOPIC} cannot be read: grant READ on the topic; until then generations are known by their "
                 "descriptions alone, and neither commits nor session timeouts are"
             )
+
+    async def _look_back(self) -> None:
+        """Generations from before: the session timeouts of members that are there, which no description has."""
+        with contextlib.suppress(ReadRefused):  # of which the tail gives notice
+            async for sights in stored_before(self._client, self._groups):
+                for sight in sights:
+                    if self._is_wanted(sight.group):
+                        self._see(sight)
 
     async def _describe(self, describer: Describer) -> None:
         loop = asyncio.get_running_loop()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from typing import Any
 
 from coterie.client import Admin, Consumer, KafkaError, TopicPartition
@@ -52,22 +52,32 @@ async def offsets_tail(
             yield _sights(record for records in polled.values() for record in records)
 
 
-async def offsets_past(client: dict[str, Any], group: str, most: int) -> list[RecordRead]:
-    """What the log has of the group, within the last ``most`` offsets of its partition: compaction keeps the last of each key,
-    and what was written since it last ran. Raises ReadRefused, KafkaError."""
+async def offsets_past(
+    client: dict[str, Any], groups: Collection[str], most: int, *, newest: bool, is_read: Callable[[bytes], bool] = bool
+) -> AsyncIterator[list[RecordRead]]:
+    """What the log has now, or its partitions of the named ``groups``, partition by partition, ``most`` records in all: of
+    each its ``newest``, or the oldest, where compaction has left the last of each key. ``is_read``: by a record's key. Raises
+    ReadRefused, KafkaError."""
     async with Admin(client) as admin:
-        partitions = await _partitions(admin, [group])
+        partitions = await _partitions(admin, groups)
         ends = await admin.list_offsets(dict.fromkeys(partitions, -1))
         starts = await admin.list_offsets(dict.fromkeys(partitions, -2))
-    sights: list[RecordRead] = []
+    share = most // max(len(partitions), 1)
     async with Consumer(client | SETTINGS | {"auto.offset.reset": "earliest"}) as consumer:
         for partition, end in ends.items():
             await consumer.assign([partition])
-            consumer.seek(partition, max(starts[partition], end - most))
-            while consumer.position(partition) < end:
-                polled = await _polled(consumer)
-                sights += _sights(record for records in polled.values() for record in records if record.offset < end)
-    return [sight for sight in sights if sight.group == group]
+            consumer.seek(partition, max(starts[partition], end - share) if newest else starts[partition])
+            left = share
+            while consumer.position(partition) < end and left > 0:
+                records = (await _polled(consumer)).get(partition, [])
+                left -= len(records)
+                yield _sights(r for r in records if r.offset < end and r.key is not None and is_read(r.key))
+
+
+async def group_past(client: dict[str, Any], group: str, most: int) -> list[RecordRead]:
+    """What the log has of a group within the newest ``most`` offsets of its partition. Raises as `offsets_past` does."""
+    past = offsets_past(client, [group], most, newest=True)
+    return [sight async for sights in past for sight in sights if sight.group == group]
 
 
 async def _polled(consumer: Consumer) -> dict[TopicPartition, list[Record]]:

@@ -158,6 +158,7 @@ PARTS: dict[str, Callable[[Path], Iterable[Measurement]]] = {
     "clients": lambda folder: _clients(folder),
     "memory": lambda folder: _beside("memory", folder),
     "load": lambda folder: _load(folder),
+    "observer": lambda folder: _observer(folder),
     "history": lambda folder: _history(folder),
     "churn": lambda folder: _churn(folder),
     "command-line": lambda folder: _command_line(folder),
@@ -184,6 +185,12 @@ def _load(folder: Path) -> Iterable[Measurement]:
     from coterie_conformance.bench.loading import loading
 
     return loading(folder)
+
+
+def _observer(folder: Path) -> Iterable[Measurement]:
+    from coterie_conformance.bench.observer import observer
+
+    return observer(folder)
 
 
 def _history(folder: Path) -> Iterable[Measurement]:

@@ -25,6 +25,7 @@ PART_NAMES = (
     "assignors",
     "clients",
     "load",
+    "observer",
     "history",
     "churn",
     "command-line",
@@ -34,7 +35,7 @@ PART_NAMES = (
     "cluster",
 )
 # The others take minutes; clients wants the peers (`./run setup`), the last five java and mvn.
-BY_DEFAULT = PART_NAMES[:-9]
+BY_DEFAULT = PART_NAMES[:-10]
 
 ON_SPARK = frozenset({"columnar", "spark", "history", "spark-connector", "cluster"})  # the parts that need the extra
 
@@ -48,6 +49,7 @@ Examples:
   coterie-conformance bench --part clients --against ../old
                                                our client's CPU beside that of another checkout
   coterie-conformance bench --part load                    ten million records of __consumer_offsets
+  coterie-conformance bench --part observer                an observer of 10,000 groups with 100,000 members
   coterie-conformance bench --part history                 group history over 5 and 50 million commits
   coterie-conformance bench --part churn                   five minutes of clients that come and go: what is left open
   coterie-conformance bench --part command-line            produce and consume beside Kafka's console tools and kcat

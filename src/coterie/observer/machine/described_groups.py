@@ -3,6 +3,8 @@ read, its generations too."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.stored_changes import stored_change
 from coterie.observer.machine.classic import (
@@ -82,3 +84,21 @@ def _course_lines(group: KnownGroup, sight: Described) -> list[JournalLine]:
         line.join_ms = None if course.preparing_ms is None else now_ms - course.preparing_ms
         line.generation += group.generation >= 0
     return [line]
+
+
+def recall(group: KnownGroup) -> None:
+    """What the last generation in the log tells of the group as it is described: all, where nothing has changed since; else the
+    timeouts of the members that are still there."""
+    before, stored = group.before, group.stored
+    if before is None or stored is None:
+        return
+    group.before = None
+    if group.is_baseline and has_same_assignment(stored, before):
+        baseline(group, before, group.stored_ms)
+        group.is_baseline = False
+    for member in before.members:
+        known = group.members.get(member.member_id)
+        if known is not None and known.session_ms is None:
+            known.metadata = replace(
+                known.metadata, session_timeout=member.session_timeout, rebalance_timeout=member.rebalance_timeout
+            )

@@ -102,6 +102,7 @@ class KnownGroup:
     group: str
     stored: GroupMetadataValue | None = None
     is_baseline: bool = False
+    before: GroupMetadataValue | None = None  # the last generation in the log, until it is compared with a description
     stored_ms: int = 0
     members: dict[str, KnownMember] = field(default_factory=dict)
     ownership: GroupOwnership = field(default_factory=GroupOwnership)

@@ -13,7 +13,7 @@ from coterie.coordinator.state import TopicPartition
 from coterie.observer.machine import sights as s
 from coterie.observer.machine.classic import COMPLETING, EMPTY, PREPARING, baseline, pattern, stored_lines
 from coterie.observer.machine.consumer import consumer_lines, release_leaving
-from coterie.observer.machine.described_groups import described_lines
+from coterie.observer.machine.described_groups import described_lines, recall
 from coterie.observer.machine.known import KnownGroup, KnownMember, KnownTopics
 from coterie.observer.machine.rules import SLOW_PHASE_MS, Cause, deploy, flapping, slow_joiner
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue
@@ -42,6 +42,10 @@ class GroupObserver:
         match sight:
             case s.RecordRead():
                 return self._read(sight)
+            case s.StoredBefore(_, name, value):
+                self._group(name).before = value
+                recall(self._group(name))
+                return []
             case s.Described():
                 return self._described(sight)
             case s.Logged(time_ms, row):
@@ -201,6 +205,7 @@ class GroupObserver:
     def _described(self, sight: s.Described) -> list[JournalLine]:
         group = self._group(sight.group)
         lines = described_lines(group, sight, self._topics, reads_records=self.reads_records)
+        recall(group)
         return lines + self._slow(group, sight.time_ms)
 
     def _ticked(self, now_ms: int) -> list[JournalLine]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from coterie.coordinator.events import Event
 from coterie.machines.values import value
-from coterie.wire.messages.stored.consumer_offsets import MemberMetadata
+from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
 
 
 @value
@@ -19,6 +19,15 @@ class RecordRead:
     time_ms: int
     group: str
     event: Event
+
+
+@value
+class StoredBefore:
+    """The last generation of a group that the log has from before the observer began."""
+
+    time_ms: int
+    group: str
+    value: GroupMetadataValue
 
 
 @value
@@ -68,4 +77,4 @@ class Tick:
     time_ms: int
 
 
-Sight = RecordRead | Described | Logged | TopicsSeen | NoCoordinatorSeen | Tick
+Sight = RecordRead | StoredBefore | Described | Logged | TopicsSeen | NoCoordinatorSeen | Tick
