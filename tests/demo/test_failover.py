@@ -97,7 +97,8 @@ def test_the_reports_part(watch: ClusterWatch) -> None:
     of_crew = [s for s in timeline.owned if timeline.lanes[s.lane] == ("offsets", CREW)]
     spells = [(s.from_ms, s.until_ms, timeline.owners[s.owner]) for s in of_crew]
     assert spells == [(1_000, 10_000, "broker 2"), (13_400, 30_000, "broker 3")]
-    assert [s for s in timeline.unowned if s.partition[1] == CREW] == [(("offsets", CREW), 10_000, 10_000, 13_400)]
+    lane = timeline.lane(("offsets", CREW))
+    assert [s for s in timeline.unowned if lane in s.ranges] == [([lane, lane], 10_000, 10_000, 13_400)]
     assert timeline.moments == [(10_000, "broker 2 is killed"), (20_000, "it is back")]
     moves = [(m.time_s, m.partition, m.of_group, m.former, m.leader, m.without_s) for m in leader_moves(watch, 0)]
     assert moves == [(13.0, OTHERS[0], False, 2, 1, 3.0), (13.4, CREW, True, 2, 3, 3.4)]

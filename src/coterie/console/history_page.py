@@ -82,7 +82,7 @@ def timeline(history: Path, group: str, rebalances: list[Row], unowned: list[Uno
     rows = rows_of(history / "ownership", group)
     if not rows:
         return None
-    made = Timeline(group, unowned=unowned)
+    made = Timeline(group)
     instances = {r["member_id"]: r["group_instance_id"] for r in rows_of(history / "tenures", group)}
     for r in sorted(rows, key=lambda r: (r["topic"], r["partition"], r["from_ms"])):
         owner = owner_name(r["member_id"], r["client_id"] or "", instances.get(r["member_id"]))
@@ -93,6 +93,7 @@ def timeline(history: Path, group: str, rebalances: list[Row], unowned: list[Uno
         else:
             made.owned.append(spell)
         made.reach(spell.from_ms)
+    made.add_unowned(unowned)
     epochs = {r["epoch"]: r for r in rows_of(history / "epochs", group)}
     made.rebalances = [_band(r, epochs.get(r["generation"])) for r in rebalances]
     for band in made.rebalances:

@@ -182,7 +182,7 @@ def leadership(watch: ClusterWatch, start_ms: int, end_ms: int) -> Timeline:
                 without_ms = change.time_ms if without_ms is None else without_ms
                 continue
             if without_ms is not None:
-                timeline.unowned.append(UnownedSpell(("offsets", partition), without_ms, without_ms, change.time_ms))
+                timeline.add_unowned([UnownedSpell(("offsets", partition), without_ms, without_ms, change.time_ms)])
             is_last = kill is not None and change.leader == kill.broker and change.time_ms < kill.time_ms < next_ms
             until_ms = kill.time_ms if kill is not None and is_last else next_ms
             timeline.owned.append(Spell(lane, timeline.owner(f"broker {change.leader}"), change.time_ms, until_ms))

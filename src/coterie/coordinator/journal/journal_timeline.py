@@ -43,7 +43,7 @@ class JournalTimeline:
     def __init__(self, group: str) -> None:
         self.timeline = Timeline(group)
         self._owners = PartitionOwners()
-        self._times = UnownedTimes(spells=self.timeline.unowned)
+        self._times = UnownedTimes(spells=[])
         self._names: dict[str, str] = {}  # member id -> owner, which it stays
         self._spells: dict[Partition, int] = {}  # that last, by their position in `owned`
         self._band: Band | None = None
@@ -67,6 +67,9 @@ class JournalTimeline:
             handler(self, line)
         if self._band is not None:
             self._changed[1].add(len(self.timeline.rebalances) - 1)
+        if self._times.spells:
+            self.timeline.add_unowned(self._times.spells)
+            self._times.spells = []
         self.timeline.waiting = self._times.unowned_since_ms
 
     def document(self, shown: Callable[[str], str] = str) -> dict[str, Any]:
@@ -87,7 +90,7 @@ class JournalTimeline:
             "lanes": [[shown(str(topic)), number] for topic, number in lanes[sent.lanes :]],
             "owners": [shown(owner) for owner in owners[sent.owners :]],
             "owned": [[n, spell_document(timeline.owned[n])] for n in sorted(owned)],
-            "unowned": timeline.unowned_document(unowned[sent.unowned :]),
+            "unowned": [list(spell) for spell in unowned[sent.unowned :]],
             "waiting": timeline.waiting_document(),
             "rebalances": [[n, rebalance_document(timeline.rebalances[n], shown)] for n in sorted(rebalances)],
             "moments": [[time_ms, shown(text)] for time_ms, text in moments[sent.moments :]],

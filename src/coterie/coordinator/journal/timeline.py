@@ -44,6 +44,16 @@ class Spell:
     until_ms: int | None = None
 
 
+class UnownedLanes(NamedTuple):
+    """Lanes that were unowned at the same time, as the first and the last of each range of neighbours, in a row; until
+    ``detected_ms`` a dead owner was taken for alive."""
+
+    ranges: list[int]
+    since_ms: int
+    detected_ms: int
+    until_ms: int
+
+
 @dataclass(slots=True)
 class Band:
     """A band of the timeline; ``event`` is the one that ended it, "" while it lasts. None: unknown. The other fields are those
@@ -95,7 +105,7 @@ class Timeline:
     lanes: list[Partition] = field(default_factory=list)
     owners: list[str] = field(default_factory=list)
     owned: list[Spell] = field(default_factory=list)
-    unowned: list[UnownedSpell] = field(default_factory=list)
+    unowned: list[UnownedLanes] = field(default_factory=list)
     waiting: dict[Partition, int] = field(default_factory=dict)
     rebalances: list[Band] = field(default_factory=list)
     moments: list[TimelineMark] = field(default_factory=list)
@@ -136,19 +146,19 @@ class Timeline:
             "lanes": [[shown(str(topic)), number] for topic, number in self.lanes],
             "owners": [shown(owner) for owner in self.owners],
             "owned": [spell_document(spell) for spell in self.owned],
-            "unowned": self.unowned_document(self.unowned),
+            "unowned": [list(lanes) for lanes in self.unowned],
             "waiting": self.waiting_document(),
             "rebalances": [rebalance_document(rebalance, shown) for rebalance in self.rebalances],
             "moments": [[moment.time_ms, shown(moment.text)] for moment in self.moments],
         }
 
-    def unowned_document(self, spells: Iterable[UnownedSpell]) -> list[list[Any]]:
-        """Spells of the same times together: [ranges of lanes, since, detected, until]."""
+    def add_unowned(self, spells: Iterable[UnownedSpell]) -> None:
+        """The unowned times of partitions; those of the same times are kept together, as an eager rebalance has them."""
         alike: dict[tuple[int, int, int], list[int]] = {}
         for spell in spells:
             times = spell.since_ms, spell.detected_ms, spell.until_ms
             alike.setdefault(times, []).append(self.lane(spell.partition))
-        return [[_ranges(lanes), *times] for times, lanes in alike.items()]
+        self.unowned += [UnownedLanes(_ranges(lanes), *times) for times, lanes in alike.items()]
 
     def waiting_document(self) -> list[list[Any]]:
         """What is unowned now: [ranges of lanes, since]."""

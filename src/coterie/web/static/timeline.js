@@ -289,12 +289,11 @@ class TimelineView {
     const names = this.shown.slice(0, 200).map((row) => this.byMember ? this.model.names.of[row] : this.model.laneName(row));
     this.drawing.context.font = this.colours.font;
     const longest = Math.max(...names.map((name) => this.drawing.context.measureText(name.slice(-40)).width), 60);
-    let most = 1;
-    if (this.byMember) for (const shares of this.model.sharesOfOwners()) for (const [, count] of shares) most = Math.max(most, count);
+    if (this.byMember) this.model.sharesOfOwners();
     this.drawing.draw({
       from: this.from, to: this.to, left: Math.min(longest + 18, width * 0.3), width, height: this.height, scroll: this.plot.scrollTop,
       rows: this.shown, byMember: this.byMember, selected: this.selected, cursor: this.cursor, drag: this.drag,
-      highlighted: this.highlighted, nowMs: this.nowMs, most,
+      highlighted: this.highlighted, nowMs: this.nowMs, most: this.model.most,
     }, this.colours);
   }
 

@@ -168,6 +168,7 @@ export class Drawing {
   bands() {
     const { context, model, colours, view } = this;
     let reached = -1, labelled = -1;
+    const isSparse = model.rebalancesUntil(view.to) - model.rebalancesUntil(view.from) < (this.right - view.left) / 12;
     for (let index = Math.max(model.rebalancesUntil(view.from) - 1, 0); index < model.rebalances.length; index++) {
       const rebalance = model.rebalances[index];
       if (rebalance.from > view.to) break;
@@ -178,6 +179,7 @@ export class Drawing {
         const begin = Math.max(this.x(from), view.left), stop = Math.min(this.x(end ?? view.nowMs), this.right);
         context.fillStyle = colours.phases[Math.min(number, 1)];
         context.fillRect(begin, 24, Math.max(stop - begin, 1), 8);
+        if (!isSparse && right - left < 3) continue; // they would hide the lanes
         context.globalAlpha = right - left > 2 ? 0.16 : 0.5;
         context.fillRect(begin, 34, Math.max(stop - begin, 1), view.height - 34);
         context.globalAlpha = 1;

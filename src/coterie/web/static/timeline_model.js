@@ -43,6 +43,8 @@ export class TimelineModel {
     for (const { from } of changes.rebalances.length ? this.rebalances.slice(0, 1) : []) this.beginMs = Math.min(this.beginMs, from);
     if (changes.lanes.length) this.order = this.lanesInOrder();
     if (changes.owners.length) this.names = shortNames(this.owners);
+    this.gapItems = this.unowned.map(([ranges, since, detected, until]) => ({ ranges, since, detected, until }));
+    for (const [ranges, since] of this.waiting) this.gapItems.push({ ranges, since, detected: since, until: null });
     this.gapsOfLanes = new Map();
     this.shares = null;
   }
@@ -61,9 +63,7 @@ export class TimelineModel {
   gaps(lane) {
     let gaps = this.gapsOfLanes.get(lane);
     if (gaps === undefined) {
-      gaps = this.unowned.filter(([ranges]) => within(ranges, lane)).map(([, since, detected, until]) => ({ since, detected, until }));
-      const waits = this.waiting.find(([ranges]) => within(ranges, lane));
-      if (waits !== undefined) gaps.push({ since: waits[1], detected: waits[1], until: null });
+      gaps = this.gapItems.filter(({ ranges }) => within(ranges, lane)).sort((a, b) => a.since - b.since);
       this.gapsOfLanes.set(lane, gaps);
     }
     return gaps;
@@ -102,30 +102,20 @@ export class TimelineModel {
     return spell === undefined ? -1 : spell.owner;
   }
 
-  // By owner, how many partitions it has from which time on: [[ms, count], ...].
+  // By owner, how many partitions are assigned to it from which time on: [[ms, count], ...].
   sharesOfOwners() {
     if (this.shares !== null) return this.shares;
     const changes = this.owners.map(() => new Map());
     const count = (owner, ms, by) => changes[owner].set(ms, (changes[owner].get(ms) ?? 0) + by);
-    for (const lane of this.order ?? []) {
-      const gaps = this.gaps(lane);
-      for (const { owner, from, until } of this.spells[lane] ?? []) {
-        count(owner, from, 1);
-        if (until !== null) count(owner, until, -1);
-        for (let index = this.firstGap(lane, from); index < gaps.length; index++) {
-          const { since, until: end } = gaps[index];
-          if (until !== null && since >= until) break;
-          if (end !== null && end <= from) continue;
-          count(owner, Math.max(since, from), -1);
-          if (end !== null && (until === null || end <= until)) count(owner, end, 1);
-          else if (until !== null) count(owner, until, 1);
-        }
-      }
+    for (const { owner, from, until } of this.owned) {
+      count(owner, from, 1);
+      if (until !== null) count(owner, until, -1);
     }
     this.shares = changes.map((of) => {
       let sum = 0;
       return [...of].sort((a, b) => a[0] - b[0]).map(([ms, by]) => [ms, (sum += by)]);
     });
+    this.most = this.shares.reduce((most, shares) => shares.reduce((highest, [, share]) => Math.max(highest, share), most), 1);
     return this.shares;
   }
 }
