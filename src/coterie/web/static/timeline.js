@@ -37,7 +37,7 @@ export function mountTimeline(root, options) { return new TimelineView(root, opt
 class TimelineView {
   constructor(root, { timeline, texts, language = "en", onMoment = () => {} }) {
     Object.assign(this, { root, texts, language, onMoment, model: new TimelineModel(timeline), selected: -1, byMember: false,
-      drag: null, cursor: null, highlighted: -1, isTable: false, filter: "", explanation: null, skewMs: 0, queued: false });
+      drag: null, highlighted: -1, isTable: false, filter: "", explanation: null, skewMs: 0, queued: false });
     this.build();
     this.drawing = new Drawing(this.canvas, this.model);
     this.fit();
@@ -122,8 +122,8 @@ class TimelineView {
     this.keys = element("p", "timeline-keys", t("keys"));
     this.keys.id = `timeline-keys-${Math.random().toString(36).slice(2)}`;
     this.plot.setAttribute("aria-describedby", this.keys.id);
-    this.tip = element("div", "timeline-tip");
-    this.tip.hidden = true;
+    [this.tip, this.cursor] = [element("div", "timeline-tip"), element("div", "timeline-cursor")];
+    this.tip.hidden = this.cursor.hidden = true;
     this.legend = element("div", "timeline-legend");
     this.details = element("div", "timeline-details");
     this.details.setAttribute("aria-live", "polite");
@@ -134,7 +134,7 @@ class TimelineView {
     this.probes = element("div", "timeline-probes");
     this.probes.setAttribute("aria-hidden", "true");
     for (const name of [...Array(PALETTE_SIZE).keys()].map((n) => `owner-${n}`).concat(PROBED)) this.probes.append(element("i", name));
-    this.root.replaceChildren(tools, this.now, element("div", "timeline-frame", this.plot, this.tip), this.legend, this.details,
+    this.root.replaceChildren(tools, this.now, element("div", "timeline-frame", this.plot, this.cursor, this.tip), this.legend, this.details,
       this.table, this.keys, this.probes);
   }
 
@@ -145,8 +145,8 @@ class TimelineView {
     canvas.addEventListener("pointerdown", (event) => this.press(event));
     canvas.addEventListener("pointermove", (event) => this.move(event));
     canvas.addEventListener("pointerup", (event) => this.release(event));
-    canvas.addEventListener("pointercancel", () => { this.drag = null; this.queue(); });
-    canvas.addEventListener("pointerleave", () => { this.cursor = null; this.tip.hidden = true; this.queue(); });
+    canvas.addEventListener("pointercancel", () => { this.drag = null; this.point(null); });
+    canvas.addEventListener("pointerleave", () => this.point(null));
     canvas.addEventListener("dblclick", () => { this.zoom(4); });
     plot.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     new ResizeObserver(() => this.queue()).observe(this.root);
@@ -292,8 +292,7 @@ class TimelineView {
     if (this.byMember) this.model.sharesOfOwners();
     this.drawing.draw({
       from: this.from, to: this.to, left: Math.min(longest + 18, width * 0.3), width, height: this.height, scroll: this.plot.scrollTop,
-      rows: this.shown, byMember: this.byMember, selected: this.selected, cursor: this.cursor, drag: this.drag,
-      highlighted: this.highlighted, nowMs: this.nowMs, most: this.model.most,
+      rows: this.shown, byMember: this.byMember, selected: this.selected, highlighted: this.highlighted, nowMs: this.nowMs, most: this.model.most,
     }, this.colours);
   }
 
@@ -324,9 +323,16 @@ class TimelineView {
   move(event) {
     const { x, y } = this.at(event);
     if (this.drag !== null) this.drag[1] = x;
-    this.cursor = x;
+    this.point(x);
     this.tell(x, y);
-    this.queue();
+  }
+
+  // The line below the pointer, or the time that is dragged over.
+  point(x) {
+    this.cursor.hidden = x === null;
+    if (x === null) { this.tip.hidden = true; return; }
+    const [left, right] = this.drag === null ? [x, x + 1] : [Math.min(...this.drag), Math.max(...this.drag) + 1];
+    Object.assign(this.cursor.style, { left: `${left}px`, width: `${right - left}px`, height: `${this.height - 18}px` });
   }
 
   release(event) {
@@ -356,7 +362,7 @@ class TimelineView {
     if (y < HEAD) for (const [at, text] of model.moments) if (Math.abs(this.drawing.x(at) - x) < 6) lines.push(text);
     this.tip.replaceChildren(...lines.map((line) => element("div", "", line.slice(0, 400))));
     this.tip.hidden = false;
-    const width = this.root.clientWidth, below = y - this.plot.scrollTop * 0 + 22;
+    const width = this.root.clientWidth, below = y + 22;
     this.tip.style.left = `${Math.max(Math.min(x + 14, width - this.tip.offsetWidth - 4), 0)}px`;
     this.tip.style.top = `${below}px`;
   }

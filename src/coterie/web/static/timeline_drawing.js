@@ -20,7 +20,7 @@ export function spanText(ms) {
   return ms < DAY ? `${Math.floor(ms / 36e5)} h ${Math.round((ms % 36e5) / 6e4)} min` : `${(ms / DAY).toFixed(1)} d`;
 }
 
-// view: {from, to, left, width, height, scroll, rows, byMember, selected, cursor, drag, highlighted, nowMs}
+// view: {from, to, left, width, height, scroll, rows, byMember, selected, highlighted, nowMs, most}
 export class Drawing {
   constructor(canvas, model) {
     this.canvas = canvas;
@@ -59,7 +59,6 @@ export class Drawing {
     this.bands();
     this.axis();
     this.moments();
-    this.overlay();
   }
 
   label(text, top) {
@@ -98,8 +97,10 @@ export class Drawing {
     if (text !== "" && shownWidth > 34) {
       const name = this.fitted(text, shownWidth - 8);
       if (name === text || name.length > 4) {
-        context.fillStyle = colour.text;
         context.textAlign = "left";
+        context.fillStyle = colour.fill;
+        if (pattern !== null) context.fillRect(shownLeft + 2, top, context.measureText(name).width + 4, height);
+        context.fillStyle = colour.text;
         context.fillText(name, shownLeft + 4, top + height / 2 + 0.5);
       }
     }
@@ -233,20 +234,6 @@ export class Drawing {
       context.lineTo(x + 4, 15);
       context.lineTo(x, 22);
       context.fill();
-    }
-  }
-
-  overlay() {
-    const { context, colours, view } = this;
-    if (view.drag !== null) {
-      const [left, right] = [Math.min(...view.drag), Math.max(...view.drag)];
-      context.fillStyle = colours.ink;
-      context.globalAlpha = 0.15;
-      context.fillRect(left, 18, right - left, view.height - 18);
-      context.globalAlpha = 1;
-    } else if (view.cursor !== null) {
-      context.fillStyle = colours.faint;
-      context.fillRect(Math.round(view.cursor), 18, 1, view.height - 18);
     }
   }
 }

@@ -90,8 +90,10 @@ export class TimelineModel {
   // The partitions that have another owner after the rebalance: {lane, from, to}, -1 for none.
   moves(rebalance) {
     const moves = [], after = rebalance.until ?? this.endMs;
+    const gaps = this.gapItems.filter(({ since, until }) => since <= after && (until === null || after < until));
     for (const lane of this.order ?? []) {
-      const [from, to] = [this.lastOwner(lane, rebalance.from), this.gapAt(lane, after) ? -1 : this.ownerAt(lane, after)];
+      const isUnowned = gaps.some(({ ranges }) => within(ranges, lane));
+      const [from, to] = [this.lastOwner(lane, rebalance.from), isUnowned ? -1 : this.ownerAt(lane, after)];
       if (from !== to) moves.push({ lane, from, to });
     }
     return moves;
@@ -105,15 +107,19 @@ export class TimelineModel {
   // By owner, how many partitions are assigned to it from which time on: [[ms, count], ...].
   sharesOfOwners() {
     if (this.shares !== null) return this.shares;
-    const changes = this.owners.map(() => new Map());
-    const count = (owner, ms, by) => changes[owner].set(ms, (changes[owner].get(ms) ?? 0) + by);
+    const changes = this.owners.map(() => []);
     for (const { owner, from, until } of this.owned) {
-      count(owner, from, 1);
-      if (until !== null) count(owner, until, -1);
+      changes[owner].push([from, 1]);
+      if (until !== null) changes[owner].push([until, -1]);
     }
     this.shares = changes.map((of) => {
+      const shares = [];
       let sum = 0;
-      return [...of].sort((a, b) => a[0] - b[0]).map(([ms, by]) => [ms, (sum += by)]);
+      for (const [ms, by] of of.sort((a, b) => a[0] - b[0])) {
+        sum += by;
+        if (shares.at(-1)?.[0] === ms) shares.at(-1)[1] = sum; else shares.push([ms, sum]);
+      }
+      return shares;
     });
     this.most = this.shares.reduce((most, shares) => shares.reduce((highest, [, share]) => Math.max(highest, share), most), 1);
     return this.shares;
