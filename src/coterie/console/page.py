@@ -34,7 +34,9 @@ th.n, td.n { text-align: right; white-space: nowrap; }
 .right { color: var(--right); font-weight: 600; }
 .wrong { color: var(--wrong); font-weight: 600; }
 .right, .wrong { white-space: nowrap; }
-body > .timeline { margin-inline: min(0px, calc(50% - min(47vw, 780px))); }
+body:has(> .timeline) { max-width: 1500px; }
+figure { max-width: 1000px; }
+p { max-width: 62em; }
 figure svg { display: block; width: 100%; min-width: 820px; height: auto; }
 figure svg text, figure svg .small { fill: var(--ink); }
 figure svg .spread { stroke: var(--ink); }
