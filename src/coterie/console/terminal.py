@@ -101,9 +101,15 @@ def write_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], brief: Ca
 
 def terminal_width() -> int | None:
     """The columns of standard output; None where it is no terminal."""
+    return terminal_size()[0] if is_terminal() else None
+
+
+def terminal_size() -> tuple[int, int]:
+    """The columns and lines of standard output."""
     import shutil  # milliseconds of a broker's start
 
-    return shutil.get_terminal_size().columns if is_terminal() else None
+    size = shutil.get_terminal_size()
+    return size.columns, size.lines
 
 
 def text_of(text: str, style: str = "") -> Text:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -16,6 +16,7 @@ from coterie.cli.parts.ranges import IntegerRange, NumberRange
 from coterie.console.terminal import (
     drawing_console,
     is_terminal,
+    terminal_size,
     terminal_width,
     text_of,
     visible,
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from coterie.client import GroupExplanation, MemberExplanation
+    from coterie.coordinator.journal.timeline import Timeline
 
 WATCH_EVERY_S = 1.0
+LEAST_LANES = 4
 PIPED_WIDTH = 10_000  # columns: no line is folded
 PREFIX = "org.apache.kafka.consumer."
 OF_GROUPS = (
@@ -66,17 +69,31 @@ def why(group: str, journal: str | None, client: dict[str, str], as_json: bool) 
     "--every", type=NumberRange(0.1), default=WATCH_EVERY_S, show_default=True, help="Seconds between two requests."
 )
 @click.option("--times", type=IntegerRange(1), help="Stop after this number of requests.")
+@click.option(
+    "--by",
+    type=click.Choice(["partition", "member"]),
+    help="A lane for each of these; by default for each partition, as far as they fit.",
+)
+@click.option("--last", type=NumberRange(1), help="The seconds that lanes show; by default the last five rebalances.")
 @journal_option
 @broker_option
 @json_option
 def watch(
-    group: str, every: float, times: int | None, journal: str | None, client: dict[str, str], as_json: bool
+    group: str,
+    every: float,
+    times: int | None,
+    by: str | None,
+    last: float | None,
+    journal: str | None,
+    client: dict[str, str],
+    as_json: bool,
 ) -> None:
-    """Show the output of `groups why`, live, until Ctrl-C.
+    """Show the output of `groups why`, live, until Ctrl-C, with a timeline of the owners.
 
-    In a pipe or a file: a line for each change.
+    A lane shows who owned a partition when: a letter for each owner. In a pipe or a file: a line for each change.
     """
-    looks = _Looks(every, times, as_json)
+    is_by_member = None if by is None else by == "member"
+    looks = _Looks(every, times, as_json, is_by_member, None if last is None else int(last * 1000))
     run_until_stopped(lambda stop: _watch(stop, looks, group, journal, client))
 
 
@@ -84,6 +101,8 @@ class _Looks(NamedTuple):
     every_s: float
     times: int | None
     as_json: bool
+    by_member: bool | None
+    last_ms: int | None
 
 
 async def _explained(group: str, journal: str | None, client: dict[str, str]) -> GroupExplanation:
@@ -100,8 +119,9 @@ async def _watch(stop: asyncio.Event, looks: _Looks, group: str, journal: str | 
     from coterie.client import KafkaError
 
     # Of a broker that is away the next look is the next attempt.
-    async with Explainer(group, journal, {"default.api.timeout.ms": "0"} | client) as explainer:
-        live = None if looks.as_json or not is_terminal() else Live(console=drawing_console(), auto_refresh=False)
+    is_live = not looks.as_json and is_terminal()
+    async with Explainer(group, journal, {"default.api.timeout.ms": "0"} | client, follows=is_live) as explainer:
+        live = Live(console=drawing_console(), auto_refresh=False) if is_live else None
         shown, looked = "", 0
         try:
             if live is not None:
@@ -114,8 +134,10 @@ async def _watch(stop: asyncio.Event, looks: _Looks, group: str, journal: str | 
                         raise
                     document = None  # the broker is away for a moment: the next look tries again
                 looked += 1
-                if document is not None:
-                    shown = _show(document, live, looks.as_json, shown)
+                if document is not None and live is not None:
+                    live.update(_live(document, explainer.timeline.timeline, looks), refresh=True)
+                elif document is not None:
+                    shown = _show(document, looks.as_json, shown)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(looks.every_s):
                         await stop.wait()
@@ -124,11 +146,26 @@ async def _watch(stop: asyncio.Event, looks: _Looks, group: str, journal: str | 
                 live.stop()
 
 
-def _show(document: GroupExplanation, live: Any, as_json: bool, shown: str) -> str:
-    """Draws, or prints what is new; returns the last printed line."""
-    if live is not None:
-        live.update(draw(document, terminal_width()), refresh=True)
-        return shown
+def _live(document: GroupExplanation, timeline: Timeline, looks: _Looks) -> RenderableType:
+    """The explanation, with the lanes that fit on the terminal."""
+    import time
+
+    from rich.console import Group
+
+    from coterie.console.lanes import LINES_BESIDE, lanes
+
+    width, height = terminal_size()
+    others = len(_above(document)) + len(_below(document)) + (len(document.members) + 3 if document.members else 0)
+    if not timeline.lanes:
+        return draw(document, width)
+    rows = max(height - others - LINES_BESIDE - 1, LEAST_LANES)
+    now_ms = max(int(time.time() * 1000), timeline.end_ms or 0)
+    drawn = lanes(timeline, now_ms, width, rows, by_member=looks.by_member, last_ms=looks.last_ms)
+    return Group(*drawn, text_of(""), draw(document, width))
+
+
+def _show(document: GroupExplanation, as_json: bool, shown: str) -> str:
+    """Prints what is new; returns the last printed line."""
     lag = lag_text([asdict(p) for p in document.partitions])
     generation = f"generation {document.generation}, " if document.generation >= 0 else ""
     line = f"{generation}{document.state}: {document.verdict}; lag {lag}"

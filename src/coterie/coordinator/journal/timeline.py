@@ -1,7 +1,7 @@
 """A group's timeline as data: who owned each partition when, when it was unowned, and each rebalance with its phases.
 
 This is what every picture of a group shows: the page's (`web/static/timeline.js`, which reads `Timeline.document`), and the
-terminal's (`groups watch`). `journal_timeline` makes it from a journal, `console/history_page` from the tables of a history.
+terminal's (`console/lanes`). `journal_timeline` makes it from a journal, `console/history_page` from the tables of a history.
 
 - An *owner* is a member id, behind its client id where that does not begin it, or the `group.instance.id` of a static member,
   which it keeps over its restarts (`owner_name`).
