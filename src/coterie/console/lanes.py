@@ -29,7 +29,7 @@ LEAST_COLUMNS = 20
 LINES_BESIDE = 8  # of a drawing: above and below its lanes, and the empty one
 
 
-class Window(NamedTuple):
+class ShownTime(NamedTuple):
     """The time that is shown, in ms, and how many columns it has."""
 
     from_ms: int
@@ -65,7 +65,7 @@ def lanes(
     shown = order[:rows]
     label = min(max([len(names[lane]) for lane in shown] + [4]), max(min(NAME_WIDTH, width // 4), 4))
     columns = max(width - label - 1, LEAST_COLUMNS)
-    window = Window(now_ms - (recent_ms(timeline, now_ms) if last_ms is None else last_ms), now_ms, columns)
+    window = ShownTime(now_ms - (recent_ms(timeline, now_ms) if last_ms is None else last_ms), now_ms, columns)
     letters = owner_letters(owners)
     lines = [*_head(timeline, window, label)]
     cells = _shares(timeline, window) if by_member else _owned(timeline, window, letters)
@@ -93,7 +93,7 @@ def band_text(band: Band, now_ms: int) -> str:
 
 
 def owner_letters(owners: Sequence[str]) -> list[str]:
-    """The first letter of each name, or the next that is free; of those that are too many `?`."""
+    """The first letter of each name, or the next that is free; of the others `?`."""
     free, chosen = list(LETTERS), list[str]()
     for owner in owners:
         letter = next((c for c in owner.lower()[:1] + owner.upper()[:1] if c in free), free[0] if free else SOME_OTHER)
@@ -103,7 +103,7 @@ def owner_letters(owners: Sequence[str]) -> list[str]:
     return chosen
 
 
-def _owned(timeline: Timeline, window: Window, letters: Sequence[str]) -> list[str]:
+def _owned(timeline: Timeline, window: ShownTime, letters: Sequence[str]) -> list[str]:
     """Of each lane its columns."""
     cells = [[NOBODY] * window.columns for _ in timeline.lanes]
     for spell in timeline.owned:
@@ -123,7 +123,7 @@ def _owned(timeline: Timeline, window: Window, letters: Sequence[str]) -> list[s
     return ["".join(row) for row in cells]
 
 
-def _columns(window: Window, from_ms: int, until_ms: int | None) -> range:
+def _columns(window: ShownTime, from_ms: int, until_ms: int | None) -> range:
     """Those whose middle is in that time; the last one also if it lasts."""
     first = window.column(from_ms)
     first += window.middle_ms(first) < from_ms
@@ -134,7 +134,7 @@ def _columns(window: Window, from_ms: int, until_ms: int | None) -> range:
     return range(max(first, 0), min(last, window.columns))
 
 
-def _shares(timeline: Timeline, window: Window) -> list[str]:
+def _shares(timeline: Timeline, window: ShownTime) -> list[str]:
     """Of each owner how many partitions are assigned to it."""
     counts = [[0] * window.columns for _ in timeline.owners]
     for spell in timeline.owned:
@@ -157,7 +157,7 @@ def _counted(counts: Sequence[int]) -> str:
     return "".join(cells)
 
 
-def _head(timeline: Timeline, window: Window, label: int) -> list[Text]:
+def _head(timeline: Timeline, window: ShownTime, label: int) -> list[Text]:
     """The times at both ends, the generations, and the bands."""
     begin, end = _clock(window.from_ms), _clock(window.until_ms)
     times = f"{begin}{end:>{max(window.columns - len(begin), 0)}}"

@@ -88,9 +88,9 @@ def watch(
     client: dict[str, str],
     as_json: bool,
 ) -> None:
-    """Show the output of `groups why`, live, until Ctrl-C, with a timeline of the owners.
+    """Show the output of `groups why`, live, until Ctrl-C.
 
-    A lane shows who owned a partition when: a letter for each owner. In a pipe or a file: a line for each change.
+    Above it a timeline: who owned each partition when, a letter for each owner. In a pipe or a file: a line for each change.
     """
     is_by_member = None if by is None else by == "member"
     looks = _Looks(every, times, as_json, is_by_member, None if last is None else int(last * 1000))
