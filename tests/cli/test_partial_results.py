@@ -158,6 +158,7 @@ WHOLE = {
     "log check": "a finding for each damage",
     "wire": "no broker",
     "observe": "goes on until it is stopped; a sentence for what it cannot see",
+    "console": "goes on until it is stopped; its pages show what they cannot reach",
     "proxy": "reads nothing",
     "clients": "each broker for itself, as the groups in the last test here",
 }

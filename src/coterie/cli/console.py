@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -14,10 +15,13 @@ from coterie.runtime.extras import require
 from coterie.text.addresses import format_address
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Sequence
 
     from coterie.coordinator.journal.line import JournalLine
 
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+LEAST_TOKEN = 16
 DEFAULT_LISTEN = "127.0.0.1:8080"
 
 
@@ -26,6 +30,7 @@ DEFAULT_LISTEN = "127.0.0.1:8080"
 Examples:
   coterie console
   coterie console -b kafka:9092 --listen 127.0.0.1:8081
+  coterie console --listen 0.0.0.0:8443 --tls-certificate c.pem --tls-key k.pem --token-file token
 """
 )
 @click.option(
@@ -33,36 +38,97 @@ Examples:
     default=DEFAULT_LISTEN,
     show_default=True,
     metavar="HOST:PORT",
-    help="The address of the pages, of loopback; port 0: any free one.",
+    help="The address of the pages; port 0: any free one. Beyond loopback with TLS and a token alone.",
+)
+@click.option("--name", "names", multiple=True, metavar="NAME", help="A further name of this host; may be given again.")
+@click.option("--tls-certificate", type=FILE, metavar="FILE", help="The certificate chain of the pages, in PEM.")
+@click.option("--tls-key", type=FILE, metavar="FILE", help="Its private key, in PEM.")
+@click.option(
+    "--token-file", type=FILE, metavar="FILE", help="The token that readers sign in with, of 16 characters or more."
 )
 @click.option(
     "--schema-registry", metavar="URL", help="A schema registry, whose schemas read Avro and Protobuf records."
 )
+@click.option("--allow-changes", is_flag=True, help="Offer to reset offsets, delete groups and write records.")
 @journal_option
 @broker_option
-def console(listen: str, schema_registry: str | None, journal: str | None, client: dict[str, str]) -> None:
+def console(
+    listen: str,
+    names: tuple[str, ...],
+    tls_certificate: Path | None,
+    tls_key: Path | None,
+    token_file: Path | None,
+    schema_registry: str | None,
+    allow_changes: bool,
+    journal: str | None,
+    client: dict[str, str],
+) -> None:
     """Show the groups in a browser, live, until Ctrl-C or SIGTERM.
 
-    Works on any Kafka: who owns which partition, why it changed hands, and what a group waits for.
+    Works on any Kafka: who owns which partition, why it changed hands, and what a group waits for. Nothing can be changed
+    without --allow-changes.
     """
     require("http", "coterie console")
     if schema_registry is not None:
         require("schemas", "--schema-registry")
     address = address_of(listen, "--listen")
+    settings = ConsoleSettings(
+        names, _tls(tls_certificate, tls_key), _token(token_file), schema_registry, allow_changes
+    )
 
     async def go(stop: asyncio.Event) -> None:
-        await _refuse_exposure(*address)
-        await _serve(stop, address, await _earlier(journal, client), client, schema_registry)
+        await _refuse_exposure(address, settings)
+        await _serve(stop, address, await _earlier(journal, client), client, settings)
 
     run_until_stopped(go)
 
 
-async def _refuse_exposure(host: str, port: int) -> None:
-    """Raises ClickException for an address that others than this machine reach."""
-    if not await resolves_to_loopback(host, port):
-        where = format_address(host, port)
-        raise click.ClickException(
-            f"{where} is beyond loopback, and the pages have no TLS; listen on 127.0.0.1 instead"
+class ConsoleSettings(NamedTuple):
+    """What the options say of the pages."""
+
+    names: tuple[str, ...]
+    tls: ssl.SSLContext | None
+    token: str | None
+    schema_registry: str | None
+    allow_changes: bool
+
+
+def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """Raises UsageError for one without the other, and for files that are none."""
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise click.UsageError("--tls-certificate and --tls-key go together.")
+    import ssl
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key)
+    except OSError as error:
+        raise click.UsageError(
+            f"{certificate} and {key} are no certificate in PEM with its key: {error.strerror or error}."
+        ) from error
+    return context
+
+
+def _token(file: Path | None) -> str | None:
+    """The text of the file. Raises UsageError for a short one."""
+    if file is None:
+        return None
+    token = file.read_text("utf-8", "replace").strip()
+    if len(token) < LEAST_TOKEN:
+        raise click.UsageError(f"the token in {file} must have {LEAST_TOKEN} characters or more, not {len(token)}.")
+    return token
+
+
+async def _refuse_exposure(address: tuple[str, int], settings: ConsoleSettings) -> None:
+    """Raises UsageError for an address that others than this machine reach, without TLS and a token."""
+    if settings.tls is not None and settings.token is not None:
+        return
+    if not await resolves_to_loopback(*address):
+        raise click.UsageError(
+            f"{format_address(*address)} is beyond loopback: give --tls-certificate, --tls-key and --token-file, or listen on "
+            "127.0.0.1."
         )
 
 
@@ -83,15 +149,23 @@ async def _serve(
     address: tuple[str, int],
     earlier: Sequence[JournalLine],
     client: dict[str, str],
-    schema_registry: str | None,
+    settings: ConsoleSettings,
 ) -> None:
     from coterie.web.observed_feed import ObservedFeed
     from coterie.web.schema_registry import SchemaRegistry
     from coterie.web.server import ConsoleServer
 
     feed = ObservedFeed(client, lambda sentence: write_line(sentence, err=True), earlier)
-    registry = None if schema_registry is None else SchemaRegistry(schema_registry)
-    async with ConsoleServer(feed, registry=registry) as server:
+    registry = None if settings.schema_registry is None else SchemaRegistry(settings.schema_registry)
+    server = ConsoleServer(
+        feed,
+        settings.names,
+        token=settings.token,
+        tls=settings.tls,
+        registry=registry,
+        allow_changes=settings.allow_changes,
+    )
+    async with server:
         try:
             host, port = await server.start(*address)
         except OSError as error:
@@ -99,5 +173,6 @@ async def _serve(
             raise click.ClickException(
                 f"cannot listen on {where}: {bind_trouble(error)}; choose another --listen"
             ) from error
-        write_line(f"console on http://{format_address(host, port)}/console")
+        scheme = "http" if settings.tls is None else "https"
+        write_line(f"console on {scheme}://{format_address(host, port)}/console")
         await feed.run(stop)

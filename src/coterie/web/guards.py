@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import secrets
 from collections.abc import Awaitable, Callable, Set
 from urllib.parse import urlsplit
 
@@ -10,6 +11,8 @@ from aiohttp import web
 
 from coterie.text.addresses import is_own_host
 
+SIGN_IN, SESSION_COOKIE = "/sign-in", "coterie_session"
+OPEN_PATHS = (SIGN_IN, "/static/")  # without a token
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 HEADERS = {
@@ -46,20 +49,37 @@ async def refuse_other_origins(request: web.Request, handler: Handler) -> web.St
 
 
 class Guards:
-    """``names``: those of the server in a Host header. ``token``: what a request must bring, None for none."""
+    """``names``: those of the server in a Host header. ``token``: what a request must bring, as a bearer's or by the cookie of
+    a reader who has signed in with it; None for none. ``has_tls``: the cookie is for TLS alone."""
 
-    def __init__(self, names: Set[str], token: str | None = None) -> None:
-        self.names, self._token = {"localhost", *names}, token
+    def __init__(self, names: Set[str], token: str | None = None, *, has_tls: bool = False) -> None:
+        self.names, self._token, self._has_tls = {"localhost", *names}, token, has_tls
+        self._session = secrets.token_urlsafe(32)  # of this process
 
     @web.middleware
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuses a request, or has it handled."""
         if not all(is_own_host(header, self.names) for header in request.headers.getall("Host", [])):
             return web.Response(status=403, text="this Host is not one of this console's; --name allows a further one")
-        if self._token is not None and not hmac.compare_digest(_brought(request), self._token.encode()):
-            return web.Response(status=401, text="a token is needed", headers={"WWW-Authenticate": "Bearer"})
-        return await handler(request)
+        if self._token is None or request.path.startswith(OPEN_PATHS) or self._is_known(request, self._token):
+            return await handler(request)
+        if "text/html" in request.headers.get("Accept", ""):
+            raise web.HTTPFound(SIGN_IN)
+        return web.Response(status=401, text="a token is needed", headers={"WWW-Authenticate": "Bearer"})
+
+    def _is_known(self, request: web.Request, token: str) -> bool:
+        bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        cookie = request.cookies.get(SESSION_COOKIE, "")
+        return _is_same(bearer, token) or _is_same(cookie, self._session)
+
+    def signed_in(self, token: str) -> web.Response | None:
+        """The response to a reader who has brought the token, with a cookie; None for another token."""
+        if self._token is None or not _is_same(token, self._token):
+            return None
+        response = web.Response(status=303, headers={"Location": "/console"})
+        response.set_cookie(SESSION_COOKIE, self._session, httponly=True, secure=self._has_tls, samesite="Strict")
+        return response
 
 
-def _brought(request: web.Request) -> bytes:
-    return request.headers.get("Authorization", "").removeprefix("Bearer ").encode()
+def _is_same(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode(), expected.encode())

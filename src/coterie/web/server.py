@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Iterable
-from functools import partial
 from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
@@ -13,10 +12,11 @@ from urllib.parse import quote
 from aiohttp import web
 
 from coterie.client import KafkaError
+from coterie.web.changes import Changes, UnfitChange
 from coterie.web.cluster_documents import ClusterDocuments
 from coterie.web.event_streams import events_of_all, events_of_one, send_events
 from coterie.web.feed import GroupFeed
-from coterie.web.guards import Guards, add_headers, refuse_other_origins
+from coterie.web.guards import SIGN_IN, Guards, add_headers, refuse_other_origins
 from coterie.web.journal_memory import history_json
 from coterie.web.pages import LANGUAGES, language_of, page
 from coterie.web.record_reading import RecordReader
@@ -30,8 +30,9 @@ LANGUAGE_COOKIE = "language"
 class Console:
     """The routes over one feed."""
 
-    def __init__(self, feed: GroupFeed, registry: SchemaRegistry | None = None) -> None:
+    def __init__(self, feed: GroupFeed, registry: SchemaRegistry | None = None, *, allow_changes: bool = False) -> None:
         self._feed = feed
+        self._changes = Changes(feed.client) if allow_changes else None
         self._cluster, self._records = ClusterDocuments(feed.client), RecordReader(feed.client, registry)
         self._stopping = asyncio.Event()
 
@@ -42,9 +43,9 @@ class Console:
         app.on_shutdown.append(self._stop)
         app.router.add_get("/console", self._groups)
         app.router.add_get("/console/groups/{group}", self._group)
-        for name in ("topics", "brokers"):
-            app.router.add_get(f"/console/{name}", partial(_named_page, f"{name}.html"))
-        app.router.add_get("/console/topics/{topic}", _topic)
+        app.router.add_get("/console/topics", self._topic_list)
+        app.router.add_get("/console/topics/{topic}", self._topic)
+        app.router.add_get("/console/brokers", self._broker_list)
         app.router.add_get("/api/topics", self._topics)
         app.router.add_get("/api/topics/{topic}", self._topic_document)
         app.router.add_get("/api/topics/{topic}/records", self._record_rows)
@@ -53,20 +54,51 @@ class Console:
         app.router.add_get("/api/groups/{group}/history", self._history)
         app.router.add_get("/api/groups/{group}/events", self._group_events)
         app.router.add_get("/static/{name}", _static)
+        if self._changes is not None:
+            app.router.add_post("/api/changes/{step:plan|work}", self._change)
 
     async def _stop(self, app: web.Application) -> None:
         self._stopping.set()  # ends the event streams
 
     async def _groups(self, request: web.Request) -> web.Response:
-        return _page(request, "groups.html")
+        return self._page(request, "groups.html")
 
     async def _group(self, request: web.Request) -> web.Response:
         name = request.match_info["group"]
-        return _page(request, "group.html", group=name, group_path=quote(name, safe=""))
+        return self._page(request, "group.html", group=name, group_path=quote(name, safe=""))
+
+    async def _topic_list(self, request: web.Request) -> web.Response:
+        return self._page(request, "topics.html")
+
+    async def _topic(self, request: web.Request) -> web.Response:
+        name = request.match_info["topic"]
+        return self._page(request, "topic.html", topic=name, topic_path=quote(name, safe=""))
+
+    async def _broker_list(self, request: web.Request) -> web.Response:
+        return self._page(request, "brokers.html")
+
+    def _page(self, request: web.Request, template: str, **values: str) -> web.Response:
+        return page_response(request, template, allow_changes=self._changes is not None, **values)
 
     async def _history(self, request: web.Request) -> web.Response:
         lines = self._feed.memory.journal.of(request.match_info["group"])
         return web.Response(text=history_json(lines), content_type="application/json")
+
+    async def _change(self, request: web.Request) -> web.Response:
+        """A change, planned or done. Its type keeps out what a form of another page could send."""
+        assert self._changes is not None
+        if request.content_type != "application/json":
+            return web.json_response({"error": "a change is JSON"}, status=415)
+        try:
+            change = await request.json()
+            if not isinstance(change, dict):
+                raise UnfitChange("a change is a JSON object")
+            table = await self._changes.work(change, dry_run=request.match_info["step"] == "plan")
+        except (ValueError, UnfitChange) as error:
+            return web.json_response({"error": str(error)}, status=400)
+        except KafkaError as error:
+            return web.json_response({"error": str(error)}, status=409)
+        return web.json_response(table)
 
     async def _topics(self, request: web.Request) -> web.Response:
         return await _document(self._cluster.topics())
@@ -94,15 +126,6 @@ class Console:
         return await send_events(request, self._feed.memory, events_of_one(self._feed, group, self._stopping))
 
 
-async def _named_page(template: str, request: web.Request) -> web.Response:
-    return _page(request, template)
-
-
-async def _topic(request: web.Request) -> web.Response:
-    name = request.match_info["topic"]
-    return _page(request, "topic.html", topic=name, topic_path=quote(name, safe=""))
-
-
 async def _document(work: Awaitable[Any]) -> web.Response:
     """What the work returns, or the cluster's refusal, as JSON."""
     try:
@@ -125,7 +148,8 @@ def _number(request: web.Request, name: str) -> int | None:
         raise web.HTTPBadRequest(text=f"{name} must be a whole number") from None
 
 
-def _page(request: web.Request, template: str, **values: Any) -> web.Response:
+def page_response(request: web.Request, template: str, **values: Any) -> web.Response:
+    """A page in the reader's language."""
     chosen = request.query.get("language")
     wanted = (chosen, request.cookies.get(LANGUAGE_COOKIE))
     language = language_of(wanted, request.headers.get("Accept-Language", ""))
@@ -156,9 +180,10 @@ class ConsoleServer:
         token: str | None = None,
         tls: ssl.SSLContext | None = None,
         registry: SchemaRegistry | None = None,
+        allow_changes: bool = False,
     ) -> None:
-        self._console, self._tls = Console(feed, registry), tls
-        self._guards = Guards({name.lower() for name in names}, token)
+        self._console, self._tls = Console(feed, registry, allow_changes=allow_changes), tls
+        self._guards = Guards({name.lower() for name in names}, token, has_tls=tls is not None)
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
@@ -166,6 +191,8 @@ class ConsoleServer:
         self._guards.names.add(host.lower())
         app = web.Application(client_max_size=1024 * 1024, middlewares=[self._guards.check])
         app.router.add_get("/", _to_console)
+        app.router.add_get(SIGN_IN, _sign_in)
+        app.router.add_post(SIGN_IN, self._signed_in)
         self._console.add_to(app)
         self._runner = web.AppRunner(app, access_log=None, max_line_size=LINE_BYTES, shutdown_timeout=1.0)
         await self._runner.setup()
@@ -173,12 +200,20 @@ class ConsoleServer:
         address = self._runner.addresses[0]
         return str(address[0]), int(address[1])
 
+    async def _signed_in(self, request: web.Request) -> web.Response:
+        token = str((await request.post()).get("token", ""))
+        return self._guards.signed_in(token.strip()) or page_response(request, "sign_in.html", is_wrong=True)
+
     async def __aenter__(self) -> ConsoleServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         if self._runner is not None:
             await self._runner.cleanup()
+
+
+async def _sign_in(request: web.Request) -> web.Response:
+    return page_response(request, "sign_in.html", is_wrong=False)
 
 
 async def _to_console(request: web.Request) -> web.Response:

@@ -64,53 +64,25 @@ def reset(
 async def _reset(
     group: str, client: dict[str, str], names: tuple[str, ...], dry_run: bool, choose: Any
 ) -> list[ResetOffset]:
-    from coterie.client import Admin, KafkaError
-    from coterie.client.errors import check
-    from coterie.wire.errors import ErrorCode
+    from coterie.client import Admin
+    from coterie.client.admin.offset_resets import reset_offsets
 
     async with Admin(client) as admin:
-        # Reports a broker that is away at once; the look-up of a coordinator is repeated for a minute.
-        await admin.describe_cluster()
-        for name, info in (await admin.describe_topics(names) if names else {}).items():
-            check(info.error, subject=f"topic {name}")
-        now = await admin.list_consumer_group_offsets(group)
-        wanted = await choose(admin, await admin.partitions(names) if names else None, now)
-        if not dry_run and wanted:
-            try:
-                await admin.alter_consumer_group_offsets(group, wanted)
-            except KafkaError as error:
-                if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
-                    raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"{group} has members; stop them first") from error
-                raise
+        offsets = await reset_offsets(admin, group, names, choose, dry_run=dry_run)
     return [
-        {"topic": tp.topic, "partition": tp.partition, "from": now.get(tp), "to": offset}
-        for tp, offset in sorted(wanted.items())
+        {"topic": tp.topic, "partition": tp.partition, "from": before, "to": after} for tp, before, after in offsets
     ]
 
 
 def _by_records(to: str) -> Any:
     """The first or last record, an offset, or the first record since a time; none that late: the end."""
-    offset = int(to) if to.isdigit() else None
-    named = {"earliest": -2, "latest": -1}
-    timestamp_ms = (
-        named[to]
-        if to in named
-        else None
-        if offset is not None
-        else milliseconds(to, "--to", "earliest, latest, an offset or ")
-    )
+    from coterie.client.admin.offset_resets import EARLIEST, LATEST, by_records
 
-    async def choose(
-        admin: Admin, partitions: list[TopicPartition] | None, now: dict[TopicPartition, int]
-    ) -> dict[TopicPartition, int]:
-        wanted = list(now) if partitions is None else partitions
-        ends = await admin.list_offsets(dict.fromkeys(wanted, -1))
-        if offset is not None:
-            return {tp: min(offset, ends[tp]) for tp in wanted}
-        offsets = await admin.list_offsets(dict.fromkeys(wanted, timestamp_ms or 0))
-        return {tp: at if at >= 0 else ends[tp] for tp, at in offsets.items()}
-
-    return choose
+    if to.isdigit():
+        return by_records(offset=int(to))
+    named = {"earliest": EARLIEST, "latest": LATEST}
+    at = named[to] if to in named else milliseconds(to, "--to", "earliest, latest, an offset or ")
+    return by_records(timestamp_ms=at)
 
 
 def _by_commits(group: str, moment_ms: int, history: Path | None, client: dict[str, str]) -> Any:
