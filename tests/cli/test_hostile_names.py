@@ -93,6 +93,7 @@ ELSEWHERE = {
     "cluster describe": "writes of brokers that `cluster start` started",
     "cluster start": "writes of brokers that it starts",
     "cluster stop": "writes of brokers that `cluster start` started",
+    "console": "writes its address alone; tests/web has its pages",
     "demo": "names all that it shows itself",
     "groups migrate": "the table of `groups describe`; needs a ZooKeeper",
     "lab handover": "names all that it shows itself",

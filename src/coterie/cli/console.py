@@ -151,10 +151,13 @@ async def _serve(
     client: dict[str, str],
     settings: ConsoleSettings,
 ) -> None:
+    from coterie.client import Admin
     from coterie.web.observed_feed import ObservedFeed
     from coterie.web.schema_registry import SchemaRegistry
     from coterie.web.server import ConsoleServer
 
+    async with Admin(client) as admin:
+        await admin.describe_cluster()  # before it listens: without a broker there is nothing to show
     feed = ObservedFeed(client, lambda sentence: write_line(sentence, err=True), earlier)
     registry = None if settings.schema_registry is None else SchemaRegistry(settings.schema_registry)
     server = ConsoleServer(
