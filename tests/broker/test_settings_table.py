@@ -31,6 +31,9 @@ DIFFERENT = {
 OUR_OWN = {
     "coterie.connections.max.stalled.ms",
     "coterie.connections.max.unauthenticated.ms",
+    "coterie.sasl.users.file",
+    "coterie.sasl.oauthbearer.allowed.urls",
+    "coterie.sasl.oauthbearer.unsecured.enable",
     "coterie.queued.max.response.bytes",
     "coterie.request.max.elements",
     "coterie.journal.enable",

@@ -25,7 +25,7 @@ from coterie.broker.process.clock import Clock
 from coterie.broker.process.descriptors import descriptors_left, listening_sockets
 from coterie.broker.requests.memory import RequestMemory
 from coterie.broker.requests.turns import in_thread
-from coterie.broker.settings import BrokerSettings
+from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.broker.settings.listeners import (
     Listener,
     advertised_addresses,
@@ -114,7 +114,10 @@ class Broker(BrokerNode):
             self.cluster_id = await read_cluster_id(self.settings, self.new_cluster_id)
         try:
             self._open_own_folder()
-        except (UnreadableFile, FolderOfAnother, OSError):
+            for listener in chosen:
+                if listener.has_sasl:
+                    self.clients.logins.check(listener.name)
+        except (UnreadableFile, FolderOfAnother, OSError, SettingError):
             self._unlock()
             raise
         self._report_findings()

@@ -152,7 +152,7 @@ class BrokerNode:
         self.replica_effects = ReplicaEffects()
         current = self.settings.current
         acls = Acls(fs, current, is_alone=not in_cluster) if current.authorizer_class_name else None
-        self.clients = Clients(fs, current.telemetry_max_bytes, lambda: self._uuid().bytes, acls)
+        self.clients = Clients(fs, self.settings, self.clock, lambda: self._uuid().bytes, acls)
         self.features = Features(fs, are_absent=self.lacks_topic_ids)
         self._producer_ids = loaded_producer_ids(fs, self.topics)
         self.keep_files()

@@ -7,10 +7,10 @@ import hashlib
 import hmac
 from collections.abc import Generator
 
+from coterie.authentication.credentials import HASHES
 from coterie.client.errors import KafkaError
 from coterie.wire.errors import ErrorCode
 
-HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 FEWEST_ITERATIONS = 4096
 MOST_ITERATIONS = 1_000_000  # a server that asks for more would keep us busy
 MOST_DIGITS = len(str(MOST_ITERATIONS))

@@ -6,14 +6,15 @@ Certificates and keys are PEM files, as Apache Kafka's PEM stores (KIP-651) and 
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from coterie.authentication.credentials import HASHES
+from coterie.authentication.jaas import BadJaas, jaas_options
 from coterie.client.errors import ConfigError, KafkaError, check
-from coterie.client.scram import HASHES, scram
+from coterie.client.scram import scram
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", *HASHES)
-_JAAS = re.compile(r'(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
 
 Login = Generator[tuple[Message, type[Message]], Any, None]
 
@@ -95,8 +95,11 @@ def _plain(username: str, password: str) -> Generator[bytes, bytes, None]:
 
 
 def jaas_login(text: str) -> dict[str, str]:
-    """``username`` and ``password`` of a sasl.jaas.config, as far as it has them; values may be quoted."""
-    return {m[1]: m[2] if m[2] is not None else m[3] for m in _JAAS.finditer(text)}
+    """The options of a sasl.jaas.config, with ``username`` and ``password`` among them. Raises ConfigError."""
+    try:
+        return jaas_options(text) if text else {}
+    except BadJaas as error:
+        raise ConfigError(str(error)) from None
 
 
 PLAINTEXT = Security()

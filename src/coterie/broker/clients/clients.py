@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from coterie.broker.clients.acls import Acls
+from coterie.broker.clients.logins import Logins
 from coterie.broker.clients.quotas import ClientQuotas
 from coterie.broker.clients.scram_credentials import ScramCredentials
 from coterie.broker.clients.seen_clients import SeenClients
 from coterie.broker.clients.telemetry import Telemetry
+from coterie.broker.process.clock import Clock
+from coterie.broker.settings import BrokerSettings
 from coterie.log.files.filesystem import FileSystem
 
 
@@ -17,10 +20,16 @@ class Clients:
     without an authorizer."""
 
     def __init__(
-        self, fs: FileSystem, max_telemetry_bytes: int, new_id: Callable[[], bytes], acls: Acls | None = None
+        self,
+        fs: FileSystem,
+        settings: BrokerSettings,
+        clock: Clock,
+        new_id: Callable[[], bytes],
+        acls: Acls | None = None,
     ) -> None:
         self.acls = acls
         self.seen = SeenClients()
         self.quotas = ClientQuotas(fs)
         self.scram_credentials = ScramCredentials(fs)
-        self.telemetry = Telemetry(max_telemetry_bytes, new_id)
+        self.logins = Logins(settings, self.scram_credentials, clock.now_ms)
+        self.telemetry = Telemetry(settings.current.telemetry_max_bytes, new_id)

@@ -1,7 +1,7 @@
 """SCRAM credentials of users (KIP-554), kept in `scram_credentials.json`: salts and keys, never passwords.
 
-They can be set, described and removed; this broker has no listener that asks for them yet. The rules are those of
-Kafka's ScramControlManager; the keys are derived as in RFC 5802.
+They can be set, described and removed, and listeners with SASL ask for them. The rules are those of Kafka's
+ScramControlManager.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+from coterie.authentication.credentials import MAX_ITERATIONS, MIN_ITERATIONS, ScramCredential
 from coterie.log.files import checked_files
 from coterie.log.files.filesystem import FileSystem
 from coterie.log.files.findings import UnreadableFile
 from coterie.wire.errors import ErrorCode, Refusal
 
 _FILE = "scram_credentials.json"
-MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384
 
 
 class Mechanism(IntEnum):
@@ -26,9 +26,13 @@ class Mechanism(IntEnum):
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
 
+    @property
+    def sasl_name(self) -> str:
+        """The name of the mechanism in SASL."""
+        return self.name.replace("_", "-")
+
 
 KeptCredential = dict[str, str | int]  # salt, stored_key and server_key in base64, iterations
-_HASHES = {Mechanism.SCRAM_SHA_256: "sha256", Mechanism.SCRAM_SHA_512: "sha512"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,16 @@ class ScramCredentials:
         """The iterations of each mechanism that the user has, by number; empty for a user without any."""
         kept = self._by_user.get(user, {})
         return {m: int(kept[m.name]["iterations"]) for m in Mechanism if m.name in kept}
+
+    def credential(self, user: str, mechanism: str) -> ScramCredential | None:
+        """What a login by a mechanism of SASL is checked by; None where the user has none of it."""
+        kept = self._by_user.get(user, {}).get(mechanism.replace("-", "_"))
+        if kept is None:
+            return None
+        salt, stored_key, server_key = (
+            base64.b64decode(str(kept[name])) for name in ("salt", "stored_key", "server_key")
+        )
+        return ScramCredential(salt, int(kept["iterations"]), stored_key, server_key)
 
     def altering(self, changes: Iterable[Credential]) -> Generator[None, None, dict[str, Refusal | None]]:
         """Applies each change that is in order, with one write after the last step; returns the result by user."""
@@ -133,21 +147,12 @@ class ScramCredentials:
 
 
 def _kept(change: Credential) -> KeptCredential | None:
-    """None for a removal."""
+    """What a broker needs to check a login, in base64; None for a removal."""
     if change.salted_password is None:
         return None
-    return _derived(change, change.salted_password, _HASHES[Mechanism(change.mechanism)])
+    from coterie.authentication.scram import credential_of  # with OpenSSL's digests: 1.5 ms of a start
 
-
-def _derived(change: Credential, salted_password: bytes, digest: str) -> KeptCredential:
-    """What a broker needs to check a login, base64."""
-    import hashlib  # these two with OpenSSL's digests: 1.5 ms of a start
-    import hmac
-
-    client_key = hmac.digest(salted_password, b"Client Key", digest)
-    parts = {
-        "salt": change.salt,
-        "stored_key": hashlib.new(digest, client_key).digest(),
-        "server_key": hmac.digest(salted_password, b"Server Key", digest),
-    }
-    return {"iterations": change.iterations} | {name: base64.b64encode(part).decode() for name, part in parts.items()}
+    name = Mechanism(change.mechanism).sasl_name
+    keys = credential_of(name, change.salted_password, change.salt, change.iterations)
+    parts = {"salt": keys.salt, "stored_key": keys.stored_key, "server_key": keys.server_key}
+    return {"iterations": keys.iterations} | {name: base64.b64encode(part).decode() for name, part in parts.items()}

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from coterie.broker.connections.connection_memory import ConnectionMemory
 from coterie.broker.connections.open_connections import OpenConnections
-from coterie.broker.connections.request_frames import RequestFrames
+from coterie.broker.connections.request_frames import SMALLEST_BYTES, RequestFrames
 from coterie.broker.connections.request_queue import RequestQueue, Server
 from coterie.broker.requests.calls import CannotAnswer
 from coterie.broker.requests.connection import Authentication, ClientConnection
@@ -66,7 +66,7 @@ class AcceptedConnection(Receiver):
         self._frames = RequestFrames(broker.max_request_bytes)
         if listener.has_sasl:
             self._frames.limit = broker.settings.security(listener.name).sasl_server_max_receive_size
-            self.connection.authentication = Authentication(completed=self._authenticated)
+            self.connection.authentication = Authentication(changed=self._authenticated)
         self._requests = RequestQueue(broker, self.connection)
         self._in_turn = self._in_line = False  # in line: waiting for its next turn
         self._frame_waits = False  # a whole one, in the buffer
@@ -141,8 +141,12 @@ class AcceptedConnection(Receiver):
             self._authenticated()
 
     def _authenticated(self) -> None:
-        self._broker.connections.unauthenticated.pop(self, None)
-        self._frames.limit = self._broker.max_request_bytes
+        """The connection is like others now, or tokens of a login without headers follow."""
+        state, frames = self.connection.authentication, self._frames
+        frames.smallest = 0 if state is not None and state.is_raw else SMALLEST_BYTES
+        if state is None or state.is_complete:
+            self._broker.connections.unauthenticated.pop(self, None)
+            frames.limit = self._broker.max_request_bytes
 
     # -- turns --------------------------------------------------------------------------------------------------------
 
@@ -254,6 +258,9 @@ class AcceptedConnection(Receiver):
         if data:
             self._requests.out = b""
             self._transport.write(data)
+            state = self.connection.authentication
+            if state is not None and state.is_refused:
+                self.close()
             if self._peer_slow:
                 self._memory.count_unread(self._transport.get_write_buffer_size())
 

@@ -7,7 +7,7 @@ import struct
 from coterie.broker.requests.calls import CannotAnswer
 
 _SIZE = struct.Struct(">i")
-_SMALLEST_BYTES = 8  # the header of a request without a client id, of the first versions of some APIs
+SMALLEST_BYTES = 8  # the header of a request without a client id, of the first versions of some APIs
 _FRAME_AT = 4
 _NOTHING = bytearray()  # of all connections, most of which have no bytes in their buffers
 
@@ -15,10 +15,11 @@ _NOTHING = bytearray()  # of all connections, most of which have no bytes in the
 class RequestFrames:
     """What was received and not handled yet. ``needed``: bytes of the next frame, with its size; 4 while that is unknown."""
 
-    __slots__ = ("_at", "_buffer", "limit", "needed")
+    __slots__ = ("_at", "_buffer", "limit", "needed", "smallest")
 
     def __init__(self, max_request_bytes: int) -> None:
         self.limit = max_request_bytes
+        self.smallest = SMALLEST_BYTES
         self._buffer = _NOTHING
         self._at = 0  # bytes at the start that were taken
         self.needed = 4
@@ -29,7 +30,7 @@ class RequestFrames:
     def is_one(self, data: bytes) -> bool:
         """Whether the data is one whole frame, with none before it."""
         size = len(data) - 4
-        return not self._buffer and _SMALLEST_BYTES <= size <= self.limit and data.startswith(_SIZE.pack(size))
+        return not self._buffer and self.smallest <= size <= self.limit and data.startswith(_SIZE.pack(size))
 
     def add(self, data: bytes) -> bool:
         """Whether the next frame, or its size, is there now."""
@@ -45,7 +46,7 @@ class RequestFrames:
         if received < 4:
             return False
         (size,) = _SIZE.unpack_from(self._buffer, self._at)
-        if not _SMALLEST_BYTES <= size <= self.limit:
+        if not self.smallest <= size <= self.limit:
             raise CannotAnswer(f"a request of {size} bytes; socket.request.max.bytes is {self.limit}")
         self.needed = 4 + int(size)
         return received >= self.needed

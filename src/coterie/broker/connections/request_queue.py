@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import struct
 from sys import intern
-from time import monotonic as time_s  # the loop's clock
 from typing import Protocol
 
 from coterie.broker.connections.routes import ROUTES, UNREADABLE, Route, find_route, server_error
@@ -64,6 +63,8 @@ class RequestQueue:
         CannotAnswer."""
         route, broker, call = ROUTES.get(frame[4:8]), self._broker, self.latest
         connection = call.connection
+        if connection.authentication is not None and connection.authentication.is_raw:
+            return self._raw_token(frame)
         try:
             if route is None or not self._body_at or not frame.startswith(self._client, 12):
                 head = read_head(frame, 4)
@@ -74,7 +75,7 @@ class RequestQueue:
                     raise CannotAnswer(broker.unserved.add(call, head.api_key))
             elif call.api_version != route.version:
                 call = self.latest = Call(route.version, call.client_id, connection)
-            if connection.authentication is not None and not connection.admits(route.api_key, time_s()):
+            if connection.authentication is not None and not connection.admits(route.api_key, broker.scheduler.time()):
                 raise CannotAnswer(f"{route.name} without authentication")
             body_at = self._body_at
             if route.tagged:  # nearly always without a tag
@@ -85,6 +86,18 @@ class RequestQueue:
         except OSError as absent:  # the messages of its API cannot be imported: no descriptor is left
             text = f"a request whose messages cannot be loaded: {absent}; a later one may be served"
             raise CannotAnswer(text) from absent
+        (correlation_id,) = _SIZE.unpack_from(frame, 8)
+        return self._handled(route, request, call, correlation_id)
+
+    def _raw_token(self, frame: bytes) -> Pending | None:
+        from coterie.broker.connections.raw_tokens import RAW_TOKEN, request_of  # old clients alone send them
+
+        call = Call(0, self.latest.client_id, self.latest.connection)
+        return self._handled(RAW_TOKEN, request_of(frame), call, 0)
+
+    def _handled(self, route: Route, request: Message, call: Call, correlation_id: int) -> Pending | None:
+        """Raises CannotAnswer."""
+        broker = self._broker
         try:
             result = broker.handlers[route.api_key](broker, request, call)
         except CannotAnswer:
@@ -93,7 +106,6 @@ class RequestQueue:
             raise self._failed(route, bug) from None
         if result is None:
             return None
-        (correlation_id,) = _SIZE.unpack_from(frame, 8)
         if isinstance(result, Pending):
             if result.response is None or self.waiting:
                 self.waiting.append((correlation_id, route, result))

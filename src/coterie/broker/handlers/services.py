@@ -180,6 +180,17 @@ class ClientServices(Protocol):
     turns: Turns
 
 
+class SaslServices(Protocol):
+    """For logins."""
+
+    clients: Clients
+    turns: Turns
+    log_lines: LogLines
+
+    @property
+    def scheduler(self) -> Scheduler: ...
+
+
 class Services(
     RecordServices,
     FetchServices,
@@ -189,6 +200,7 @@ class Services(
     ConfigServices,
     LogDirServices,
     ClientServices,
+    SaslServices,
     Protocol,
 ):
     """What all handlers together use."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from coterie.authentication.exchange import Exchange
 from coterie.authentication.principal import ANONYMOUS, Principal
 from coterie.broker.settings.listeners import PLAINTEXT_LISTENER, Listener
 
@@ -30,13 +31,18 @@ UNNAMED_SOFTWARE = Software()
 
 @dataclass(slots=True)
 class Authentication:
-    """The state of SASL on one connection. ``mechanism``: of its SaslHandshake. ``session_ends_s``: on the loop's clock; the
-    client must have authenticated again by then (KIP-368). ``completed`` is called after each login."""
+    """The state of SASL of one connection. ``mechanism`` and ``exchange``: by its SaslHandshake. ``session_ends_s``: on the
+    loop's clock; the client must have authenticated again by then (KIP-368). ``is_raw``: tokens come as frames without a
+    header, after version 0 of the handshake. ``is_refused``: the connection ends once its response is written. ``changed`` is
+    called when a login begins in such frames, and after each login."""
 
     mechanism: str = ""
     is_complete: bool = False
     session_ends_s: float = math.inf
-    completed: Callable[[], None] = lambda: None
+    exchange: Exchange | None = None
+    is_raw: bool = False
+    is_refused: bool = False
+    changed: Callable[[], None] = lambda: None
 
 
 @dataclass(slots=True)
@@ -56,6 +62,6 @@ class ClientConnection:
     def admits(self, api_key: int, now_s: float) -> bool:
         """Whether a request of that API is handled: without a session, only the requests that lead to one."""
         state = self.authentication
-        if state is None or api_key in _BEFORE_AUTHENTICATION:
+        if state is None or (api_key in _BEFORE_AUTHENTICATION and not state.is_refused):
             return True
         return state.is_complete and now_s < state.session_ends_s

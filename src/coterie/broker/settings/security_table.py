@@ -13,6 +13,7 @@ from typing import TypeVar
 from coterie.authentication.mapping_rules import BadRules, parse_rules
 from coterie.broker.settings.setting import BrokerSetting, Update
 from coterie.configuration import (
+    BOOLEAN,
     INT,
     LIST,
     LONG,
@@ -102,6 +103,38 @@ class SecurityConfig:
         None,
         'The users of PLAIN: PlainLoginModule with user_NAME="PASSWORD" for each; of one listener: '
         "listener.name.X.plain.sasl.jaas.config.",
+    )
+    coterie_sasl_users_file: str | None = _security(
+        STRING,
+        None,
+        "A file of users for PLAIN and SCRAM, as `coterie users add --file` writes it: salted, readable by its owner alone.",
+    )
+    sasl_oauthbearer_jwks_endpoint_url: str | None = _security(
+        STRING, None, "The keys that sign tokens (JWKS), an https or file URL.", update=Update.READ_ONLY
+    )
+    coterie_sasl_oauthbearer_allowed_urls: tuple[str, ...] = _security(
+        LIST,
+        (),
+        "The URLs that sasl.oauthbearer.jwks.endpoint.url may have; Kafka has a system property for it.",
+        update=Update.READ_ONLY,
+    )
+    coterie_sasl_oauthbearer_unsecured_enable: bool = _security(
+        BOOLEAN, False, "Whether tokens without a signature are accepted; for tests alone.", update=Update.READ_ONLY
+    )
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: int = _security(
+        LONG, 3_600_000, "How often these keys are read again.", update=Update.READ_ONLY
+    )
+    sasl_oauthbearer_expected_audience: tuple[str, ...] | None = _security(
+        LIST, None, "The audiences of which a token must name one.", update=Update.READ_ONLY
+    )
+    sasl_oauthbearer_expected_issuer: str | None = _security(
+        STRING, None, "The issuer that a token must name.", update=Update.READ_ONLY
+    )
+    sasl_oauthbearer_clock_skew_seconds: int = _security(
+        INT, 30, "How far the clocks of issuers may differ from the broker's.", update=Update.READ_ONLY
+    )
+    sasl_oauthbearer_sub_claim_name: str = _security(
+        STRING, "sub", "The claim with the principal's name.", update=Update.READ_ONLY
     )
     sasl_server_max_receive_size: int = _security(
         INT, 524_288, "The largest request before authentication.", update=Update.READ_ONLY

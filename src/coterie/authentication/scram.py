@@ -1,0 +1,95 @@
+"""SCRAM (RFC 5802, RFC 7677): the keys that a server keeps of a password, and the exchange as the server has it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+from collections.abc import Callable
+
+from coterie.authentication.credentials import HASHES, MIN_ITERATIONS, ScramCredential
+from coterie.authentication.exchange import Authenticated, AuthenticationFailed, Exchange
+
+_FIRST = re.compile(
+    r"(?P<header>[ny],(?:a=(?P<authorization>[^,]*))?,)(?P<bare>n=(?P<user>[^,]+),r=(?P<nonce>[^,]+)(?:,.*)?)"
+)
+_FINAL = re.compile(r"(?P<without>c=(?P<binding>[^,]*),r=(?P<nonce>[^,]*)(?:,.*)?),p=(?P<proof>[^,]*)")
+_SALT_BYTES = 24
+
+
+def credential_of(mechanism: str, salted_password: bytes, salt: bytes, iterations: int) -> ScramCredential:
+    """The keys of a salted password."""
+    algorithm = HASHES[mechanism]
+    client_key = hmac.digest(salted_password, b"Client Key", algorithm)
+    stored_key = hashlib.new(algorithm, client_key).digest()
+    return ScramCredential(salt, iterations, stored_key, hmac.digest(salted_password, b"Server Key", algorithm))
+
+
+def salted(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
+    """The salted password, whose iterations take milliseconds."""
+    return hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
+
+
+def is_password(mechanism: str, credential: ScramCredential, password: str) -> bool:
+    """Whether a credential is that of a password."""
+    derived = salted(mechanism, password, credential.salt, credential.iterations)
+    own = credential_of(mechanism, derived, credential.salt, credential.iterations)
+    return hmac.compare_digest(own.stored_key, credential.stored_key)
+
+
+def nobodys(mechanism: str, user: str, secret: bytes) -> ScramCredential:
+    """A credential that no password has, always the same for a user: an unknown one sees the exchange of a wrong password."""
+    material = hmac.digest(secret, f"{mechanism} {user}".encode(), "sha512")
+    size = hashlib.new(HASHES[mechanism]).digest_size
+    return ScramCredential(material[:_SALT_BYTES], MIN_ITERATIONS, material[:size], material[-size:])
+
+
+def scram(mechanism: str, lookup: Callable[[str], ScramCredential], nonce: str) -> Exchange:
+    """``lookup`` returns `nobodys` for an unknown user; ``nonce``: the server's, fresh for each exchange."""
+    first = _FIRST.fullmatch(_text((yield b"")))
+    if first is None:
+        raise _failed(mechanism)
+    user = first["user"].replace("=2C", ",").replace("=3D", "=")
+    if first["authorization"] not in (None, "", first["user"]):
+        raise AuthenticationFailed("authentication failed: a client cannot act for another user")
+    credential = lookup(user)
+    whole_nonce = first["nonce"] + nonce
+    server_first = f"r={whole_nonce},s={_encoded(credential.salt)},i={credential.iterations}"
+    final = _FINAL.fullmatch(_text((yield server_first.encode())))
+    if final is None:
+        raise _failed(mechanism)
+    is_same = final["nonce"] == whole_nonce and final["binding"] == _encoded(first["header"].encode())
+    signed = f"{first['bare']},{server_first},{final['without']}".encode()
+    if not _is_proof(mechanism, credential, signed, final["proof"]) or not is_same:
+        raise _failed(mechanism)
+    signature = hmac.digest(credential.server_key, signed, HASHES[mechanism])
+    return Authenticated(user, f"v={_encoded(signature)}".encode())
+
+
+def _is_proof(mechanism: str, credential: ScramCredential, signed: bytes, proof: str) -> bool:
+    algorithm = HASHES[mechanism]
+    signature = hmac.digest(credential.stored_key, signed, algorithm)
+    try:
+        shown = base64.b64decode(proof, validate=True)
+    except ValueError:
+        shown = b""
+    padded = shown[: len(signature)].ljust(len(signature), b"\0")
+    client_key = bytes(a ^ b for a, b in zip(signature, padded, strict=True))
+    is_key = hmac.compare_digest(hashlib.new(algorithm, client_key).digest(), credential.stored_key)
+    return is_key and len(shown) == len(signature)
+
+
+def _encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _text(token: bytes) -> str:
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        raise AuthenticationFailed("authentication failed: a token of SCRAM is UTF-8") from None
+
+
+def _failed(mechanism: str) -> AuthenticationFailed:
+    return AuthenticationFailed(f"authentication failed: the user or the password is wrong ({mechanism})")

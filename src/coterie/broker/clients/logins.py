@@ -1,0 +1,117 @@
+"""Logins of clients by SASL: for each listener its mechanisms, and an exchange with the users that it may have."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from functools import lru_cache, partial
+
+from coterie.authentication.credentials import HASHES, ScramCredential
+from coterie.authentication.exchange import Exchange, begin
+from coterie.authentication.jaas import BadJaas, users_of
+from coterie.broker.clients.scram_credentials import ScramCredentials
+from coterie.broker.clients.users_file import UsersFiles
+from coterie.broker.settings import BrokerSettings, SettingError
+from coterie.broker.settings.security_table import MECHANISMS, SecurityConfig
+
+LONG = frozenset({"PLAIN", "OAUTHBEARER"})  # whose steps take milliseconds, for a thread
+_NONCE_BYTES = 24
+
+
+class Logins:
+    """``now_ms``: since the epoch."""
+
+    def __init__(self, settings: BrokerSettings, credentials: ScramCredentials, now_ms: Callable[[], int]) -> None:
+        self._settings, self._credentials, self._now_ms = settings, credentials, now_ms
+        self._secret = secrets.token_bytes(32)  # of the credentials that unknown users are given
+        self._files = UsersFiles()
+
+    def mechanisms(self, listener: str) -> list[str]:
+        """Of sasl.enabled.mechanisms what is served."""
+        enabled = self._settings.security(listener).sasl_enabled_mechanisms
+        return [name for name in enabled if name in MECHANISMS]
+
+    def check(self, listener: str) -> None:
+        """Raises SettingError for a listener with SASL by which nobody could log in."""
+        mechanisms, enabled = self.mechanisms(listener), self._settings.security(listener).sasl_enabled_mechanisms
+        if not mechanisms:
+            raise SettingError(
+                f"sasl.enabled.mechanisms must name one of {', '.join(MECHANISMS)} for the listener {listener}, "
+                f"not {', '.join(enabled) or 'none'}"
+            )
+        for mechanism in mechanisms:
+            self._check(listener, mechanism, self._settings.security(listener, mechanism))
+
+    def _check(self, listener: str, mechanism: str, config: SecurityConfig) -> None:
+        if config.coterie_sasl_users_file is not None:
+            self._files.check(config.coterie_sasl_users_file)
+        if mechanism == "PLAIN":
+            if not config.sasl_jaas_config and not config.coterie_sasl_users_file:
+                raise SettingError(
+                    f"PLAIN needs users: listener.name.{listener.lower()}.plain.sasl.jaas.config with PlainLoginModule and "
+                    'user_NAME="PASSWORD", or coterie.sasl.users.file'
+                )
+            _passwords(config)
+        if mechanism == "OAUTHBEARER":
+            from coterie.broker.clients.bearer_tokens import check_settings
+
+            check_settings(config)
+
+    def begin(self, listener: str, mechanism: str) -> Exchange:
+        """An exchange that waits for the client's first token."""
+        config = self._settings.security(listener, mechanism)
+        if mechanism in HASHES:
+            from coterie.authentication.scram import scram
+
+            lookup = partial(self._credential, config, mechanism)
+            return begin(scram(mechanism, lookup, secrets.token_urlsafe(_NONCE_BYTES)))
+        if mechanism == "PLAIN":
+            from coterie.authentication.plain import plain
+
+            return begin(plain(partial(self._is_password, config)))
+        from coterie.authentication.oauthbearer import oauthbearer
+        from coterie.broker.clients.bearer_tokens import validator
+
+        return begin(oauthbearer(validator(config, self._now_ms)))
+
+    def _credential(self, config: SecurityConfig, mechanism: str, user: str) -> ScramCredential:
+        from coterie.authentication.scram import nobodys
+
+        kept = self._credentials.credential(user, mechanism)
+        if kept is None and config.coterie_sasl_users_file is not None:
+            kept = self._files.credential(config.coterie_sasl_users_file, user, mechanism)
+        return nobodys(mechanism, user, self._secret) if kept is None else kept
+
+    def _is_password(self, config: SecurityConfig, user: str, password: str) -> bool:
+        from coterie.authentication.plain import is_password_of
+        from coterie.authentication.scram import is_password, nobodys
+
+        is_right = is_password_of(_passwords(config), user, password)
+        if config.coterie_sasl_users_file is None:
+            return is_right
+        mechanism, kept = self._files.any_credential(config.coterie_sasl_users_file, user)
+        return is_password(mechanism, kept or nobodys(mechanism, user, self._secret), password) or is_right
+
+    def session_ms(self, listener: str, mechanism: str, expires_ms: int | None) -> int | None:
+        """How long a login lasts: until its token ends, and at most connections.max.reauth.ms; None for ever."""
+        at_most_ms = self._settings.security(listener, mechanism).connections_max_reauth_ms
+        left_ms = None if expires_ms is None else max(0, expires_ms - self._now_ms())
+        ends = [ms for ms in (left_ms, at_most_ms if at_most_ms > 0 else None) if ms is not None]
+        return min(ends, default=None)
+
+    def failure_delay_s(self, listener: str) -> float:
+        """How long the response to a login that failed waits."""
+        return self._settings.security(listener).connection_failed_authentication_delay_ms / 1000
+
+
+def _passwords(config: SecurityConfig) -> dict[str, str]:
+    """Raises SettingError."""
+    try:
+        return _users_of(config.sasl_jaas_config or "")
+    except BadJaas as error:
+        raise SettingError(str(error)) from None
+
+
+@lru_cache(maxsize=16)
+def _users_of(text: str) -> dict[str, str]:
+    return users_of(text) if text else {}
