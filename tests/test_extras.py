@@ -47,6 +47,11 @@ COMMANDS = [
         "tls",
         "the PKCS12 file",
     ),
+    (
+        "broker --memory --set listeners=SASL_PLAINTEXT://127.0.0.1:0 --set sasl.enabled.mechanisms=OAUTHBEARER",
+        "oauth",
+        "OAUTHBEARER needs jwt and cryptography",
+    ),
     ("consume t --zookeeper 127.0.0.1:1 --group g", "zookeeper", "ZooKeeper needs kazoo"),
     ("groups list --zookeeper 127.0.0.1:1", "zookeeper", "ZooKeeper needs kazoo"),
     ("groups describe g --zookeeper 127.0.0.1:1", "zookeeper", "ZooKeeper needs kazoo"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from coterie.authentication.credentials import HASHES, ScramCredential
 from coterie.authentication.exchange import Authenticated, AuthenticationFailed, Exchange, begin, step
 from coterie.authentication.jaas import BadJaas, jaas_options, users_of
-from coterie.authentication.oauthbearer import Claims, InvalidToken, oauthbearer
+from coterie.authentication.oauthbearer import InvalidToken, TokenClaims, oauthbearer
 from coterie.authentication.plain import is_password_of, plain
 from coterie.authentication.scram import credential_of, is_password, nobodys, salted, scram
 from coterie.client.errors import KafkaError
@@ -165,10 +165,10 @@ def test_tokens_of_plain_that_are_none(token: bytes) -> None:
 
 
 def bearer_server() -> Exchange:
-    def validate(token: str) -> Claims:
+    def validate(token: str) -> TokenClaims:
         if token != "good.token-1_=":
             raise InvalidToken("the token has expired")
-        return Claims("alice", 5_000)
+        return TokenClaims("alice", 5_000)
 
     return begin(oauthbearer(validate))
 

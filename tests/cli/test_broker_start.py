@@ -284,3 +284,15 @@ def test_other_addresses_are_listened_on(arguments: list[str], monkeypatch: pyte
     done = CliRunner().invoke(main, ["broker", "--memory", *arguments])
     assert done.exit_code == 0, done.output
     assert len(started) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["ssl.key.password", "listener.name.x.plain.sasl.jaas.config", "listener.name.x.ssl.keystore.key"]
+)
+def test_a_secret_is_not_for_the_command_line(name: str) -> None:
+    done = CliRunner().invoke(main, ["broker", "--memory", "--set", f"{name}=hunter2"])
+    assert done.exit_code == 2
+    assert f"--set takes no secrets, because the list of processes shows them: write {name}" in " ".join(
+        done.output.split()
+    )
+    assert "hunter2" not in done.output

@@ -20,14 +20,14 @@ class InvalidToken(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class TokenClaims:
     """Of a token that is valid."""
 
     principal: str
     expires_ms: int
 
 
-def oauthbearer(validate: Callable[[str], Claims]) -> Exchange:
+def oauthbearer(validate: Callable[[str], TokenClaims]) -> Exchange:
     """``validate`` raises InvalidToken."""
     message = (yield b"").decode("utf-8", "replace")
     first = _FIRST.fullmatch(message)

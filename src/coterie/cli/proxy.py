@@ -24,7 +24,7 @@ Examples:
   coterie proxy --upstream kafka-1:9093 --command-config tls.properties
   coterie proxy --upstream kafka-1:9092 --journal ./journal
   coterie groups history crew --journal ./journal
-  coterie proxy --upstream kafka-1:9093 --set security.protocol=SASL_SSL --set sasl.username=u --set sasl.password=p
+  coterie proxy --upstream kafka-1:9093 --command-config tls.properties --set sasl.username=u
 """
 )
 @client_options("A broker of the cluster, or several with commas.", names=("--upstream",))

@@ -16,7 +16,7 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from coterie.authentication.oauthbearer import Claims, InvalidToken
+from coterie.authentication.oauthbearer import InvalidToken, TokenClaims
 from coterie.broker.settings.security_table import SecurityConfig
 from coterie.configuration import SettingError
 from coterie.runtime.extras import require
@@ -87,12 +87,12 @@ class SigningKeys:
 _keys_by_url: dict[str, SigningKeys] = {}
 
 
-def validator(config: SecurityConfig, now_ms: Callable[[], int]) -> Callable[[str], Claims]:
+def validator(config: SecurityConfig, now_ms: Callable[[], int]) -> Callable[[str], TokenClaims]:
     """Of the settings of one listener."""
     return partial(_validated, config, now_ms)
 
 
-def _validated(config: SecurityConfig, now_ms: Callable[[], int], token: str) -> Claims:
+def _validated(config: SecurityConfig, now_ms: Callable[[], int], token: str) -> TokenClaims:
     """Raises InvalidToken."""
     claims, skew_s, now_s = _signed_claims(config, token), config.sasl_oauthbearer_clock_skew_seconds, now_ms() / 1000
     expires_s, not_before_s = _time_s(claims, "exp"), _time_s(claims, "nbf", 0)
@@ -110,7 +110,7 @@ def _validated(config: SecurityConfig, now_ms: Callable[[], int], token: str) ->
         raise InvalidToken("the token is for another audience")
     if config.sasl_oauthbearer_expected_issuer not in (None, claims.get("iss")):
         raise InvalidToken("the token is of another issuer")
-    return Claims(principal, int(expires_s * 1000))
+    return TokenClaims(principal, int(expires_s * 1000))
 
 
 def _time_s(claims: dict[str, Any], name: str, default: float | None = None) -> float:

@@ -16,6 +16,7 @@ from click.core import ParameterSource
 from coterie.console.terminal import visible, write_json, write_line, write_table
 from coterie.runtime.interruption import INTERRUPTED, end_at_once, on_signal
 
+_SECRETS = ("password", ".jaas.config", "ssl.keystore.key", ".client.secret", ".secret.key")  # how their names end
 NO_BROKER = "no broker answers"  # how the client's error begins
 COMMAND_CONFIG = "coterie.command_config"  # the file's settings in the meta of a context
 F = TypeVar("F", bound=Callable[..., Any])
@@ -124,12 +125,17 @@ def settings_option(*names: str, help_text: str, form: str = "KEY=VALUE") -> Cal
 
 
 def _settings_of(ctx: click.Context, param: click.Parameter, items: Sequence[str]) -> dict[str, str]:
-    """Raises UsageError for one without a name or an equals sign."""
+    """Raises UsageError for one without a name or an equals sign, and for a secret."""
     settings: dict[str, str] = {}
     for item in items:
         name, equals, value = item.partition("=")
         if not (equals and name.strip()):
             raise click.UsageError(f"{param.opts[0]} takes {param.metavar}, not {item!r}.")
+        if name.strip().lower().endswith(_SECRETS):
+            raise click.UsageError(
+                f"{param.opts[0]} takes no secrets, because the list of processes shows them: write {name.strip()} into a "
+                "file, for --command-config or --properties."
+            )
         settings[name.strip()] = value
     return settings
 

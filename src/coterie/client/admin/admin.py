@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from coterie.client import arguments
 from coterie.client.admin import groups, older, replicas
@@ -58,7 +58,7 @@ class Admin:
         self._cluster = Cluster(client_settings(settings))
         self.each: Each = Each(self, self._cluster)
 
-    async def __aenter__(self) -> Admin:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
