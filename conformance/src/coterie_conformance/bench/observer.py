@@ -44,8 +44,8 @@ def observer(folder: Path, groups: int = GROUPS, commits: int = COMMITS) -> Iter
     yield Measurement(f"observer, memory, {groups:,} groups", once.resident_mb, "MB")
     yield Measurement("observer, memory, after as many commits again", twice.resident_mb, "MB")
     ready = _observed(made[0], "end", groups)
-    yield Measurement("observer, from the end: reads after", ready.read_s, "s", lower_is_better=True)
-    yield Measurement("observer, from the end: every group described after", ready.wall_s, "s", lower_is_better=True)
+    yield Measurement("observer, from the end, reads after", ready.read_s, "s", lower_is_better=True)
+    yield Measurement("observer, from the end, every group described after", ready.wall_s, "s", lower_is_better=True)
     yield Measurement("observer, at rest, of a core", 100 * ready.idle_share, "%", lower_is_better=True)
 
 
