@@ -159,7 +159,7 @@ def test_every_face_shows_the_same_churn_alike(
 ) -> None:
     broker, ownership = _churned(assignor, seed)
     ends = [line for line in broker.journal if line.event in ("stable", "empty")]
-    of_journal = [row for line in ends for row in journal_rows(line.to_json().encode(), 0)]
+    of_journal = [row for line in ends for row in journal_rows(line.to_json().encode(), 0, "journal")]
     log_events = list(rebalances(broker.log_lines))
     of_offsets = list(generation_rows(broker.states, log_events))
     figures = _figures(of_journal)

@@ -172,7 +172,7 @@ def test_the_journal_names_what_raised_an_epoch() -> None:
         b'{"time_ms":5,"group":"g","generation":3,"event":"epoch_raised","state_from":"Stable","state_to":"Assigning",'
         b'"members":2,"causes":[{"kind":"member_left","member_id":"b"}]}'
     )
-    (row,) = journal_rows(line, 7)
+    (row,) = journal_rows(line, 7, "journal")
     assert (row["event"], row["generation"], row["cause"], row["departed"], row["join_ms"]) == (
         "epoch_raised",
         3,
@@ -180,7 +180,7 @@ def test_the_journal_names_what_raised_an_epoch() -> None:
         1,
         None,
     )
-    assert list(journal_rows(line.replace(b"member_left", b"upgraded"), 7)) == []
+    assert list(journal_rows(line.replace(b"member_left", b"upgraded"), 7, "journal")) == []
 
 
 # -- the whole job ----------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from coterie.coordinator.journal.evidence import OBSERVED, UNKNOWN
 from coterie.coordinator.journal.line import DEPARTURES
 from coterie.observer.log_layouts import LoggedLine, logged_lines, time_of
 from coterie.text.quantity import quantity
@@ -122,6 +123,7 @@ def _row(match: re.Match[str], event: str, now_ms: int, story: _Story, members: 
         "group": match["group"],
         "generation": int(match["generation"]),
         "source": "server_log",
+        "origin": OBSERVED if kinds and kinds[0] != "unknown" else UNKNOWN,
         "event": event,
         "time_ms": now_ms,
         "members": None if members is None else int(members),

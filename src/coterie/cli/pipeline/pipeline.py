@@ -13,6 +13,7 @@ from coterie.cli.parts.invocation import (
     broker_option,
     done,
     history_option,
+    journal_option,
     json_option,
     milliseconds,
     sentences,
@@ -49,6 +50,7 @@ Examples:
   coterie pipeline table flights --group crew --member --follow --out ./mine
   coterie pipeline history --out ./history
   coterie pipeline history --server-log 'logs/*.gz' --out ./history
+  coterie pipeline history --journal ./journal --out ./history
   coterie pipeline as-of crew --history ./history --time 2026-11-21T09:30
   coterie pipeline report crew --history ./history --out ./crew
   coterie pipeline what-if --churn trace.csv --set static=true,false --out ./what-if
@@ -192,6 +194,7 @@ def _check_folders(ctx: click.Context, param: click.Parameter, value: tuple[Path
     show_default=True,
     help="A larger input than this is read on Spark. With --master any is.",
 )
+@journal_option
 @kafka_option
 @spark_options
 @broker_option
@@ -199,6 +202,7 @@ def _check_folders(ctx: click.Context, param: click.Parameter, value: tuple[Path
 def history(
     folders: tuple[Path, ...],
     server_logs: tuple[str, ...],
+    journal: str | None,
     spark_above: int,
     kafka: dict[str, str],
     master: str,
@@ -209,20 +213,25 @@ def history(
     """Make tables of what happened to groups.
 
     Commits, generations, members, assignments, ownership, rebalances, lag, cadence, stalls, flapping clients and the
-    groups as they are; a second run into the same folder adds what is new. A small input is read by this process, which
+    groups as they are; a second run into the same folder adds what is new. Of a folder of `coterie observe`, as --journal, the
+    rebalances are made, with their evidence; alone it needs no broker. A small input is read by this process, which
     needs no Java; a larger one on Spark."""
     if was_given("master"):
         require_spark()
     require("history", "a history")
+    from coterie.observer.journal_folders import journal_folder
     from coterie.pipeline.history.job import Sources, input_bytes, run_history
 
     files = _files(server_logs)
     _survey(files)
-    asks_broker = not folders and (not server_logs or was_given("client") or was_given("command_config"))
+    is_alone = server_logs or (journal is not None and journal_folder(journal) is not None)
+    asks_broker = not folders and (not is_alone or was_given("client") or was_given("command_config"))
     settings = client | kafka if asks_broker else None
-    sources = Sources(settings, folders, files)
-    if settings is not None:
-        reach(settings)
+    of_journal = client | kafka if journal is not None and journal_folder(journal) is None else None
+    sources = Sources(settings, folders, files, journal, of_journal)
+    for asked in (settings, of_journal):
+        if asked is not None:
+            reach(asked)
     size = as_sentence(lambda: input_bytes(sources, out))
     if _is_for_spark(size, spark_above):
         counts = run_on_spark(master, lambda spark: run_history(spark, sources, out), short=size < SHORT_BYTES)

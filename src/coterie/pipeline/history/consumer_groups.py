@@ -16,6 +16,7 @@ from coterie.coordinator.consumer.stored import event_of
 from coterie.coordinator.stored_consumer_groups import from_bytes
 from coterie.machines.ownership import PartitionOwners, count_moved
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
+from coterie.pipeline.history.origins import origin_in_offsets
 from coterie.pipeline.history.tables import (
     ASSIGNMENTS,
     EPOCHS,
@@ -247,6 +248,7 @@ def _rebalance(
         "group": epoch["group"],
         "generation": epoch["epoch"],
         "source": "offsets",
+        "origin": origin_in_offsets(causes[0][0]),
         "event": "epoch_raised",
         "time_ms": epoch["time_ms"],
         "members": epoch["members"],

@@ -3,7 +3,8 @@
 OUT/progress.json          how far the last whole run read; written last, so that a run that died is simply run again
 OUT/commits/run=N          facts, by run
 OUT/group_log/run=N
-OUT/journal/run=N          lines of the journal, where there is one
+OUT/journal/run=N          lines of the broker's journal, where there is one
+OUT/observed/run=N         lines of an observer's journal
 OUT/consumer_groups        the rows of consumer groups in all other tables, made by one pass
 OUT/TABLE                  the other tables
 """
@@ -24,6 +25,7 @@ from coterie.pipeline.history import (
     consumer_groups,
     ends,
     group_metadata,
+    observed_journals,
     ownership,
     rebalances,
     record_sources,
@@ -42,26 +44,31 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LAG_TIMES = 100
-FACTS = ("commits", "group_log", "journal")
+FACTS = ("commits", "group_log", "journal", "observed")
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The inputs of a run; any of them. ``client``: settings of the broker's client; ``folders``: log folders instead."""
+    """The inputs of a run; any of them. ``client``: settings of the broker's client; ``folders``: log folders instead;
+    ``observed``: a folder or topic of `coterie observe`, the topic of the broker of ``observed_client``."""
 
     client: Mapping[str, str] | None = field(default=None, repr=False)
     folders: tuple[Path, ...] = ()
     server_logs: tuple[Path, ...] = ()
+    observed: str | None = None
+    observed_client: Mapping[str, str] | None = field(default=None, repr=False)
 
 
 @dataclass(slots=True)
 class HistoryProgress:
-    """Next offsets by log partition, the journal's, how many runs there were, and the names of all topics seen, by id."""
+    """Next offsets by log partition, the journal's, how many runs there were, the names of all topics seen, by id, and the next
+    position in each observer's journal."""
 
     runs: int = 0
     offsets: dict[int, int] = field(default_factory=dict)
     journal: int = 0
     topic_names: dict[str, str] = field(default_factory=dict)
+    observed: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def load(cls, out: Path) -> HistoryProgress:
@@ -71,7 +78,9 @@ class HistoryProgress:
         except FileNotFoundError:
             return cls()
         offsets = {int(p): o for p, o in fields["offsets"].items()}
-        return cls(fields["runs"], offsets, fields["journal"], fields.get("topic_names", {}))
+        return cls(
+            fields["runs"], offsets, fields["journal"], fields.get("topic_names", {}), fields.get("observed", {})
+        )
 
     def save(self, out: Path) -> None:
         """In one step: a run that is killed leaves the former or the new one."""
@@ -109,6 +118,7 @@ def input_bytes(sources: Sources, out: Path) -> int:
     ranges = _ranges(sources, progress)
     if sources.client is not None:
         ranges += _journal_ranges(sources.client, progress)
+    ranges += _observed_ranges(sources, progress)
     kept = sum(row_count(out / name) for name in FACTS)
     files = sum(file.stat().st_size for file in sources.server_logs)
     return sum(r.size_bytes for r in ranges) + files + kept * record_sources.RECORD_BYTES
@@ -133,6 +143,12 @@ def _add_facts(frames: Frames, sources: Sources, out: Path, progress: HistoryPro
         of_journal.write(out / "journal" / run)
         for batch in batches_of(out / "journal" / run, ["offset"]):
             progress.journal = max(progress.journal, *(numbers_of(batch.column("offset")) + 1).tolist())
+    if sources.observed is not None and (lines := _observed_ranges(sources, progress)):
+        frame = record_sources.as_frame(frames, lines)
+        is_topic = lines[0].path is None
+        read = record_sources.journal(frame, sources.observed_client or {}, sources.observed) if is_topic else None
+        (read or observed_journals.observed_lines(frame)).write(out / "observed" / run)
+        observed_journals.advanced(sources.observed, lines, progress.observed)
     progress.topic_names |= _topic_names(sources)
     progress.runs += 1
 
@@ -156,6 +172,12 @@ def _journal_ranges(client: Mapping[str, str], progress: HistoryProgress) -> lis
     """Those of the journal; none where the broker keeps none (Apache Kafka does not)."""
     options = SourceOptions(dict(client), assign={JOURNAL_TOPIC: [0]})
     return record_sources.broker_ranges(options, {0: progress.journal})
+
+
+def _observed_ranges(sources: Sources, progress: HistoryProgress) -> list[record_sources.LogRange]:
+    if sources.observed is None:
+        return []
+    return observed_journals.observed_ranges(sources.observed, sources.observed_client, progress.observed)
 
 
 def _advance(facts: Path, progress: HistoryProgress) -> None:
@@ -224,8 +246,9 @@ def _rebalances(frames: Frames, sources: Sources, out: Path, group_log: Frame) -
         server_log.lines_of(frames, sources.server_logs).write(lines)
     log_events = server_log.from_lines(frames.read(lines, server_log.LINES))
     events = rebalances.from_generations(group_log, log_events)
-    of_journal = rebalances.from_journal(frames.read(out / "journal", record_sources.JOURNAL))
-    return events.union(of_journal).union(log_events.select(REBALANCES))
+    for name, source in (("journal", "journal"), ("observed", "observer")):
+        events = events.union(rebalances.from_journal(frames.read(out / name, record_sources.JOURNAL), source))
+    return events.union(log_events.select(REBALANCES))
 
 
 def _grid(out: Path) -> c.Grid | None:

@@ -1,8 +1,9 @@
-"""Rebalances, from the journal, a broker's log, or the stored generations. Frame -> Frame.
+"""Rebalances, from the journal, a broker's log, an observer's journal, or the stored generations. Frame -> Frame.
 
-The journal is exact. A broker's log (`server_log`) knows causes and phases, and nothing of partitions. The generations
-alone know who came and went and what moved, and no more of the time than when the new assignment was stored. A log and the
-generations together know for how long partitions were unowned (`coordinator/journal/group_ownership`).
+The journal is exact; an observer's has causes with their evidence. A broker's log (`server_log`) knows causes and phases, and
+nothing of partitions. The generations alone know who came and went and what moved, and no more of the time than when the new
+assignment was stored. A log and the generations together know for how long partitions were unowned
+(`coordinator/journal/group_ownership`).
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from coterie.coordinator.journal.evidence import OBSERVED
 from coterie.coordinator.journal.group_ownership import GenerationChange, GroupOwnership
 from coterie.coordinator.journal.line import DEPARTURES, JournalLine
 from coterie.coordinator.journal.stored_changes import member_name, stored_change
 from coterie.machines.ownership import UnownedSpell
 from coterie.pipeline.history.decoding import CONSUMER_GROUP
 from coterie.pipeline.history.group_metadata import stored_value
+from coterie.pipeline.history.origins import BROKER, origin_in_offsets
 from coterie.pipeline.history.tables import REBALANCES
 from coterie.pipeline.tables.ddl import arrow_schema
 from coterie.pipeline.tables.frame import Frame
@@ -23,7 +26,7 @@ from coterie.records.arrow_arrays import batch_of_rows, table_of_rows
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue
 
 Row = dict[str, Any]
-SOURCES = ("journal", "server_log", "offsets")  # the better one first
+SOURCES = ("journal", "server_log", "observer", "offsets")  # the better one first
 # The lines that end a rebalance; of a consumer group (KIP-848) the one that begins it, since its members end it one by one. A
 # group that only changed its protocol did not rebalance.
 ENDS = ("stable", "empty", "epoch_raised")
@@ -33,19 +36,20 @@ SAME_MS = 60_000  # two tellings of a generation no further apart are of the sam
 # -- the journal ------------------------------------------------------------------------------------------------------------
 
 
-def from_journal(records: Frame) -> Frame:
-    """Records of the journal (value, offset) -> REBALANCES: the lines that end a rebalance."""
+def from_journal(records: Frame, source: str) -> Frame:
+    """Records of a journal (value, offset) -> REBALANCES: the lines that end a rebalance. ``source``: "journal" for the
+    broker's, "observer" for one from outside."""
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             values, offsets = batch.column("value").to_pylist(), batch.column("offset").to_pylist()
-            rows = [row for v, o in zip(values, offsets, strict=True) for row in journal_rows(v, o)]
+            rows = [row for v, o in zip(values, offsets, strict=True) for row in journal_rows(v, o, source)]
             yield batch_of_rows(rows, arrow_schema(REBALANCES))
 
     return records.map(run, REBALANCES)
 
 
-def journal_rows(value: bytes | None, log_offset: int) -> Iterator[Row]:
+def journal_rows(value: bytes | None, log_offset: int, source: str) -> Iterator[Row]:
     """A row for a line that ends a rebalance; none for another."""
     try:
         line = JournalLine.from_json(value or b"")
@@ -59,7 +63,8 @@ def journal_rows(value: bytes | None, log_offset: int) -> Iterator[Row]:
     yield {
         "group": line.group,
         "generation": line.generation,
-        "source": "journal",
+        "source": source,
+        "origin": BROKER if source == "journal" else line.causes[0].get("evidence", OBSERVED) if line.causes else None,
         "event": line.event,
         "time_ms": line.time_ms,
         "members": line.members,
@@ -227,6 +232,7 @@ def _between(before: GroupMetadataValue | None, now: GroupMetadataValue, row: Ro
         "group": row["group"],
         "generation": now.generation,
         "source": "offsets",
+        "origin": origin_in_offsets(causes[0][0]),
         "event": "stable" if now.members else "empty",
         "time_ms": row["time_ms"],
         "members": len(now.members),

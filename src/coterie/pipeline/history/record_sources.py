@@ -148,8 +148,8 @@ def group_log(ranges: Frame, client: Mapping[str, str] | None) -> Frame:
     return ranges.map(_task(client, _group_log_batches), GROUP_LOG)
 
 
-def journal(ranges: Frame, client: Mapping[str, str]) -> Frame:
-    """RANGES of the journal -> JOURNAL. What was deleted before it was read is left out."""
+def journal(ranges: Frame, client: Mapping[str, str], topic: str = JOURNAL_TOPIC) -> Frame:
+    """RANGES of the journal's topic -> JOURNAL. What was deleted before it was read is left out."""
     given = dict(client)
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
@@ -158,7 +158,7 @@ def journal(ranges: Frame, client: Mapping[str, str]) -> Frame:
         settings, schema = client_settings(given), arrow_schema(JOURNAL)
         for batch in batches:
             for row in batch.to_pylist():
-                r = _offset_range(JOURNAL_TOPIC, LogRange(**row))
+                r = _offset_range(topic, LogRange(**row))
                 for columns in fetching.read_range(r, settings, with_headers=False, fail_on_data_loss=False):
                     yield fetching.to_arrow(columns, r.topic, r.partition, schema)
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coterie.pipeline.history.origins import ORIGINS
+
 # One row per committed offset, or its deletion (`deleted`; the offset is null then). `producer_id` is that of a commit within
 # a transaction, which counts only with a commit marker (`group_log`); null for any other.
 COMMITS = (
@@ -46,11 +48,12 @@ OWNERSHIP = (
     "first_generation int, last_generation int"
 )
 
-# One row per rebalance. `source`: the journal (exact), a broker's log, or the offsets (inferred from who came
-# and went). `why` in words; `cause` one of coterie.coordinator.journal.line.CAUSES; moved, unowned_ms and undetected_ms are as
-# coordinator/journal/group_ownership counts them, the times null where the phases or the assignment are missing.
+# One row per rebalance. `source`: the broker's journal (exact), a broker's log, an observer's journal, or the offsets (who
+# came and went); `origin`: one of coterie.pipeline.history.origins.ORIGINS. `why` in words; `cause` one of
+# coterie.coordinator.journal.line.CAUSES; moved, unowned_ms and undetected_ms are as coordinator/journal/group_ownership counts
+# them, the times null where the phases or the assignment are missing.
 REBALANCES = (
-    "group string, generation int, source string, event string, time_ms bigint, members int, leader string, "
+    "group string, generation int, source string, origin string, event string, time_ms bigint, members int, leader string, "
     "protocol string, cause string, why string, causes int, joined int, departed int, join_ms bigint, sync_ms bigint, "
     "moved int, unowned int, unowned_ms bigint, undetected_ms bigint, log_offset bigint"
 )
@@ -197,7 +200,9 @@ COLUMNS = {
     "until_ms": "when it ended; null where it has not",
     "first_generation": "the first generation of the stretch",
     "last_generation": "the last generation of the stretch",
-    "source": "where the row comes from: journal (exact), a broker's log, or the offsets (inferred from the members)",
+    "source": "where the row comes from: journal (the broker's, exact), server_log, observer (a journal of `coterie observe` "
+    "or `coterie proxy`), or offsets (from the members)",
+    "origin": "how the first cause is known: " + "; ".join(f"{name}: {meaning}" for name, meaning in ORIGINS.items()),
     "event": "what the source calls it",
     "cause": "one of the journal's causes",
     "why": "the causes in words",
