@@ -4,7 +4,7 @@ ZkNodeChangeNotificationListenerTest)."""
 from __future__ import annotations
 
 from coterie.controller import nodes
-from coterie.controller.config_changes import KEPT_MS, ConfigChanges, SettingsChanged
+from coterie.controller.config_changes import GATHER_MS, KEPT_MS, READ_AT_ONCE, ConfigChanges, SettingsChanged, SettingsRead
 from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
 from coterie.laboratory.world import NetworkFaults, World
 from coterie.zookeeper.operations import ConnectionLost, Create, List, Operation, SessionExpired, Write, ZooKeeperError
@@ -37,13 +37,13 @@ class Reader:
     def apply(self, operation: Operation) -> object:
         return self.server.apply(self.admin, operation)
 
-    def seen(self) -> list[SettingsChanged]:
-        """What the broker is to apply now."""
-        self.world.run_until(self.world.now_ms + 10)
+    def seen(self, after_ms: int = GATHER_MS) -> list[SettingsChanged]:
+        """What the broker is to apply then."""
+        self.world.run_until(self.world.now_ms + after_ms)
         changes: list[SettingsChanged] = []
         while (effect := self.machine.next(self.world.now_ms + self.clock_offset_ms)) is not None:
-            if isinstance(effect, SettingsChanged):
-                changes.append(effect)
+            if isinstance(effect, SettingsRead):
+                changes += effect.changes
                 self.machine.answer()
             elif self.loses is not None:
                 self.machine.refuse(self.loses())
@@ -66,6 +66,20 @@ def test_each_alteration_is_read_once() -> None:  # testProcessNotification
     assert reader.seen() == []
     reader.alter("topics", "t")
     assert reader.seen() == [_topic("t")]
+
+
+def test_what_is_notified_within_a_moment_is_read_together() -> None:
+    """The first at once; then, so that the broker keeps many with one write, after GATHER_MS, or where there are many."""
+    reader = Reader()
+    reader.alter("groups", "g", a="1")
+    assert reader.seen() == [SettingsChanged("groups", "g", {"a": "1"})]
+    for number in range(READ_AT_ONCE):
+        reader.alter("groups", f"g{number}", a="1")
+    assert len(reader.seen(after_ms=1)) == READ_AT_ONCE
+    reader.alter("groups", "g", a="2")
+    assert reader.seen(after_ms=1) == []
+    reader.machine.read("topics", "t")  # somebody waits for it
+    assert reader.seen(after_ms=1) == [SettingsChanged("groups", "g", {"a": "2"}), _topic("t")]
 
 
 def test_several_alterations_of_one_topic_are_read_together() -> None:

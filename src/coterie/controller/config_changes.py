@@ -13,14 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
 from coterie.controller import nodes
 from coterie.controller.session_script import SessionScript
 from coterie.machines.script import Steps, Wait
 from coterie.zookeeper import paths
-from coterie.zookeeper.operations import Corrupt, Delete, List, NoNode, Read, SessionExpired, Znode
+from coterie.zookeeper.operations import Corrupt, Delete, List, NoNode, Read, ReadEach, SessionExpired, Znode
 
 KEPT_MS = 15 * 60_000  # a notification, as in Kafka
+READ_AT_ONCE = 200  # notifications, or settings
+GATHER_MS = 100  # between two lots: what is notified meanwhile the broker keeps with one write
 # Topics are read when they are announced.
 READ_AT_START = (nodes.BROKERS_KIND, nodes.GROUPS_KIND, nodes.CLIENT_METRICS_KIND, nodes.FEATURES_KIND)
 Entity = tuple[str, str]
@@ -28,7 +31,7 @@ Entity = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class SettingsChanged:
-    """Effect: all the settings that the entity has of its own. ``kind``: topics, brokers, users, clients, groups,
+    """All the settings that the entity has of its own. ``kind``: topics, brokers, users, clients, groups,
     features or client-metrics; ``name``: the topic, the broker's id or ``<default>``. ``topic_id``: of a topic whose node has
     one; ``created``: the id of the transaction that created the topic, -1 where there is none."""
 
@@ -44,6 +47,13 @@ class SettingsChanged:
         return self.created >= 0
 
 
+@dataclass(frozen=True, slots=True)
+class SettingsRead:
+    """Effect: the settings of these entities as ZooKeeper has them."""
+
+    changes: tuple[SettingsChanged, ...]
+
+
 class ConfigChanges(SessionScript):
     """One for each broker. Inputs beside those of a SessionScript: `changed` (the watch fired), `read`, `expired`."""
 
@@ -53,6 +63,7 @@ class ConfigChanges(SessionScript):
         self._last = ""  # the last notification that was read
         self._read_ms: dict[str, int] = {}  # when each notification was read that is not deleted
         self._wanted: dict[Entity, None] = {}
+        self._gather_until_ms = 0
 
     def changed(self) -> None:
         self._is_changed = True
@@ -61,6 +72,7 @@ class ConfigChanges(SessionScript):
     def read(self, kind: str, name: str) -> None:
         """The effect follows, whether the settings have changed or not."""
         self._wanted[kind, name] = None
+        self._gather_until_ms = 0
         self.nudge()
 
     def expired(self) -> None:
@@ -82,24 +94,33 @@ class ConfigChanges(SessionScript):
             self._is_changed = True  # the watch went with the session
 
     def _step(self) -> Steps[None]:
-        if self._wanted:
-            yield from self._read_wanted(next(iter(self._wanted)))
-        elif self._is_changed:
+        if self._is_changed:
             self._is_changed = False
             yield from self._read_new()
-        else:
+        elif not self._wanted:
             yield Wait(None)
+        elif self.now_ms < self._gather_until_ms and len(self._wanted) < READ_AT_ONCE:
+            yield Wait(self._gather_until_ms)
+        else:
+            yield from self._read_wanted(tuple(islice(self._wanted, READ_AT_ONCE)))
 
-    def _read_wanted(self, entity: Entity) -> Steps[None]:
-        del self._wanted[entity]  # it may be wanted again meanwhile
+    def _read_wanted(self, entities: tuple[Entity, ...]) -> Steps[None]:
+        for entity in entities:
+            del self._wanted[entity]  # it may be wanted again meanwhile
+        changes: list[SettingsChanged] = []
         try:
-            settings = yield from self._settings(*entity)
-            identity = (yield from self._identity(entity[1])) if entity[0] == nodes.TOPICS_KIND else ()
+            read = yield from self.ask(ReadEach(tuple(nodes.config(*entity) for entity in entities)))
+            for entity, data in zip(entities, read, strict=True):
+                identity = (yield from self._identity(entity[1])) if entity[0] == nodes.TOPICS_KIND else ()
+                with suppress(Corrupt):  # a tool's mistake
+                    settings = {} if data is None else nodes.config_of(data)
+                    changes.append(SettingsChanged(*entity, settings, *identity))
         except SessionExpired:
-            self._wanted[entity] = None
+            self._wanted |= dict.fromkeys(entities)
             raise
-        if settings is not None:
-            yield SettingsChanged(*entity, settings, *identity)
+        self._gather_until_ms = self.now_ms + GATHER_MS
+        if changes:
+            yield SettingsRead(tuple(changes))
 
     def _identity(self, topic: str) -> Steps[tuple[bytes | None, int]]:
         node: Znode | None = yield from self.ask(Read(paths.topic(topic)))
@@ -111,15 +132,18 @@ class ConfigChanges(SessionScript):
                 self._wanted[kind, name] = None
 
     def _read_new(self) -> Steps[None]:
-        names = yield from self.ask(List(nodes.CONFIG_CHANGES, watch=True))
+        names = frozenset((yield from self.ask(List(nodes.CONFIG_CHANGES, watch=True))))
         self._read_ms = {name: ms for name, ms in self._read_ms.items() if name in names}
-        for name in sorted(name for name in names if name > self._last):
-            node: Znode | None = yield from self.ask(Read(f"{nodes.CONFIG_CHANGES}/{name}"))
-            if node is not None:
-                self._read_ms[name] = self.now_ms
-                with suppress(Corrupt):  # a tool's mistake
-                    self._wanted[nodes.config_change_of(node.data)] = None
-            self._last = name
+        fresh = sorted(name for name in names if name > self._last)
+        while fresh:
+            lot, fresh = fresh[:READ_AT_ONCE], fresh[READ_AT_ONCE:]
+            read = yield from self.ask(ReadEach(tuple(f"{nodes.CONFIG_CHANGES}/{name}" for name in lot)))
+            for name, data in zip(lot, read, strict=True):
+                if data is not None:
+                    self._read_ms[name] = self.now_ms
+                    with suppress(Corrupt):  # a tool's mistake
+                        self._wanted[nodes.config_change_of(data)] = None
+            self._last = lot[-1]
         yield from self._delete_old()
 
     def _delete_old(self) -> Steps[None]:
@@ -127,11 +151,3 @@ class ConfigChanges(SessionScript):
             with suppress(NoNode):
                 yield from self.ask(Delete(f"{nodes.CONFIG_CHANGES}/{name}"))
             del self._read_ms[name]
-
-    def _settings(self, kind: str, name: str) -> Steps[Mapping[str, str] | None]:
-        """None where the node is a tool's mistake."""
-        node: Znode | None = yield from self.ask(Read(nodes.config(kind, name)))
-        try:
-            return {} if node is None else nodes.config_of(node.data)
-        except Corrupt:
-            return None

@@ -45,11 +45,11 @@ class Starting:
         self.applied.with_settings([TOPIC], then)
 
     def topic_has(self, segment_bytes: str) -> None:
-        self.applied.changed(SettingsChanged(TOPICS_KIND, TOPIC, {SEGMENT_BYTES: segment_bytes}, None, CREATED))
+        self.applied.changed([SettingsChanged(TOPICS_KIND, TOPIC, {SEGMENT_BYTES: segment_bytes}, None, CREATED)])
 
     def brokers_have(self, segment_bytes: str) -> None:
         """The default of all brokers."""
-        self.applied.changed(SettingsChanged(BROKERS_KIND, DEFAULT_ENTITY, {"log.segment.bytes": segment_bytes}))
+        self.applied.changed([SettingsChanged(BROKERS_KIND, DEFAULT_ENTITY, {"log.segment.bytes": segment_bytes})])
 
     @property
     def topic_id(self) -> bytes:
@@ -108,7 +108,7 @@ def test_a_broker_whose_settings_change_meanwhile() -> None:
         async with starting() as one:
             one.lead()
             one.brokers_have("400000")
-            one.applied.changed(SettingsChanged(TOPICS_KIND, TOPIC, {}, None, CREATED))
+            one.applied.changed([SettingsChanged(TOPICS_KIND, TOPIC, {}, None, CREATED)])
             assert one.segment_bytes == 400_000
             one.brokers_have("500000")
             assert one.segment_bytes == 500_000
@@ -126,7 +126,7 @@ def test_a_topic_that_was_read_before_it_had_a_node_is_read_again() -> None:
     async def story() -> None:
         async with starting() as one:
             one.lead()
-            one.applied.changed(SettingsChanged(TOPICS_KIND, TOPIC, {}))  # deleted, and not created again yet
+            one.applied.changed([SettingsChanged(TOPICS_KIND, TOPIC, {})])  # deleted, and not created again yet
             before = one.topic_id
             one.lead()
             assert one.reads == [(TOPICS_KIND, TOPIC)] * 2
@@ -147,7 +147,7 @@ def test_a_topic_whose_deletion_was_missed_gets_the_id_of_the_next_one() -> None
             one.lead()
             one.topic_has("100000")
             before = one.topic_id
-            one.applied.changed(SettingsChanged(TOPICS_KIND, TOPIC, {}, None, CREATED + 1))
+            one.applied.changed([SettingsChanged(TOPICS_KIND, TOPIC, {}, None, CREATED + 1)])
             one.lead()
             assert one.topic_id != before
             assert one.broker.topics.by_id[one.topic_id] is one.broker.topics.by_name[TOPIC]

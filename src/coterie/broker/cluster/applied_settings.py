@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -48,6 +49,14 @@ class _Wait(NamedTuple):
     then: Callable[[], None]
 
 
+@contextmanager
+def _logged(subject: str) -> Iterator[None]:
+    try:
+        yield
+    except (Refusal, SettingError, OSError, ValueError) as error:
+        logger.error("the settings of %s are not put in force: %s", subject, error)
+
+
 class AppliedSettings:
     """``read`` requests the settings of a kind and name, which come to `changed`; ``topic_configured`` is called after a topic
     has other settings, ``defaults_configured`` after the broker has. What is not valid here, a tool's mistake, is logged, and
@@ -86,17 +95,20 @@ class AppliedSettings:
         for name in names:
             self._of_topics.pop(name, None)
 
-    def changed(self, change: SettingsChanged) -> None:
-        """As ZooKeeper has them now."""
-        try:
-            if change.kind == nodes.TOPICS_KIND:
-                self._topic_changed(change)
-            elif change.kind == nodes.FEATURES_KIND:
-                self._broker.features.replace(change.settings)
-            elif change.kind in _KEPT_KINDS:
-                self._kept_changed(change, _KEPT_KINDS[change.kind])
-        except (Refusal, SettingError, OSError, ValueError) as error:
-            logger.error("the settings of %s/%s are not put in force: %s", change.kind, change.name, error)
+    def changed(self, changes: Iterable[SettingsChanged]) -> None:
+        """As ZooKeeper has them now. What the broker keeps in its file is written once."""
+        kept: dict[Resource, dict[str, str]] = {}
+        for change in changes:
+            with _logged(f"{change.kind}/{change.name}"):
+                if change.kind == nodes.TOPICS_KIND:
+                    self._topic_changed(change)
+                elif change.kind == nodes.FEATURES_KIND:
+                    self._broker.features.replace(change.settings)
+                elif change.kind in _KEPT_KINDS:
+                    kept |= self._checked(change, _KEPT_KINDS[change.kind])
+        if kept:
+            with _logged(", ".join(f"{kind.name}/{name}" for kind, name in kept)):
+                self._keep(kept)
 
     def _topic_changed(self, change: SettingsChanged) -> None:
         topics, name = self._broker.topics, change.name
@@ -139,22 +151,27 @@ class AppliedSettings:
         for name in known - awaited - self._broker.topics.by_name.keys():
             self._of_topics.pop(name, None)  # it was deleted, and is perhaps created again with others
 
-    def _kept_changed(self, change: SettingsChanged, kind: ResourceType) -> None:
+    def _checked(self, change: SettingsChanged, kind: ResourceType) -> dict[Resource, dict[str, str]]:
+        """Empty for what is not this broker's, or as before. Raises SettingError, Refusal."""
         broker, settings = self._broker, dict(change.settings)
         name = "" if change.name == nodes.DEFAULT_ENTITY else nodes.unsanitized(change.name)
         is_here = kind is not ResourceType.BROKER or name in ("", str(broker.node_id))
         if not is_here or broker.kept_configs.of(kind, name) == settings:
-            return
+            return {}
         if kind is ResourceType.BROKER:
             check_dynamic(broker.settings, settings, cluster=not name)
         elif kind is ResourceType.GROUP:
             check_group_settings(broker.settings, settings)
         else:
             client_metrics_config(settings)
-        altered = {(kind, name): settings}
+        return {(kind, name): settings}
+
+    def _keep(self, altered: dict[Resource, dict[str, str]]) -> None:
+        """Raises OSError, SettingError."""
+        broker = self._broker
         broker.kept_configs.replace(altered)
         finish(broker.apply_kept_settings(altered))
-        if kind is ResourceType.BROKER:
+        if any(kind is ResourceType.BROKER for kind, _ in altered):
             for topic in list(broker.topics.by_name):
                 self._topic_configured(topic)
             self._defaults_configured()

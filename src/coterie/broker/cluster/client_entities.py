@@ -8,11 +8,13 @@ quota is a setting of its name, a credential one of its mechanism's.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from coterie.broker.clients.clients import Clients
 from coterie.broker.clients.quotas import CLIENT_ID, IP, QUOTAS, USER, Entity
 from coterie.broker.clients.scram_credentials import KeptCredential, Mechanism
 from coterie.broker.cluster.entity_settings import EntitySettings
+from coterie.broker.requests.at_once import each_at_once
 from coterie.controller import nodes
 from coterie.wire.errors import ErrorCode, Refusal
 
@@ -34,12 +36,15 @@ class ClientEntities:
         """Raises ZooKeeperError."""
         quotas: dict[Entity, dict[str, float]] = {}
         for kind, part in ((nodes.CLIENTS_KIND, CLIENT_ID), (nodes.IPS_KIND, IP), (nodes.USERS_KIND, USER)):
-            for name in await self._entities.names(kind):
+
+            async def read(name: str, kind: str = kind, part: str = part) -> None:
                 quotas[((part, _name_of(name)),)] = await self._quotas_of(kind, name)
                 if part == USER:
                     for client in await self._entities.names(f"{kind}/{name}/{nodes.CLIENTS_KIND}"):
                         both = ((CLIENT_ID, _name_of(client)), (USER, _name_of(name)))
                         quotas[both] = await self._quotas_of(kind, f"{name}/{nodes.CLIENTS_KIND}/{client}")
+
+            await each_at_once(await self._entities.names(kind), read)
         self._clients.quotas.replace({entity: values for entity, values in quotas.items() if values})
 
     async def _quotas_of(self, kind: str, name: str) -> dict[str, float]:
@@ -60,8 +65,9 @@ class ClientEntities:
     async def read_credentials(self) -> None:
         """Raises ZooKeeperError."""
         by_user: dict[str, dict[str, KeptCredential]] = {}
-        for name in await self._entities.names(nodes.USERS_KIND):
-            settings, _ = await self._entities.read(nodes.USERS_KIND, name)
+        names = await self._entities.names(nodes.USERS_KIND)
+        read = await each_at_once(names, partial(self._entities.read, nodes.USERS_KIND))
+        for name, (settings, _) in zip(names, read, strict=True):
             kept = {m: _credential(settings[key]) for m, key in _PART_NAMES.items() if key in settings}
             user = _name_of(name)
             if kept and user is not None:

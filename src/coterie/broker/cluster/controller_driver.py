@@ -35,7 +35,7 @@ from coterie.controller.commands import (
     refusal,
 )
 from coterie.controller.config import ControllerConfig
-from coterie.controller.config_changes import ConfigChanges, SettingsChanged
+from coterie.controller.config_changes import ConfigChanges, SettingsChanged, SettingsRead
 from coterie.controller.isr_writer import IsrWriter
 from coterie.controller.machine import ControllerMachine
 from coterie.controller.producer_id_blocks import BlockRefused, ProducerIdBlocks, ProducerIdsExhausted
@@ -88,10 +88,10 @@ class ControllerDriver:
         self.machine, self._isr_writer = ControllerMachine(own, now_ms()), IsrWriter(now_ms())
         self._registered, self._broker_id, self._failed = registered, config.broker_id, failed
         self._config_changes = ConfigChanges(now_ms())
-        self.settings_changed: Callable[[SettingsChanged], None] = lambda change: None
+        self.settings_changed: Callable[[tuple[SettingsChanged, ...]], None] = lambda changes: None
         self._controller_task = ScriptTask(self.machine, self.apply, self._effect, now_ms)
         self._isr_task = ScriptTask(self._isr_writer, self.apply, isr_effect, now_ms)
-        self._settings_task = ScriptTask(self._config_changes, self.apply, self._settings_changed, now_ms)
+        self._settings_task = ScriptTask(self._config_changes, self.apply, self._settings_read, now_ms)
         self._producer_ids = ProducerIdBlocks(config.broker_id, now_ms())
         self._ids_task = ScriptTask(self._producer_ids, self.apply, self._ids_decided, now_ms)
         self._acl_changes = AclChanges(now_ms())
@@ -254,10 +254,11 @@ class ControllerDriver:
         self._config_changes.read(kind, name)
         self._settings_task.wake()
 
-    def _settings_changed(self, change: SettingsChanged) -> None:
-        self.settings_changed(change)
-        if change.kind == nodes.TOPICS_KIND and self.is_controller:
-            self._submit(TopicConfigured(change.name))
+    def _settings_read(self, effect: SettingsRead) -> None:
+        self.settings_changed(effect.changes)
+        for change in effect.changes:
+            if change.kind == nodes.TOPICS_KIND and self.is_controller:
+                self._submit(TopicConfigured(change.name))
 
     def acls_written(self, resource: AclResource, acls: list[Acl]) -> None:
         """As `AclChanges.written`."""

@@ -17,7 +17,7 @@ class EntitySettings:
     """``apply`` carries an operation out in ZooKeeper; ``changed`` gets what is read, so that it is in force here at once."""
 
     def __init__(
-        self, apply: Callable[[Operation], Awaitable[object]], changed: Callable[[SettingsChanged], None]
+        self, apply: Callable[[Operation], Awaitable[object]], changed: Callable[[tuple[SettingsChanged, ...]], None]
     ) -> None:
         self._apply, self._changed = apply, changed
 
@@ -29,11 +29,11 @@ class EntitySettings:
         except Corrupt:  # a tool's mistake: what is written next replaces it
             return {}, node.version if isinstance(node, Znode) else MISSING
         if kind != nodes.TOPICS_KIND:
-            self._changed(SettingsChanged(kind, name, settings))
+            self._changed((SettingsChanged(kind, name, settings),))
         else:
             topic = await self._apply(Read(paths.topic(name)))
             identity = (nodes.topic_id_of(topic.data), topic.created) if isinstance(topic, Znode) else (None, -1)
-            self._changed(SettingsChanged(kind, name, settings, *identity))
+            self._changed((SettingsChanged(kind, name, settings, *identity),))
         return settings, version
 
     async def names(self, kind: str) -> list[str]:

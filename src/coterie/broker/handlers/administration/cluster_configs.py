@@ -18,6 +18,7 @@ from coterie.broker.handlers.administration.alterations import (
 )
 from coterie.broker.handlers.administration.cluster_answers import answered_by, refusal_of
 from coterie.broker.handlers.services import ConfigServices
+from coterie.broker.requests.at_once import each_at_once
 from coterie.broker.requests.pending import Pending
 from coterie.broker.settings.kept_configs import ResourceType
 from coterie.controller import nodes
@@ -40,16 +41,17 @@ def altered(
     """The response comes when the settings and the notification of all brokers are written."""
 
     async def work() -> Message:
-        times, results = occurrences(alterations), list[Result]()
-        for alteration in alterations:
+        times = occurrences(alterations)
+
+        async def altered_one(alteration: Alteration) -> Result:
             try:
                 check_once(alteration, times)
                 await _alter(broker, entities, alteration)
             except (Refusal, ZooKeeperError) as error:
-                results.append(result_of(alteration, refusal_of(error)))
-            else:
-                results.append(result_of(alteration))
-        return response(results)
+                return result_of(alteration, refusal_of(error))
+            return result_of(alteration)
+
+        return response(await each_at_once(alterations, altered_one))
 
     return answered_by(work())
 
@@ -99,14 +101,15 @@ def refreshed(
     """Runs ``describing`` once the settings of the resources, by type and name, are here as ZooKeeper has them; where it cannot
     be reached, as they were."""
 
+    async def read_one(resource: tuple[int, str]) -> None:
+        resource_type, name = resource
+        entity = None if broker.lacks_topic_ids and resource_type in _NAMED else _entity(broker, resource_type, name)
+        if entity is not None:
+            await entities.read(*entity)
+        if resource_type == ResourceType.BROKER and name:
+            await entities.read(nodes.BROKERS_KIND, nodes.DEFAULT_ENTITY)
+
     async def read() -> None:
-        for resource_type, name in resources:
-            entity = (
-                None if broker.lacks_topic_ids and resource_type in _NAMED else _entity(broker, resource_type, name)
-            )
-            if entity is not None:
-                await entities.read(*entity)
-            if resource_type == ResourceType.BROKER and name:
-                await entities.read(nodes.BROKERS_KIND, nodes.DEFAULT_ENTITY)
+        await each_at_once(resources, read_one)
 
     return answered_by(cluster_answers.refreshed(read, describing))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from coterie.broker.clients.quotas import Component, Entity
 from coterie.broker.handlers.administration.cluster_answers import answered_by, in_turns, refreshed, refusal_of
 from coterie.broker.handlers.services import ClientServices, Handler
+from coterie.broker.requests.at_once import each_at_once
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
 from coterie.wire.declaration import Message
@@ -83,11 +84,15 @@ async def _alter_in_cluster(
 ) -> Message:
     """Each entity has a node of its own."""
     results, altered = await in_turns(_checked(broker, request))
-    for entity, changes in altered.items():
+
+    async def alter(item: tuple[Entity, dict[str, float | None]]) -> None:
+        entity, changes = item
         try:
             await entities.alter_quotas(entity, changes)
         except (Refusal, ZooKeeperError) as error:
             results[entity] = refusal_of(error)
+
+    await each_at_once(altered.items(), alter)
     return _response(results)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from coterie.broker.clients.scram_credentials import Credential, Mechanism
 from coterie.broker.handlers.administration.cluster_answers import answered_by, refreshed, refusal_of
 from coterie.broker.handlers.services import ClientServices, Handler
+from coterie.broker.requests.at_once import each_at_once
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
 from coterie.broker.requests.turns import Work
@@ -79,11 +80,15 @@ async def _alter_in_cluster(broker: ClientServices, entities: ClientEntities, ch
     """What a removal removes has to be known before it is checked."""
     credentials = broker.clients.scram_credentials
     results, accepted = await refreshed(entities.read_credentials, credentials.checked(changes))
-    for user, (change, kept) in accepted.items():
+
+    async def alter(user: str) -> None:
+        change, kept = accepted[user]
         try:
             await entities.alter_credential(user, Mechanism(change.mechanism), kept)
         except ZooKeeperError as error:
             results[user] = refusal_of(error)
+
+    await each_at_once(accepted, alter)
     return _response(results)
 
 
