@@ -4,7 +4,14 @@ ZkNodeChangeNotificationListenerTest)."""
 from __future__ import annotations
 
 from coterie.controller import nodes
-from coterie.controller.config_changes import GATHER_MS, KEPT_MS, READ_AT_ONCE, ConfigChanges, SettingsChanged, SettingsRead
+from coterie.controller.config_changes import (
+    GATHER_MS,
+    KEPT_MS,
+    READ_AT_ONCE,
+    ConfigChanges,
+    SettingsChanged,
+    SettingsRead,
+)
 from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
 from coterie.laboratory.world import NetworkFaults, World
 from coterie.zookeeper.operations import ConnectionLost, Create, List, Operation, SessionExpired, Write, ZooKeeperError

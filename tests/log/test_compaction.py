@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from coterie.log.compaction import clean, plan, swap
 from coterie.log.config import LogConfig
-from coterie.log.files.filesystem import MemoryFileSystem
+from coterie.log.files.filesystem import MemoryFile, MemoryFileSystem
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import delete_records
 from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
@@ -446,3 +446,21 @@ def test_a_batch_that_unfolds_to_many_records_is_compacted_some_at_a_time() -> N
     tracemalloc.stop()
     assert cleaned.records_after < 20
     assert peak_bytes < 20_000_000
+
+
+def test_the_exchange_reads_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs in the broker's loop: the index of what was written is made by `clean`, in its thread."""
+    log = new_log()
+    for number in range(20):
+        put(log, (b"k%d" % (number % 3), b"v%d" % number * 20))
+    wanted = plan(log, 0, force=True)
+    assert wanted is not None
+    cleaned = clean(wanted)
+
+    def read(*_: object) -> bytes:
+        pytest.fail("the loop waits for the disk")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryFile, "read", read)
+        assert swap(log, cleaned)
+    assert offset_for_timestamp(log, 0) is not None

@@ -7,14 +7,14 @@ them (BatchRetention.RETAIN_EMPTY). A tombstone goes delete.retention.ms after i
 lives to see. A batch whose records cannot be read although its checksum is right stays as it is, unless a marker would have to
 stay for it.
 
-`plan` and `swap` belong on the log's own thread; `clean` only reads closed segments and writes `.cleaned` files, so it
-may run elsewhere. A crash leaves the old segments, or the new; never neither.
+`plan` and `swap` belong on the log's own thread; `clean` only reads closed segments, and writes `.cleaned` files and reads them
+once more for their indexes, so it may run elsewhere. A crash leaves the old segments, or the new; never neither.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -41,6 +41,7 @@ class CompactionPlan:
     dirty_from: int
     end: int
     segment_bytes: int
+    index_interval_bytes: int
     tombstones_before_ms: int
     last_offsets: dict[int, int]
     cuts: int
@@ -48,15 +49,20 @@ class CompactionPlan:
 
 @dataclass(slots=True)
 class Cleaned:
-    """The result of `clean`: for each group of old segments the file that replaces them, under the first one's name.
+    """The result of `clean`: for each group of old segments the one that replaces them, under the first one's name.
     ``until``: cleaned up to there; ``surveyed_until``: what is left before it awaits markers in later segments."""
 
     plan: CompactionPlan
     until: int
     surveyed_until: int
-    groups: list[list[Segment]] = field(default_factory=list)
+    groups: list[tuple[list[Segment], Segment]] = field(default_factory=list)
     records_before: int = 0
     records_after: int = 0
+
+    def close_files(self) -> None:
+        """Of the segments that take no other's place."""
+        for _, segment in self.groups:
+            segment.close_files()
 
 
 def plan(log: PartitionLog, now_ms: int, *, force: bool = False) -> CompactionPlan | None:
@@ -84,6 +90,7 @@ def plan(log: PartitionLog, now_ms: int, *, force: bool = False) -> CompactionPl
         dirty_from=log.cleaned_until,
         end=end,
         segment_bytes=config.segment_bytes,
+        index_interval_bytes=config.index_interval_bytes,
         tombstones_before_ms=tombstones_before_ms,
         last_offsets=last_offsets,
         cuts=log.cuts,
@@ -112,22 +119,27 @@ def clean(plan: CompactionPlan) -> Cleaned:
     """Writes the cleaned files. Raises OSError, BatchError or CompressionError; then nothing has changed."""
     until, aborted, newest = _survey(plan)
     cleaned = Cleaned(plan, until, until if len(newest) >= KEYS_AT_ONCE else plan.end)
-    for group in _groups(plan):
-        path = group[0].stem + ".log" + CLEANED
-        if plan.fs.exists(path):
-            plan.fs.remove(path)
-        file = plan.fs.open(path)
-        try:
-            for segment in group:
-                for position, header in _headers(segment):
-                    data = segment.file.read(position, header.size)
-                    kept = _cleaned_batch(plan, data, header, until, aborted=aborted, newest=newest, cleaned=cleaned)
-                    if kept:
-                        file.append(kept)
-            file.sync()
-        finally:
-            file.close()
-        cleaned.groups.append(group)
+    try:
+        for group in _groups(plan):
+            path = group[0].stem + ".log" + CLEANED
+            if plan.fs.exists(path):
+                plan.fs.remove(path)
+            with closing(plan.fs.open(path)) as file:
+                for segment in group:
+                    for position, header in _headers(segment):
+                        data = segment.file.read(position, header.size)
+                        kept = _cleaned_batch(
+                            plan, data, header, until, aborted=aborted, newest=newest, cleaned=cleaned
+                        )
+                        if kept:
+                            file.append(kept)
+                file.sync()
+            replacement = Segment(plan.fs, group[0].directory, group[0].base_offset, CLEANED)
+            cleaned.groups.append((group, replacement))
+            replacement.rebuild_index(replacement.headers(0), plan.index_interval_bytes)
+    except BaseException:
+        cleaned.close_files()
+        raise
     return cleaned
 
 
@@ -137,15 +149,23 @@ def swap(log: PartitionLog, cleaned: Cleaned) -> bool:
     fs = cleaned.plan.fs
     is_same = log.cuts == cleaned.plan.cuts and log.segments[: len(cleaned.plan.segments)] == cleaned.plan.segments
     if log.is_closed or not is_same:
-        for group in cleaned.groups:
+        cleaned.close_files()
+        for group, _ in cleaned.groups:
             path = group[0].stem + ".log" + CLEANED
             if fs.exists(path):
                 fs.remove(path)
         return False
-    _undo_unfinished(log)
-    for group in cleaned.groups:
-        at = log.segments.index(group[0])
-        log.segments[at : at + len(group)] = [_exchange(log, group)]
+    try:
+        _undo_unfinished(log)
+        while cleaned.groups:
+            group, segment = cleaned.groups[0]
+            at = log.segments.index(group[0])
+            _exchange(fs, group, segment)
+            log.segments[at : at + len(group)] = [segment]
+            del cleaned.groups[0]
+    except OSError:
+        cleaned.close_files()
+        raise
     log.cleaned_until, log.surveyed_until = cleaned.until, cleaned.surveyed_until
     return True
 
@@ -162,20 +182,17 @@ def _undo_unfinished(log: PartitionLog) -> None:
         log.fs.remove(f"{log.directory}/{name}")
 
 
-def _exchange(log: PartitionLog, group: list[Segment]) -> Segment:
+def _exchange(fs: FileSystem, group: list[Segment], segment: Segment) -> None:
     """The suffixes are Kafka's: after a crash, loading reads from the names of the files how far the exchange came."""
-    fs, path = log.fs, group[0].stem + ".log"
-    segment = Segment(fs, log.directory, group[0].base_offset, CLEANED)
+    path = group[0].stem + ".log"
     gone: list[str] = []
     try:
-        segment.rebuild_index(segment.headers(0), log.config.index_interval_bytes)
         fs.rename(path + CLEANED, path + SWAP)
         for other in group[1:]:
             fs.rename(other.stem + ".log", other.stem + ".log" + DELETED)
             gone.append(other.stem + ".log")
         fs.rename(path + SWAP, path)
     except OSError:
-        segment.close_files()
         with suppress(OSError):
             for name in gone:
                 fs.rename(name + DELETED, name)
@@ -190,7 +207,6 @@ def _exchange(log: PartitionLog, group: list[Segment]) -> Segment:
         with suppress(OSError):
             fs.remove(name + DELETED)
     segment.index.write()
-    return segment
 
 
 def _groups(plan: CompactionPlan) -> Iterator[list[Segment]]:

@@ -96,9 +96,7 @@ def metered(loop: SimulationLoop, monkeypatch: pytest.MonkeyPatch) -> list[float
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [1_000, 8_000])
 @pytest.mark.parametrize("kind", MADE)
-def test_many_items_hold_nobody_up(
-    broker: WorldBroker, kind: str, count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_items_hold_nobody_up(broker: WorldBroker, kind: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     request, response = MADE[kind]
     turns = metered(broker.world.loop, monkeypatch)
 

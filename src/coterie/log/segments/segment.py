@@ -38,7 +38,7 @@ class Segment:
     ``suffix``: of a `.log` file that has not its own name yet."""
 
     def __init__(self, fs: FileSystem, directory: str, base_offset: int, suffix: str = "") -> None:
-        self.base_offset = base_offset
+        self.base_offset, self.directory = base_offset, directory
         self.stem = f"{directory}/{segment_name(base_offset)}"
         self._fs = fs
         self.file: File = fs.open(self.stem + ".log" + suffix)
