@@ -20,6 +20,7 @@ from coterie.wire.messages.groups.find_coordinator import FindCoordinatorRequest
 from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from coterie.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
 from coterie.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from coterie.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
 from coterie.wire.messages.transactions.end_txn import EndTxnRequest
 from coterie.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from coterie.wire.messages.transactions.txn_offset_commit import (
@@ -89,7 +90,15 @@ class AnyBroker:
         return code_of(await self._ask(request, 3, code_of))
 
     async def abort(self, producer: Producer) -> None:
+        """Returns once the markers are written: until then the logs have the transaction open, and take more of it."""
         await self._ask(EndTxnRequest("x", *producer, committed=False), 3, lambda r: r.error_code)
+
+        def code_of(response: Any) -> ErrorCode:
+            (described,) = response.transaction_states
+            ends = described.transaction_state == "PrepareAbort"
+            return ErrorCode.CONCURRENT_TRANSACTIONS if ends else error_of(described.error_code)
+
+        await self._ask(DescribeTransactionsRequest(["x"]), 0, code_of)
 
 
 async def asked(broker: WorldBroker) -> AnyBroker:

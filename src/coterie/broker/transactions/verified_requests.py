@@ -24,10 +24,10 @@ from coterie.coordinator.transactions.steps import (
     offsets_claim,
 )
 from coterie.coordinator.transactions.verification import (
+    check_guard,
     for_offsets,
     for_produce,
     guard_of,
-    is_open,
     needs_verification,
 )
 from coterie.records.batch import HEADER_BYTES, begins_transactional, read_header
@@ -37,6 +37,7 @@ from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest
 from coterie.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 
+LATER_IN_A_GROUP = {ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 Check = Callable[[], None]
 Produce = Callable[[Mapping[TopicPartition, Check]], Message | Pending | None]
 
@@ -60,10 +61,7 @@ class _TransactionalBatch:
         """When the batch is about to be appended. Raises Refusal."""
         if self.code != ErrorCode.NONE:
             raise Refusal(self.code, "the partition was not added to the transaction")
-        if self._guard != guard_of(self._partition.log, self._partition.leader_epoch, self.claim) and not is_open(
-            self._partition.log, self.claim
-        ):
-            raise Refusal(ErrorCode.NOT_ENOUGH_REPLICAS, "a transaction of the producer has ended meanwhile")
+        check_guard(self._guard, self._partition.log, self._partition.leader_epoch, self.claim)
 
 
 class VerifiedRequests:
@@ -152,8 +150,11 @@ class VerifiedRequests:
 
         def done(codes: Codes) -> None:
             code = for_offsets(codes[OFFSETS_TOPIC, index], claim)
-            if code == ErrorCode.NONE and guard != guard_of(partition.log, partition.leader_epoch, claim):
-                code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # the next attempt is verified again
+            if code == ErrorCode.NONE:
+                try:
+                    check_guard(guard, partition.log, partition.leader_epoch, claim)
+                except Refusal as refusal:
+                    code = LATER_IN_A_GROUP.get(refusal.code, refusal.code)
             if code == ErrorCode.NONE:
                 pending.answer_with(submit())
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from coterie.coordinator.transactions.steps import Claim
 from coterie.log.partition_log import PartitionLog
-from coterie.wire.errors import ErrorCode
+from coterie.wire.errors import ErrorCode, Refusal
 
 Guard = tuple[int, int, int]
 _LATER = frozenset(
@@ -36,6 +36,18 @@ def guard_of(log: PartitionLog, leader_epoch: int, claim: Claim) -> Guard:
     verified before then may be over (Kafka's VerificationGuard)."""
     producer = log.producers.by_id.get(claim.producer_id)
     return leader_epoch, -1 if producer is None else producer.epoch, 0 if producer is None else producer.markers
+
+
+def check_guard(before: Guard, log: PartitionLog, leader_epoch: int, claim: Claim) -> None:
+    """When the append is due: whether what was verified under the guard ``before`` still holds. Raises Refusal
+    INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE where a marker has ended the transaction meanwhile
+    (UnifiedLog.analyzeAndValidateProducerState), NOT_ENOUGH_REPLICAS where another broker has led: the next attempt is verified
+    again."""
+    log.producers.check_epoch(claim.producer_id, claim.epoch)
+    now = guard_of(log, leader_epoch, claim)
+    if now == before or is_open(log, claim):
+        return
+    raise Refusal(ErrorCode.INVALID_TXN_STATE if now[0] == before[0] else ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
 def as_of_claim(code: ErrorCode, claim: Claim) -> ErrorCode:
