@@ -134,6 +134,7 @@ export class Drawing {
       const right = Math.min(this.x(until ?? view.nowMs), this.right);
       if (right < view.left || right < reached) continue;
       if (right - left < 1) { // shorter than a pixel: a notch, so that the owner's colour stays
+        if (Math.floor(left) < reached) continue;
         context.fillStyle = colours.dead;
         context.fillRect(Math.floor(left), top + height - 5, 1, 5);
         reached = Math.floor(left) + 1;
@@ -175,7 +176,8 @@ export class Drawing {
       if (rebalance.from > view.to) break;
       const until = rebalance.until ?? view.nowMs;
       const left = Math.max(this.x(rebalance.from), view.left), right = Math.max(Math.min(this.x(until), this.right), left + 1);
-      if (this.x(until) < view.left || (right <= reached && index !== view.selected)) continue;
+      const isThin = right - left <= 1;
+      if (this.x(until) < view.left || (isThin && Math.floor(left) < reached && index !== view.selected)) continue;
       for (const [number, [, from, end]] of rebalance.phases.entries()) {
         const begin = Math.max(this.x(from), view.left), stop = Math.min(this.x(end ?? view.nowMs), this.right);
         context.fillStyle = colours.phases[Math.min(number, 1)];
@@ -197,7 +199,7 @@ export class Drawing {
         context.fillText(text, left, 40);
         labelled = left + width + 4;
       }
-      reached = right;
+      reached = isThin ? Math.floor(left) + 1 : right;
     }
   }
 
