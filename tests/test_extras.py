@@ -117,6 +117,7 @@ def test_the_table_has_every_extra_of_the_package() -> None:
 # Extras without which a command does its work in another way, and so needs no sentence of this kind.
 WITHOUT = {
     "java": "the java of the PATH is used; JavaMissing names this extra where there is none",
+    "testing": "`LocalBroker` alone uses it, which names it",
     "png": "pictures are written as SVG alone",
 }
 

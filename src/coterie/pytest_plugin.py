@@ -2,7 +2,8 @@
 ``coterie_proxy``, which makes a `LocalProxy` before any Kafka, and ``coterie_world``, a `SimulatedWorld` in virtual time; when
 the test fails, the journal is printed with the failure.
 
-Marker ``coterie`` gives the brokers of the first two settings: ``@pytest.mark.coterie(num_partitions=6)``. Marker
+Marker ``coterie`` gives the brokers of the first two settings: ``@pytest.mark.coterie(num_partitions=6)``, and users and TLS to
+the first: ``@pytest.mark.coterie(sasl={"alice": "secret"}, tls=True)``; `LocalBroker.client_settings` connects then. Marker
 ``coterie_seeds`` runs a test of a world under several seeds, ``@pytest.mark.coterie_seeds(20)``; ``--coterie-seed 7`` runs
 all such tests under that one. ``--coterie-control URL``: ``coterie_broker`` is a broker that runs elsewhere with its control
 API there, empty at the start of each test.
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from coterie.testing.simulated import SimulatedWorld
 
 _BROKER = pytest.StashKey["LocalBroker | SimulatedWorld"]()
+OF_THE_BROKER = ("sasl", "tls")  # of the marker: arguments of `LocalBroker`, not settings
 MARKERS = (
-    "coterie(settings...): broker settings for the fixtures, by Kafka's names with underscores for dots",
+    "coterie(settings...): broker settings for the fixtures, by Kafka's names with underscores; sasl and tls of LocalBroker",
     "coterie_seeds(count): run the test once for each of so many seeds of coterie_world, from 0",
 )
 
@@ -110,10 +112,12 @@ def _emptied(request: pytest.FixtureRequest, url: str) -> Iterator[LocalBroker]:
 def _started(request: pytest.FixtureRequest, brokers: int) -> Iterator[LocalBroker]:
     from coterie.testing.local_broker import LocalBroker
 
-    settings: dict[str, str] = {}
+    given: dict[str, Any] = {}
     for marker in request.node.iter_markers("coterie"):
-        settings = {name.replace("_", "."): str(value) for name, value in marker.kwargs.items()} | settings
-    with LocalBroker(settings, brokers=brokers) as broker:
+        given = marker.kwargs | given
+    arguments = {name: given.pop(name) for name in OF_THE_BROKER if name in given}
+    settings = {name.replace("_", "."): str(value) for name, value in given.items()}
+    with LocalBroker(settings, brokers=brokers, **arguments) as broker:
         request.node.stash[_BROKER] = broker
         yield broker
 

@@ -25,7 +25,8 @@ def broker() -> Iterator[LocalBroker]:
 # By parameter a value that fits, and others that do not.
 VALUES: dict[str, tuple[Any, list[Any]]] = {
     **dict.fromkeys(
-        ("client_id", "group", "member", "name", "topic", "transactional_id", "upstream"), ("t", [7, b"t", ["t"]])
+        ("client_id", "group", "member", "mechanism", "name", "topic", "transactional_id", "upstream", "user"),
+        ("t", [7, b"t", ["t"]]),
     ),
     **dict.fromkeys(
         ("at_least", "at_most", "broker_id", "count", "members", "ms", "partition", "times"), (1, ["1", 1.5, True, -1])
@@ -43,8 +44,10 @@ VALUES: dict[str, tuple[Any, list[Any]]] = {
     "port": (0, ["9092", 70_000, -1]),
     "racks": (["a"], ["a", 7, [7]]),
     "rule": (FaultRule("Fetch", None, None, 1), ["Fetch", None]),
+    "sasl": ({"alice": "secret"}, ["alice", {"alice": 1}, ["alice"]]),
     "settings": ({}, [["num.partitions"], "num.partitions=3", {7: 3}]),
     "tick_ms": (500, ["500", 0]),
+    "tls": (False, [1, "no"]),
     "timeout_s": (0, ["1", None, -1, float("nan")]),
     "to": ([1], [1, "1", [], ["1"]]),
     "values": ((b"v",), [("v",), (7,)]),

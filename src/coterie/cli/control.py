@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -37,7 +37,7 @@ class Controlled:
         """Until ``stop`` is set; returns the exit code."""
         from coterie.testing.control.operations import ControlledBroker
 
-        address = {} if self.listen is None else {"listen": format_address(*self.listen)}
+        address: dict[str, Any] = {} if self.listen is None else {"listen": format_address(*self.listen)}
         broker = ControlledBroker(self.settings, brokers=self.brokers, **address)
         try:
             await asyncio.to_thread(broker.start)

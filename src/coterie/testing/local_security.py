@@ -1,0 +1,106 @@
+"""TLS and SASL of a `LocalBroker`: certificates made on the spot by trustme (extra `testing`), users with their passwords, and
+the settings by which a client connects."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from coterie.authentication.credentials import HASHES, MIN_ITERATIONS
+from coterie.authentication.scram import salted
+from coterie.broker.broker import Broker
+from coterie.broker.clients.scram_credentials import Credential, Mechanism
+from coterie.broker.requests.turns import finish
+from coterie.client.security import Security
+from coterie.runtime.extras import require
+
+OWN_USER = "coterie-testing"  # of the requests of `LocalBroker`
+_LOGIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+class LocalSecurity:
+    """``users``: their passwords; None without SASL. A failed login has its response at once."""
+
+    def __init__(self, users: Mapping[str, str] | None, *, tls: bool) -> None:
+        self._users = None if users is None else {**users, OWN_USER: secrets.token_hex(16)}
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self.authority: Path | None = None  # the PEM file that clients trust
+        self._keys = ""
+        if tls:
+            self._make_certificates()
+        self.protocol = ("SASL_" if users is not None else "") + ("SSL" if tls else "PLAINTEXT")
+
+    def _make_certificates(self) -> None:
+        require("testing", "LocalBroker with tls=True")
+        import trustme
+
+        self._folder = tempfile.TemporaryDirectory(prefix="coterie-tls-")
+        folder, authority = Path(self._folder.name), trustme.CA()
+        self.authority, keys = folder / "ca.pem", folder / "broker.pem"
+        authority.cert_pem.write_to_path(self.authority)
+        authority.issue_cert("localhost", "127.0.0.1", "::1").private_key_and_cert_chain_pem.write_to_path(keys)
+        self._keys = str(keys)
+
+    def settings(self, host: str, port: int) -> dict[str, object]:
+        """Of the broker."""
+        settings: dict[str, object] = {"listeners": f"{self.protocol}://{host}:{port}"}
+        if self._keys:
+            settings["ssl.keystore.location"] = self._keys
+        if self._users is not None:
+            settings |= {
+                "sasl.enabled.mechanisms": ",".join(("PLAIN", *HASHES)),
+                "sasl.jaas.config": _login_module(self._users),
+                "connection.failed.authentication.delay.ms": 0,
+            }
+        return settings
+
+    def add_users(self, broker: Broker) -> None:
+        """Makes their credentials of SCRAM. On the loop of the broker."""
+        for mechanism in Mechanism:
+            changes = []
+            for user, password in (self._users or {}).items():
+                salt = secrets.token_bytes(16)
+                derived = salted(mechanism.sasl_name, password, salt, MIN_ITERATIONS)
+                changes.append(Credential(user, mechanism, MIN_ITERATIONS, salt, derived))
+            finish(broker.clients.scram_credentials.altering(changes))
+
+    def client(self, user: str | None, mechanism: str) -> dict[str, str]:
+        """The settings of a client, without its address. Raises LookupError for an unknown user."""
+        settings = {"security.protocol": self.protocol}
+        if self.authority is not None:
+            settings["ssl.truststore.location"] = str(self.authority)
+        if self._users is not None:
+            if user is None:
+                user = next(iter(self._users))
+            if user not in self._users:
+                raise LookupError(
+                    f"there is no user {user}; sasl= has {', '.join(u for u in self._users if u != OWN_USER)}"
+                )
+            settings |= {
+                "sasl.mechanism": mechanism,
+                "sasl.username": user,
+                "sasl.password": self._users[user],
+            }
+        return settings
+
+    def own(self) -> Security:
+        """For the requests of `LocalBroker` itself."""
+        authority = None if self.authority is None else str(self.authority)
+        password = None if self._users is None else self._users[OWN_USER]
+        return Security(self.protocol, authority, mechanism="PLAIN", username=OWN_USER, password=password)
+
+    def close(self) -> None:
+        """Deletes the certificates."""
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
+def _login_module(users: Mapping[str, str]) -> str:
+    def quoted(text: str) -> str:
+        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+
+    options = " ".join(f"{quoted('user_' + user)}={quoted(password)}" for user, password in users.items())
+    return f"{_LOGIN_MODULE} required {options};"

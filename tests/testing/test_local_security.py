@@ -1,0 +1,57 @@
+"""A test's own broker with users and TLS, by `LocalBroker` and by the marker of the fixture."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.client.blocking import BlockingConsumer
+from coterie.client.errors import KafkaError
+from coterie.client.security import MECHANISMS
+from coterie.testing import LocalBroker
+
+BROKER_MECHANISMS = [name for name in MECHANISMS if name != "OAUTHBEARER"]
+
+
+def consumed(settings: dict[str, str]) -> list[bytes | None]:
+    group = {"group.id": "g", "auto.offset.reset": "earliest"}
+    with BlockingConsumer(settings | group) as consumer:
+        consumer.subscribe(["t"])
+        while not (polled := consumer.poll(1000)):
+            pass
+        return [record.value for records in polled.values() for record in records]
+
+
+@pytest.mark.coterie(sasl={"alice": 'se"cr\\et', "bob": "word"}, tls=True)
+@pytest.mark.parametrize("mechanism", BROKER_MECHANISMS)
+def test_the_fixture_has_users_and_tls(coterie_broker: LocalBroker, mechanism: str) -> None:
+    coterie_broker.create_topic("t", 1)
+    coterie_broker.produce("t", b"one")
+    settings = coterie_broker.client_settings("alice", mechanism)
+    assert settings["security.protocol"] == "SASL_SSL"
+    assert consumed(settings) == [b"one"]
+    with pytest.raises(KafkaError, match="SASL_AUTHENTICATION_FAILED"):
+        consumed(settings | {"sasl.password": "wrong"})
+    with pytest.raises(LookupError, match="there is no user carol; sasl= has alice, bob"):
+        coterie_broker.client_settings("carol")
+
+
+@pytest.mark.coterie(tls=True)
+def test_tls_without_users(coterie_broker: LocalBroker) -> None:
+    coterie_broker.create_topic("t", 1)
+    coterie_broker.produce("t", b"one")
+    assert coterie_broker.client_settings()["security.protocol"] == "SSL"
+    assert consumed(coterie_broker.client_settings()) == [b"one"]
+
+
+def test_users_without_tls_outlive_a_reset() -> None:
+    with LocalBroker(sasl={"alice": "secret"}) as broker:
+        broker.reset()
+        broker.create_topic("t", 1)
+        broker.produce("t", b"one")
+        assert broker.client_settings()["sasl.username"] == "alice"
+        assert consumed(broker.client_settings()) == [b"one"]
+
+
+def test_a_cluster_has_neither() -> None:
+    with pytest.raises(ValueError, match="sasl and tls are for a broker alone"):
+        LocalBroker(brokers=3, tls=True)
