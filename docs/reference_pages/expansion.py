@@ -37,6 +37,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "journal_events": history.journal_events,
     "journal_causes": history.journal_causes,
     "journal_evidence": history.journal_evidence,
+    "lint_rules": history.lint_rules,
     "observer_rules": history.observer_rules,
     "history_tables": history.history_tables,
     "command_line": command_line.command_line,

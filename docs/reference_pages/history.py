@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coterie.client.lint.health_rules import HEALTH_RULES
 from coterie.coordinator.journal.evidence import EVIDENCE
 from coterie.coordinator.journal.line import CAUSES, EVENTS, FIELDS
 from coterie.observer.machine.rules import RULES
@@ -31,6 +32,12 @@ def observer_rules() -> str:
     """What the observer infers, by rule."""
     rows = ((code(name), text(rule.seen), text(rule.concluded), text(rule.sure)) for name, rule in RULES.items())
     return table(("rule", "what is seen", "what is inferred", "how sure"), rows)
+
+
+def lint_rules() -> str:
+    """What hurts a group as it is, by rule."""
+    rows = ((code(rule.name), "yes" if rule.blocks else "no", rule.meaning) for rule in HEALTH_RULES)
+    return table(("rule", "blocks", "holds where"), rows)
 
 
 def columns_of(schema: str) -> list[tuple[str, str]]:

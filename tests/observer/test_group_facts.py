@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from coterie.client.lint.facts import MemberFacts
+from coterie.client.lint.lint import AS_IS
 from coterie.observer.deploys import PredictableGroup, predictable
-from coterie.observer.group_facts import KnownGroupNow, known_group
+from coterie.observer.group_facts import KnownGroupNow, known_group, linted
 from coterie.testing import ErrorCode, simulate
 from coterie.testing.simulated import SimulatedWorld
 from tests.observer.stories import GROUP, Crew, three_members
@@ -93,3 +94,21 @@ def test_a_consumer_group_has_the_settings_of_its_broker() -> None:
         assert (setting.protocol, setting.name) == ("consumer", "consumer protocol, session 45 s")
         assert (setting.session_timeout_ms, setting.heartbeat_interval_ms) == (45_000, 5_000)
         assert group.serves_consumer
+
+
+@pytest.mark.slow
+def test_two_processes_with_one_instance_id_are_found_in_the_records() -> None:
+    with simulate(seed=1) as world:
+        crew = Crew(world, watched=False)
+        crew.join("anna", **SETTINGS, group_instance_id="seat-1")
+        crew.settle(1, 5)
+        for _ in range(3):
+            crew.join("anna", **SETTINGS, group_instance_id="seat-1")
+            world.advance(4)
+        crew.join("ben", **SETTINGS, group_instance_id="seat-2")
+        crew.settle(2, 10)
+        of_another_broker(crew)
+        advices = world.run(linted({"bootstrap.servers": crew.broker.bootstrap_servers}, GROUP))
+        (as_is,) = (advice for advice in advices if advice.change == AS_IS)
+        (finding,) = (f for f in as_is.findings if f.rule == "colliding_instances")
+        assert (finding.members, as_is.safe) == (("seat-1",), False)

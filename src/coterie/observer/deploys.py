@@ -13,7 +13,7 @@ from coterie.client.lint.rule import (
     HEARTBEAT_INTERVAL,
     INITIAL_DELAY,
     SESSION_TIMEOUT,
-    ProtocolSupport,
+    group_or_broker_setting,
 )
 from coterie.laboratory.prediction import (
     CONSUMER_HEARTBEAT_MS,
@@ -119,17 +119,12 @@ def _of_members(assuming: _Assuming, known: KnownGroupNow) -> tuple[int, int]:
 def _of_broker(assuming: _Assuming, known: KnownGroupNow) -> tuple[int, int]:
     """Of the consumer protocol, where the broker decides."""
     support = known.support
-    session_ms = _group_or_broker(support, GROUP_SESSION_TIMEOUT, SESSION_TIMEOUT)
-    heartbeat_ms = _group_or_broker(support, GROUP_HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL)
+    session_ms = group_or_broker_setting(support, GROUP_SESSION_TIMEOUT, SESSION_TIMEOUT)
+    heartbeat_ms = group_or_broker_setting(support, GROUP_HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL)
     return (
         assuming.value(SESSION_TIMEOUT, [session_ms], CONSUMER_SESSION_MS, "the default"),
         assuming.value(HEARTBEAT_INTERVAL, [heartbeat_ms], CONSUMER_HEARTBEAT_MS, "the default"),
     )
-
-
-def _group_or_broker(support: ProtocolSupport, of_group: str, of_broker: str) -> int | None:
-    number = _number(support.group_settings, of_group)
-    return _number(support.settings, of_broker) if number is None else number
 
 
 def _number(settings: Mapping[str, str], name: str) -> int | None:

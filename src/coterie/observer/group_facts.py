@@ -14,6 +14,7 @@ from coterie.client.admin.group_explanation import GroupExplanation, MemberExpla
 from coterie.client.admin.protocol_support import protocol_support
 from coterie.client.admin_types import ConsumerGroupDescription, MemberDescription
 from coterie.client.connection.cluster import Cluster
+from coterie.client.lint.advice import Advice
 from coterie.client.lint.facts import MemberFacts, ObservedFacts
 from coterie.client.lint.rule import ProtocolSupport
 from coterie.client.settings.settings import client_settings
@@ -65,6 +66,13 @@ async def known_group(client: dict[str, Any], group: str) -> KnownGroupNow:
     return KnownGroupNow(
         description, support, ObservedFacts(facts.members, facts.records_per_s, facts.replaced, unread)
     )
+
+
+async def linted(client: dict[str, Any], group: str) -> list[Advice]:
+    """What `groups lint` finds, with what the records tell. Raises KafkaError, GROUP_ID_NOT_FOUND for an unknown group."""
+    facts = (await known_group(client, group)).facts
+    async with Admin(client) as admin:
+        return await admin.lint_group(group, facts)
 
 
 def facts_of(

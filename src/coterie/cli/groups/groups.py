@@ -160,26 +160,24 @@ def describe(group: str, zookeeper: str | None, client: dict[str, str], as_json:
     "--change",
     "changes",
     multiple=True,
-    type=click.Choice(["cooperative", "static", "consumer", "classic"]),
-    help="Only this change: to cooperative rebalancing, static members, the consumer protocol or back; may be given again.",
+    type=click.Choice(["none", "cooperative", "static", "consumer", "classic"]),
+    help="Only this change: none, which finds what hurts the group as it is; to cooperative rebalancing, static members, the "
+    "consumer protocol or back; may be given again.",
 )
 @broker_option
 @json_option
 def lint(group: str, changes: tuple[str, ...], client: dict[str, str], as_json: bool) -> None:
-    """Check whether the group can safely change its protocol.
+    """Check what hurts the group, and which changes are safe.
 
-    To cooperative, to static members, or to the consumer protocol. Names what blocks a change, and the next step. Works
-    with any Kafka. Exits 1 when a change is not safe now.
+    To cooperative, to static members, or to the consumer protocol. Names what blocks a change, and what will hurt the group as
+    it is, by its settings, its commits and what its clients push; each with the next step. Works with any Kafka. Exits 1 when
+    a change, or leaving the group as it is, is not safe now.
     """
-    from coterie.client import Admin
     from coterie.client.lint.lint import CHANGES
-
-    async def ask() -> list[Advice]:
-        async with Admin(client) as admin:
-            return await admin.lint_group(group)
+    from coterie.observer.group_facts import linted
 
     wanted = {text for change in changes or CHANGES for text in CHANGES[change]}
-    advices = [advice for advice in run(ask()) if advice.change in wanted]
+    advices: list[Advice] = [advice for advice in run(linted(client, group)) if advice.change in wanted]
     if as_json:
         show([asdict(advice) for advice in advices], True, [], [])
     else:

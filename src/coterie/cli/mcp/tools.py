@@ -16,10 +16,11 @@ from coterie.cli.groups.explainer import Explainer
 from coterie.cli.groups.group_description import describe_group, list_groups
 from coterie.cli.groups.journal_reading import HISTORY_EVENTS, has_journal, journal_lines
 from coterie.cli.mcp.brevity import Document, text_of
-from coterie.client import Admin, KafkaError
+from coterie.client import KafkaError
 from coterie.client.errors import ConfigError
 from coterie.client.lint.lint import CHANGES
 from coterie.coordinator.journal.line import JournalLine
+from coterie.observer.group_facts import linted
 from coterie.text.lag import total_lag
 from coterie.wire.errors import ErrorCode
 
@@ -152,8 +153,7 @@ def _event(line: JournalLine) -> Document:
 
 async def lint(source: ToolSource, group: str, change: str) -> Document:
     """What may change, and what blocks it."""
-    async with Admin(source.client) as admin:
-        advices = await admin.lint_group(group)
+    advices = await linted(source.client, group)
     wanted = CHANGES[change] if change else [text for texts in CHANGES.values() for text in texts]
     return {"group": group, "changes": [asdict(advice) for advice in advices if advice.change in wanted]}
 
@@ -231,9 +231,10 @@ TOOLS = {
         ),
         GroupTool(
             "lint",
-            "Check whether a group can change its protocol",
-            "Whether the group can safely change to cooperative rebalancing, static members or the consumer protocol of "
-            "KIP-848 and back, the members that block it, and the next step.",
+            "Check what hurts a group, and which changes are safe",
+            "What will hurt the group as it is (change none): short sessions, polls near their limit, colliding static ids. "
+            "And whether it can safely change to cooperative rebalancing, static members or the consumer protocol of KIP-848 "
+            "and back, the members that block it, and the next step.",
             {
                 "group": GROUP,
                 "change": {"type": "string", "enum": ["", *CHANGES], "default": "", "description": "Only this change."},

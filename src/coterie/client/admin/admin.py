@@ -26,6 +26,7 @@ from coterie.client.connection.cluster import Cluster
 from coterie.client.connection.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
 from coterie.client.lint.advice import Advice
+from coterie.client.lint.facts import ObservedFacts
 from coterie.client.offsets.offsets import commit_offsets, committed_offsets, delete_records, lags, list_offsets
 from coterie.client.offsets.record_times import record_times
 from coterie.client.settings.settings import client_settings
@@ -296,19 +297,18 @@ class Admin:
 
     @repeated
     async def telemetry_clients(self, *, errors: dict[Node, KafkaError] | None = None) -> list[TelemetryClient]:
-        """The clients that push metrics (KIP-714), by client id. Another broker than coterie is UNSUPPORTED_VERSION; ``errors``
-        as in `list_consumer_groups`."""
+        """Clients that push metrics (KIP-714), to coterie (else UNSUPPORTED_VERSION); errors as `list_consumer_groups`."""
         return await telemetry_clients(self._cluster, errors)
 
     @repeated
-    async def lint_group(self, group_id: str) -> list[Advice]:
-        """Whether the group may go from eager to cooperative, from dynamic to static members, or between the classic and the
-        consumer protocol, now (KIP-429, KIP-345, KIP-848). Raises KafkaError GROUP_ID_NOT_FOUND.
+    async def lint_group(self, group_id: str, facts: ObservedFacts | None = None) -> list[Advice]:
+        """Whether the group may become cooperative, static, or of the consumer protocol now (KIP-429, KIP-345, KIP-848), and
+        what hurts it as it is, by ``facts`` from its records too. Raises KafkaError GROUP_ID_NOT_FOUND.
 
         >>> [advice.safe for advice in await admin.lint_group("billing")]
-        [False, False, False, True]
+        [False, False, False, True, True]
         """
-        return await groups.linted(self._cluster, await self.describe_consumer_group(group_id))
+        return await groups.linted(self._cluster, await self.describe_consumer_group(group_id), facts)
 
     @repeated
     async def delete_consumer_group(self, group_id: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from dataclasses import replace
 
 from coterie.client.admin import older as admin_older
 from coterie.client.admin.each import only
@@ -16,6 +17,7 @@ from coterie.client.connection.cluster import Cluster
 from coterie.client.connection.coordinator import Coordinator
 from coterie.client.errors import KafkaError, check
 from coterie.client.lint.advice import Advice
+from coterie.client.lint.facts import ObservedFacts
 from coterie.client.lint.lint import lint_group
 from coterie.client.types import TopicPartition
 from coterie.wire.errors import ErrorCode, error_of
@@ -92,13 +94,14 @@ async def explain_group(cluster: Cluster, group_id: str) -> GroupExplanation:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text) from error
 
 
-async def linted(cluster: Cluster, group: ConsumerGroupDescription) -> list[Advice]:
+async def linted(cluster: Cluster, group: ConsumerGroupDescription, facts: ObservedFacts | None = None) -> list[Advice]:
     """As `Admin.lint_group`. Raises KafkaError."""
     explanation: GroupExplanation | None = None
     with contextlib.suppress(KafkaError):  # only coterie reports which other assignors a member lists
         explanation = await until_done(cluster, lambda: explain_group(cluster, group.group_id))
     listed = None if explanation is None else {m.member_id: m.assignors for m in explanation.members}
     support = await protocol_support(cluster, group, explanation)
+    support = support if facts is None else replace(support, facts=facts)
     connection = await cluster.connection(group.coordinator.id)
     return lint_group(group, listed, connection.version_of(JoinGroupRequest), support)
 

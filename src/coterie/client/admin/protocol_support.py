@@ -38,6 +38,7 @@ async def protocol_support(
         await _settings(cluster, node, GROUP_RESOURCE, group.group_id, GROUP_SETTINGS) if serves else {},
         {m.member_id: m.client_software for m in members if m.client_software is not None},
         {m.member_id: m.session_timeout_ms for m in members if m.session_timeout_ms is not None},
+        {m.member_id: m.assignors for m in members},
     )
 
 

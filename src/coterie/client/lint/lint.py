@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from coterie.assignors import COOPERATIVE_ASSIGNORS, is_cooperative
 from coterie.client.admin_types import ConsumerGroupDescription, GroupState, GroupType
 from coterie.client.lint.advice import Advice
-from coterie.client.lint.protocol import DOWNGRADE, UPGRADE, protocol_advice
+from coterie.client.lint.health_rules import HEALTH_RULES
+from coterie.client.lint.protocol import DOWNGRADE, UPGRADE, advice_by_rules, protocol_advice
 from coterie.client.lint.rule import ProtocolSupport
 from coterie.client.lint.rule import member_name as _name
 from coterie.text.quantity import quantity
@@ -30,7 +31,8 @@ def lint_group(
 ) -> list[Advice]:
     """``listed``: the assignors that each member lists, by member id, where the broker reports them; ``join_version``: the
     newest JoinGroup that broker and client share."""
-    return _within_the_protocol(group, listed, join_version) + protocol_advice(group, support)
+    health = advice_by_rules(AS_IS, HEALTH_RULES, group, support, "no rule finds what would hurt it")
+    return [*_within_the_protocol(group, listed, join_version), *protocol_advice(group, support), health]
 
 
 def _within_the_protocol(
@@ -51,8 +53,15 @@ FIRST = f"list {COOPERATIVE} beside the present assignor (first rolling bounce)"
 SECOND = f"list {COOPERATIVE} alone (second rolling bounce)"
 _BROKER_ASSIGNS = "done: in the consumer protocol the broker assigns, and only partitions that move are revoked"
 STATIC = "give every member a group.instance.id (dynamic to static)"
+AS_IS = "leave the group as it is"
 # What `groups lint --change` selects.
-CHANGES = {"cooperative": (FIRST, SECOND), "static": (STATIC,), "consumer": (UPGRADE,), "classic": (DOWNGRADE,)}
+CHANGES = {
+    "none": (AS_IS,),
+    "cooperative": (FIRST, SECOND),
+    "static": (STATIC,),
+    "consumer": (UPGRADE,),
+    "classic": (DOWNGRADE,),
+}
 
 
 def _first_bounce(group: ConsumerGroupDescription, listed: Mapping[str, Sequence[str]] | None) -> Advice:

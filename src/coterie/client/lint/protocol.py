@@ -21,16 +21,17 @@ def protocol_advice(group: ConsumerGroupDescription, support: ProtocolSupport) -
     """For a classic group the way to the consumer protocol; for a consumer group how far it is, and the way back."""
     if group.type is not GroupType.CONSUMER:
         safe = "safe now: the group is empty" if not group.members else "safe now, one member after the other"
-        return [_advice(UPGRADE, UPGRADE_RULES, group, support, safe)]
+        return [advice_by_rules(UPGRADE, UPGRADE_RULES, group, support, safe)]
     return [
-        _advice(UPGRADE, UNDER_WAY_RULES, group, support, _progress(group)),
-        _advice(DOWNGRADE, DOWNGRADE_RULES, group, support, "safe now, one member after the other"),
+        advice_by_rules(UPGRADE, UNDER_WAY_RULES, group, support, _progress(group)),
+        advice_by_rules(DOWNGRADE, DOWNGRADE_RULES, group, support, "safe now, one member after the other"),
     ]
 
 
-def _advice(
+def advice_by_rules(
     change: str, rules: Sequence[LintRule], group: ConsumerGroupDescription, support: ProtocolSupport, safe: str
 ) -> Advice:
+    """``safe``: why it is safe where no rule blocks it."""
     findings = [
         LintFinding(rule.name, rule.blocks, seen.text, seen.next_step, seen.members)
         for rule in rules

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coterie.client.admin_types import ConsumerGroupDescription, MemberDescription
+from coterie.client.lint.facts import ObservedFacts
 
 POLICY = "group.consumer.migration.policy"
 MAX_SIZE = "group.consumer.max.size"
@@ -34,7 +35,8 @@ GROUP_SETTINGS = (GROUP_SESSION_TIMEOUT, GROUP_HEARTBEAT_INTERVAL)
 class ProtocolSupport:
     """What a broker reports beside the group: whether it serves ConsumerGroupHeartbeat, the finalized level of group.version
     (None: no features are reported), its settings and the group's as far as they may be read, and by member id the client's
-    software ("NAME VERSION") and session timeout in ms, which only coterie reports."""
+    software ("NAME VERSION"), session timeout in ms and assignors, which only coterie reports; ``facts``: what is known
+    besides."""
 
     serves: bool = True
     group_version: int | None = None
@@ -42,6 +44,8 @@ class ProtocolSupport:
     group_settings: Mapping[str, str] = field(default_factory=dict)
     software: Mapping[str, str] = field(default_factory=dict)
     session_timeouts_ms: Mapping[str, int] = field(default_factory=dict)
+    assignors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    facts: ObservedFacts = field(default_factory=ObservedFacts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +75,11 @@ def member_name(member: MemberDescription) -> str:
 def member_names(members: Sequence[MemberDescription]) -> tuple[str, ...]:
     """The names of several, in the order given."""
     return tuple(member_name(m) for m in members)
+
+
+def group_or_broker_setting(support: ProtocolSupport, of_group: str, of_broker: str) -> int | None:
+    """A number that the group may have of its own; None where neither is reported."""
+    for settings, name in ((support.group_settings, of_group), (support.settings, of_broker)):
+        if settings.get(name, "").isdecimal():
+            return int(settings[name])
+    return None
