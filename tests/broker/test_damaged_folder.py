@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from coterie.authorizer.acls import Acl, AclOperation, AclResourceType, PatternType, Permission
 from coterie.broker.broker import Broker
 from coterie.broker.clients.scram_credentials import Credential
 from coterie.broker.requests.turns import finish
@@ -216,8 +217,15 @@ def test_a_file_with_secrets_is_for_its_owner_alone(tmp_path: Path, name: str) -
 
 def test_a_broker_keeps_its_secrets_to_itself(tmp_path: Path) -> None:
     async def story() -> None:
-        broker = Broker(BrokerSettings({"coterie.journal.enable": "false"}), tmp_path)
+        authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+        settings = {"coterie.journal.enable": "false", "authorizer.class.name": authorizer}
+        broker = Broker(BrokerSettings(settings), tmp_path)
         await broker.start("127.0.0.1", 0)
+        assert broker.clients.acls is not None
+        entry = Acl(
+            AclResourceType.TOPIC, "t", PatternType.LITERAL, "User:ann", "*", AclOperation.READ, Permission.ALLOW
+        )
+        broker.clients.acls.alter([entry])
         finish(broker.clients.scram_credentials.altering([Credential("ann", 1, 4096, b"salt", b"salted")]))
         broker.kept_configs.replace({(ResourceType.BROKER, ""): {"sasl.jaas.config": "secret"}})
         await broker.stop()

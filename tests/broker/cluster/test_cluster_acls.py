@@ -45,7 +45,7 @@ def kept(broker: WorldBroker, path: str) -> list[dict[str, str]] | None:
 
 async def described(connection: Connection) -> list[tuple[str, int, list[str]]]:
     """Name, pattern and principals of each resource."""
-    response = await connection.request(ALL, DescribeAclsResponse, 3)
+    response = await connection.request(ALL, DescribeAclsResponse, REQUEST_S)
     assert not response.error_code
     return [(r.resource_name, r.pattern_type, [acl.principal for acl in r.acls]) for r in response.resources]
 
@@ -57,7 +57,7 @@ def test_created_acls_are_those_of_every_broker(broker: WorldBroker) -> None:
             AclCreation(TOPIC, name, pattern, f"User:{user}", "*", READ, ALLOW)
             for name, pattern, user in (("t", LITERAL, "alice"), ("t", LITERAL, "bob"), ("p", PREFIXED, "alice"))
         ]
-        response = await one.request(CreateAclsRequest(creations), CreateAclsResponse, 3)
+        response = await one.request(CreateAclsRequest(creations), CreateAclsResponse, REQUEST_S)
         assert [result.error_code for result in response.results] == [ErrorCode.NONE] * 3
         every = [("p", PREFIXED, ["User:alice"]), ("t", LITERAL, ["User:alice", "User:bob"])]
         assert await described(one) == every  # at once
@@ -67,7 +67,7 @@ def test_created_acls_are_those_of_every_broker(broker: WorldBroker) -> None:
         assert kept(broker, "/kafka-acl/Topic/t") == [row, row | {"principal": "User:bob"}]
         assert kept(broker, "/kafka-acl-extended/prefixed/Topic/p") == [row]
         wanted = DeleteAclsFilter(ANY, "t", ANY, operation=ANY, permission_type=ANY)
-        deleted = await other.request(DeleteAclsRequest([wanted]), DeleteAclsResponse, 3)
+        deleted = await other.request(DeleteAclsRequest([wanted]), DeleteAclsResponse, REQUEST_S)
         assert [len(result.matching_acls) for result in deleted.filter_results] == [2]
         assert kept(broker, "/kafka-acl/Topic/t") is None
         await asyncio.sleep(1.0)

@@ -39,6 +39,8 @@ def test_each_setting_arrives() -> None:
         "unclean.leader.election.enable": "true",
         "controlled.shutdown.enable": "false",
         "auto.leader.rebalance.enable": "false",
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "coterie.inter.broker.addresses": "10.0.0.0/8,10.1.1.1",
     }
     config = cluster_config(BrokerSettings(numbers | others), lost_power=True)
     assert {field.name: getattr(config, field.name) for field in fields(config)} == {
@@ -50,6 +52,8 @@ def test_each_setting_arrives() -> None:
         "controlled_shutdown_enable": False,
         "auto_leader_rebalance_enable": False,
         "lost_power": True,
+        "has_authorizer": True,
+        "inter_broker_addresses": ("10.0.0.0/8", "10.1.1.1"),
     }
 
 

@@ -11,7 +11,7 @@ from coterie.replication.states import ReplicationConfig
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
     """``replication``: what the pure replicas use. unclean.leader.election.enable is the cluster's default for topics;
-    ``lost_power`` as in `ControllerConfig`."""
+    ``lost_power`` as in `ControllerConfig`; ``has_authorizer``: ACLs say who may send what brokers send."""
 
     broker_id: int
     rack: str | None = None
@@ -31,6 +31,8 @@ class ClusterConfig:
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_check_interval_seconds: int = 300
     leader_imbalance_per_broker_percentage: int = 10
+    has_authorizer: bool = False
+    inter_broker_addresses: tuple[str, ...] = ()
 
 
 def cluster_config(settings: BrokerSettings, *, lost_power: bool = False) -> ClusterConfig:
@@ -55,4 +57,6 @@ def cluster_config(settings: BrokerSettings, *, lost_power: bool = False) -> Clu
         auto_leader_rebalance_enable=own.auto_leader_rebalance_enable,
         leader_imbalance_check_interval_seconds=own.leader_imbalance_check_interval_seconds,
         leader_imbalance_per_broker_percentage=own.leader_imbalance_per_broker_percentage,
+        has_authorizer=bool(own.authorizer_class_name),
+        inter_broker_addresses=own.coterie_inter_broker_addresses,
     )

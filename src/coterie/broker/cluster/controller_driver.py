@@ -53,7 +53,7 @@ from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, error_of
 from coterie.wire.messages.brokers.leader_and_isr import LeaderAndIsrPartitionError, LeaderAndIsrResponse
 from coterie.wire.messages.brokers.stop_replica import StopReplicaPartitionError, StopReplicaResponse
-from coterie.zookeeper.operations import Corrupt, Operation, ZooKeeperError
+from coterie.zookeeper.operations import ConnectionLost, Corrupt, Operation, ZooKeeperError
 
 logger = logging.getLogger(__name__)
 
@@ -131,7 +131,8 @@ class ControllerDriver:
 
     async def apply(self, operation: Operation) -> object:
         """The result. Raises ZooKeeperError."""
-        assert self._session is not None
+        if self._session is None:
+            raise ConnectionLost
         return await self._session.apply(operation)
 
     # -- the session ----------------------------------------------------------------------------------------------------

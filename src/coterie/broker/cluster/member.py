@@ -15,6 +15,7 @@ from coterie.broker.cluster.controller_driver import ControllerDriver
 from coterie.broker.cluster.journal_sender import JournalSender
 from coterie.broker.cluster.peers.connection import PEER_FAILED, Address, PeerConnection
 from coterie.broker.cluster.peers.stream import Dial, open_stream
+from coterie.broker.cluster.registered_senders import RegisteredSenders
 from coterie.broker.cluster.replicas.follower_fetches import FollowerFetches
 from coterie.broker.cluster.replicas.replica_fetcher import ReplicaFetchers
 from coterie.broker.cluster.replicas.replica_manager import ReplicaManager, ReplicaStorage
@@ -60,6 +61,9 @@ class ClusterMember:
         self.fetchers = ReplicaFetchers(config, self.manager, self._address, now_ms, dial)
         self.control = ControlRequests(self.manager, view, self.driver, self._cluster_changed)
         self.commands = ControllerCommands(self.driver)
+        self.senders: RegisteredSenders | None = None  # None with an authorizer
+        if not config.has_authorizer:
+            self.senders = RegisteredSenders(self.driver.apply, registration, config.inter_broker_addresses)
         self.follower_fetches = FollowerFetches(self.manager, view, asyncio.get_running_loop())
         self.journal: JournalSender | None = None
         self.at_end: list[Callable[[], Awaitable[None]]] = []  # what else ends with the membership

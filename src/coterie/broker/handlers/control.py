@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from coterie.broker.handlers.access.senders import from_brokers
 from coterie.broker.handlers.services import ControlServices, Handler
 from coterie.broker.requests.calls import Call, CannotAnswer
 from coterie.broker.requests.pending import Pending
@@ -43,8 +44,8 @@ def handle_controlled_shutdown(
 
 
 HANDLERS: dict[int, Handler] = {
-    4: handle_leader_and_isr,
-    5: handle_stop_replica,
-    6: handle_update_metadata,
-    7: handle_controlled_shutdown,
+    4: from_brokers(handle_leader_and_isr),
+    5: from_brokers(handle_stop_replica),
+    6: from_brokers(handle_update_metadata),
+    7: from_brokers(handle_controlled_shutdown),
 }

@@ -125,6 +125,11 @@ class BrokerConfig:
         STRING, "", "Principals that may do everything, User:NAME with semicolons between; for an authorizer."
     )
     allow_everyone_if_no_acl_found: bool = _broker(BOOLEAN, False, "Whether an authorizer allows what no ACL is about.")
+    coterie_inter_broker_addresses: tuple[str, ...] = _broker(
+        LIST,
+        (),
+        "Without an authorizer: addresses and networks that may send what brokers send, beside registered brokers.",
+    )
     max_connections: int = _broker(
         INT, 10_000, "The most connections; those beyond it are closed at once.", at_least(1), update=_CLUSTER_WIDE
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from coterie.authorizer.acls import AclOperation
 from coterie.broker.handlers.access.access import Access
+from coterie.broker.handlers.access.senders import from_brokers
 from coterie.broker.handlers.logs.current_leaders import name_leaders
 from coterie.broker.handlers.services import FetchServices, Handler
 from coterie.broker.requests.calls import Call
@@ -43,7 +44,7 @@ def handle_fetch(broker: FetchServices, request: FetchRequest, call: Call) -> Me
     """Answered at once, or by `_Wait`; a follower's Fetch goes to the replicas. FETCH_SESSION_ID_NOT_FOUND and the
     other errors of sessions are the response's, all others a partition's."""
     if broker.member is not None and replica_id(request) >= 0:
-        return broker.member.follower_fetches.fetch(request)
+        return _fetch_of_a_follower(broker, request, call)
     now_ms = broker.clock.now_ms()
     broker.clients.seen.fetched(call, now_ms)
     try:
@@ -57,6 +58,12 @@ def handle_fetch(broker: FetchServices, request: FetchRequest, call: Call) -> Me
     if enough or request.max_wait_ms <= 0 or not fetch.partitions:
         return fetching.response(read, now_ms)
     return _Wait(fetching, read).pending
+
+
+@from_brokers
+def _fetch_of_a_follower(broker: FetchServices, request: FetchRequest, call: Call) -> Message | Pending:
+    assert broker.member is not None
+    return broker.member.follower_fetches.fetch(request)
 
 
 def _in_turns(fetching: _Fetching, now_ms: int) -> Work:
