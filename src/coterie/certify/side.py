@@ -10,6 +10,7 @@ import contextlib
 import re
 import time
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from coterie.assignors.blobs import encode_assignment, encode_subscription
@@ -71,7 +72,7 @@ _FRESH = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 class StorySide:
     """``prefix`` replaces ``$``; ``base_ms`` is the story's start, the same on both sides. The broker's own id, ``node_id``,
-    is 1 in every answer, and its ``peers`` are in none."""
+    is 1 in every answer, and its ``peers`` are in none. ``others``: where connections of some names go, and for whom."""
 
     def __init__(
         self,
@@ -82,10 +83,13 @@ class StorySide:
         node_id: int = 1,
         security: Security = PLAINTEXT,
         peers: frozenset[int] = frozenset(),
+        others: Mapping[str, tuple[tuple[str, int], Security]] | None = None,
     ) -> None:
         self.name, self.address, self.prefix, self.base_ms = name, address, prefix, base_ms
         self._peers = peers
         self._node_id, self._security = node_id, security
+        self._others = others or {}
+        self._ports = {address[1], *(other[1] for other, _ in self._others.values())}
         self._connections: dict[str, Connection] = {}
         self._real: dict[str, Any] = {}
         self._symbol: dict[Any, str] = {}
@@ -97,9 +101,8 @@ class StorySide:
         """The connection of that name, opened at its first use and after it was closed."""
         known = self._connections.get(name)
         if known is None or known.closed:
-            known = self._connections[name] = await Connection.connect(
-                *self.address, self.real(name), ANSWER_S, self._security
-            )
+            address, security = self._others.get(name, (self.address, self._security))
+            known = self._connections[name] = await Connection.connect(*address, self.real(name), ANSWER_S, security)
         return known
 
     def close(self) -> None:
@@ -273,7 +276,7 @@ class StorySide:
     def _number(self, name: str, item: int) -> Tree:
         if answers.ERRORS.search(name):
             return answers.error_name(item)
-        if name in answers.PORTS and item == self.address[1]:
+        if name in answers.PORTS and item in self._ports:
             return "its port"
         if (name in answers.NODES or name in answers.REPLICAS) and item == self._node_id:
             return 1

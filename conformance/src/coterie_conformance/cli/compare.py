@@ -24,7 +24,7 @@ from coterie_conformance.servers.kafka import EVERY_VERSION, CannotRun
 PARTS = tuple(in_order((*KAFKA_PARTS, *OTHER_PARTS)))
 PARTS_OF_OPTION: dict[str, tuple[str, ...]] = {
     "steps": ("requests",),
-    "questions": ("everything",),
+    "questions": ("everything", "acls"),
     "nightly": ("everything",),
     "replay": ("everything",),
     "record": ("certify",),

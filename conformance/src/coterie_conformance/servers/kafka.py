@@ -159,9 +159,19 @@ class KafkaBroker:
         self.address = "127.0.0.1", free_port()
         self._log, self._config = folder / "kafka.log", folder / "server.properties"
         self._lines = _properties(version, folder, self.address[1], settings or {})
-        self._config.write_text("".join(f"{name}={value}\n" for name, value in self._lines.items()))
+        self._write_config()
         self._zookeeper: list[subprocess.Popen[bytes]] = []
         self._broker: list[subprocess.Popen[bytes]] = []
+
+    def _write_config(self) -> None:
+        self._config.write_text("".join(f"{name}={value}\n" for name, value in self._lines.items()))
+
+    def listen_also(self, protocol: str, settings: Mapping[str, str]) -> tuple[str, int]:
+        """A further listener, of this protocol, from the next start on; returns its address."""
+        port = free_port()
+        self._lines |= {**settings, "listeners": f"{self._lines['listeners']},{protocol}://127.0.0.1:{port}"}
+        self._write_config()
+        return "127.0.0.1", port
 
     def start(self) -> None:
         """Returns once the broker answers; after `kill` it is the same broker. Raises CannotRun."""

@@ -12,6 +12,8 @@ from coterie.console.terminal import write_line, write_lines
 from coterie.text.addresses import format_address
 from coterie.text.quantity import quantity
 from coterie_conformance.assignors.comparison import JAVA_LIMIT_S
+from coterie_conformance.cli.parts.acls import VERSIONS as ACL_VERSIONS
+from coterie_conformance.cli.parts.acls import acls_part, acls_sentences
 from coterie_conformance.cli.parts.applications import applications_part, applications_sentences
 from coterie_conformance.cli.parts.cluster import CLUSTER_VERSION, cluster_part, cluster_sentences
 from coterie_conformance.cli.parts.cluster_clients import cluster_clients_part, cluster_clients_sentences
@@ -346,6 +348,7 @@ KAFKA_PARTS: dict[str, KafkaPart] = {
     "applications": KafkaPart(applications_part, applications_sentences, NEWER),
     "cluster": KafkaPart(cluster_part, cluster_sentences, (CLUSTER_VERSION,)),
     "cluster-clients": KafkaPart(cluster_clients_part, cluster_clients_sentences, (CLUSTER_VERSION,)),
+    "acls": KafkaPart(acls_part, acls_sentences, ACL_VERSIONS),
     "everything": KafkaPart(_everything, _everything_sentences),
     "certify": KafkaPart(_certify, _certify_sentences),
 }
