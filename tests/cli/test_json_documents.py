@@ -28,6 +28,14 @@ from tests.cli.test_every_command import LEAVES
 ROOT = Path(__file__).parents[2]
 # Against the broker of `world`, in any order.
 ASKED = [
+    "acls add --principal User:a --operation read --topic orders",
+    "acls list",
+    "acls list --topic orders",
+    "acls why --principal User:a --operation read --topic orders",
+    "acls remove --principal User:b --operation read --topic orders",
+    "quotas set --user a --quota producer_byte_rate=1",
+    "quotas list",
+    "quotas remove --user b producer_byte_rate",
     "clients",
     "cluster describe",
     "groups list",
@@ -70,6 +78,10 @@ ASKED = [
     "lab migration --members 2 --partitions 2",
     "certify --rules",
 ]
+AUTHORIZED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
 # What needs a broker at work elsewhere -> the file whose test asks `documented` for it.
 WITH_ZOOKEEPER = {"groups migrate": "tests/zookeeper/test_real_zookeeper.py"}
 GIVEN = (
@@ -98,7 +110,7 @@ def outcome(broker: LocalBroker | None, line: str, *more: str) -> str:
 def world() -> Iterator[LocalBroker]:
     """A broker at work: a group with a history and a static member, a group that only commits, and an open transaction with
     records and pending offsets."""
-    with LocalBroker() as broker:
+    with LocalBroker(AUTHORIZED) as broker:
         broker.create_topic("orders", 2)
         broker.create_topic("grown", 1)
         broker.create_topic("gone", 1)

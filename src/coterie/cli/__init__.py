@@ -25,6 +25,8 @@ VERBS = {
     "console": ("coterie.cli.console", "Show groups in a browser, live."),
     "mcp": ("coterie.cli.mcp.mcp", "Explain groups to agents (MCP), on any Kafka."),
     "users": ("coterie.cli.users", "Add, list and remove users that log in."),
+    "acls": ("coterie.cli.access.acls", "List, add, remove and explain ACLs."),
+    "quotas": ("coterie.cli.access.quotas", "List, set and remove client quotas."),
     "clients": ("coterie.cli.clients", "Show the metrics that clients push."),
     "proxy": ("coterie.cli.proxy", "Run a proxy before any Kafka."),
     "log": ("coterie.cli.log", "Check a data folder, coterie's or Apache Kafka's."),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
+from coterie.cli.parts.json_access import AccessRuling, AclRow, AlteredQuotas, QuotaRow
 from coterie.cli.parts.json_figures import (
     CertificateFigures,
     ClusterFigures,
@@ -347,6 +348,10 @@ def json_documents() -> dict[str, JsonDocument]:
     from coterie.observer.flapping import FlappingMember
 
     return {
+        "acls add": JsonDocument(list[AclRow]),
+        "acls list": JsonDocument(list[AclRow]),
+        "acls remove": JsonDocument(list[AclRow]),
+        "acls why": JsonDocument(AccessRuling),
         "certify": JsonDocument(CertificateFigures),
         "cluster describe": JsonDocument(ClusterFigures),
         "clients": JsonDocument(list[TelemetryClient]),
@@ -376,6 +381,9 @@ def json_documents() -> dict[str, JsonDocument]:
         "pipeline table": JsonDocument(StreamedTable),
         "pipeline what-if": JsonDocument(WhatIf),
         "produce": JsonDocument(Produced),
+        "quotas list": JsonDocument(list[QuotaRow]),
+        "quotas remove": JsonDocument(AlteredQuotas),
+        "quotas set": JsonDocument(AlteredQuotas),
         "topics create": JsonDocument(Created),
         "topics delete": JsonDocument(Deleted),
         "topics describe": JsonDocument(DescribedTopic),

@@ -1,0 +1,1 @@
+"""Who may do what, on any Kafka: `coterie acls` and `coterie quotas`."""

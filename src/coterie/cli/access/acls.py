@@ -1,0 +1,227 @@
+"""`coterie acls`: the ACLs of any Kafka, and which of them decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from coterie.authorizer.acls import (
+    CLUSTER_NAME,
+    WILDCARD,
+    Acl,
+    AclFilter,
+    AclOperation,
+    AclResourceType,
+    PatternType,
+    Permission,
+)
+from coterie.authorizer.authorizer import Authorizer
+from coterie.cli.parts.commands import CommandGroup
+from coterie.cli.parts.invocation import broker_option, json_option, run, show
+from coterie.console.terminal import write_line
+
+if TYPE_CHECKING:
+    from coterie.cli.parts.json_access import AccessRuling, AclRow
+
+F = TypeVar("F", bound=Callable[..., Any])
+_OPERATIONS = [operation.name for operation in AclOperation if operation > AclOperation.ANY]
+_HEADERS = ["PERMISSION", "PRINCIPAL", "OPERATION", "RESOURCE", "NAME", "PATTERN", "HOST"]
+
+
+def _resource_options(command: F) -> F:
+    """One of the options that name a resource."""
+    for option in (
+        click.option("--cluster", is_flag=True, help="The cluster itself."),
+        click.option("--transactional-id", metavar="NAME", help="A transactional id."),
+        click.option("--group", metavar="NAME", help="A group."),
+        click.option("--topic", metavar="NAME", help="A topic; * for every one."),
+    ):
+        command = option(command)
+    return command
+
+
+def _entry_options(command: F) -> F:
+    for option in (
+        click.option("--prefixed", is_flag=True, help="The name is a prefix of names."),
+        click.option("--host", metavar="ADDRESS", default=WILDCARD, help="An address or network; * by default."),
+        click.option("--deny", is_flag=True, help="An entry that denies, and not one that allows."),
+        click.option(
+            "--operation",
+            "operations",
+            multiple=True,
+            required=True,
+            type=click.Choice(_OPERATIONS, False),
+            help="What.",
+        ),
+        click.option("--principal", required=True, metavar="User:NAME", help="Who; User:* for everybody."),
+    ):
+        command = option(command)
+    return _resource_options(command)
+
+
+def _named(topic: str | None, group: str | None, transactional_id: str | None, *, cluster: bool) -> list[Any]:
+    """Type and name of each resource that an option names."""
+    pairs = (
+        (AclResourceType.TOPIC, topic),
+        (AclResourceType.GROUP, group),
+        (AclResourceType.TRANSACTIONAL_ID, transactional_id),
+        (AclResourceType.CLUSTER, CLUSTER_NAME if cluster else None),
+    )
+    return [(kind, name) for kind, name in pairs if name is not None]
+
+
+def _one(named: list[Any]) -> tuple[AclResourceType, str]:
+    if len(named) != 1:
+        raise click.UsageError("Name one resource: --topic, --group, --transactional-id or --cluster.")
+    kind, name = named[0]
+    return kind, name
+
+
+def _row(acl: Acl) -> AclRow:
+    return {
+        "permission": acl.permission.name,
+        "principal": acl.principal,
+        "operation": acl.operation.name,
+        "resource": acl.resource_type.name,
+        "name": acl.name,
+        "pattern": acl.pattern_type.name,
+        "host": acl.host,
+    }
+
+
+def _show(acls: list[Acl], as_json: bool, none: str) -> None:
+    rows = [_row(acl) for acl in acls]
+    show(rows, as_json, _HEADERS, [tuple(row.values()) for row in rows], none)
+
+
+@click.group(
+    cls=CommandGroup,
+    epilog="""\b
+Examples:
+  coterie acls list --topic orders
+  coterie acls add --principal User:alice --operation read --topic orders
+  coterie acls add --principal User:alice --operation read --group crew --prefixed
+  coterie acls why --principal User:alice --operation read --group crew
+  coterie acls remove --principal User:alice --operation read --topic orders
+""",
+)
+def acls() -> None:
+    """List, add, remove and explain ACLs."""
+
+
+@acls.command("list")
+@click.option("--principal", metavar="User:NAME", help="The ACLs of this principal alone.")
+@_resource_options
+@broker_option
+@json_option
+def list_acls(
+    principal: str | None,
+    topic: str | None,
+    group: str | None,
+    transactional_id: str | None,
+    cluster: bool,
+    client: dict[str, str],
+    as_json: bool,
+) -> None:
+    """List the ACLs, of all resources or about one."""
+    named = _named(topic, group, transactional_id, cluster=cluster)
+    kind, name = _one(named) if named else (AclResourceType.ANY, None)
+    wanted = AclFilter(kind, name, PatternType.MATCH if named else PatternType.ANY, principal)
+    _show(_described(client, wanted), as_json, "there are no such ACLs")
+
+
+def _described(client: dict[str, str], wanted: AclFilter) -> list[Acl]:
+    from coterie.client.admin.access import AccessAdmin
+
+    async def ask() -> list[Acl]:
+        async with AccessAdmin(client) as admin:
+            return await admin.describe_acls(wanted)
+
+    described: list[Acl] = run(ask())
+    return described
+
+
+@acls.command()
+@_entry_options
+@broker_option
+@json_option
+def add(client: dict[str, str], as_json: bool, operations: tuple[str, ...], **entry: Any) -> None:
+    """Add ACLs, one for each operation."""
+    from coterie.client.admin.access import AccessAdmin
+
+    entries = [_entry(operation, **entry) for operation in operations]
+
+    async def ask() -> None:
+        async with AccessAdmin(client) as admin:
+            await admin.create_acls(entries)
+
+    run(ask())
+    _show(entries, as_json, "")
+
+
+@acls.command()
+@_entry_options
+@broker_option
+@json_option
+def remove(client: dict[str, str], as_json: bool, operations: tuple[str, ...], **entry: Any) -> None:
+    """Remove ACLs, one for each operation; one that is not there is passed over."""
+    from coterie.client.admin.access import AccessAdmin
+
+    filters = [AclFilter(*_entry(operation, **entry)) for operation in operations]
+
+    async def ask() -> list[Acl]:
+        async with AccessAdmin(client) as admin:
+            return [acl for wanted in filters for acl in await admin.delete_acls(wanted)]
+
+    _show(run(ask()), as_json, "there were no such ACLs")
+
+
+def _entry(
+    operation: str, *, principal: str, deny: bool, host: str, prefixed: bool, cluster: bool, **names: Any
+) -> Acl:
+    kind, name = _one(_named(names["topic"], names["group"], names["transactional_id"], cluster=cluster))
+    pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
+    permission = Permission.DENY if deny else Permission.ALLOW
+    return Acl(kind, name, pattern, principal, host, AclOperation[operation.upper()], permission)
+
+
+@acls.command()
+@click.option("--principal", required=True, metavar="User:NAME", help="Who asks.")
+@click.option("--operation", required=True, type=click.Choice(_OPERATIONS, False), help="What is asked.")
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="From where.")
+@click.option(
+    "--super-user", "super_users", multiple=True, metavar="User:NAME", help="One of the broker's super.users."
+)
+@click.option("--allow-everyone", is_flag=True, help="The broker has allow.everyone.if.no.acl.found=true.")
+@_resource_options
+@broker_option
+@json_option
+def why(
+    principal: str,
+    operation: str,
+    host: str,
+    super_users: tuple[str, ...],
+    allow_everyone: bool,
+    client: dict[str, str],
+    as_json: bool,
+    **names: Any,
+) -> None:
+    """Tell which rule allows or denies a request, and exit with 1 where it is denied.
+
+    By the ACLs that the cluster has now. Two settings of its brokers are not among them: give them by the options.
+    """
+    kind, name = _one(_named(names["topic"], names["group"], names["transactional_id"], cluster=names["cluster"]))
+    authorizer = Authorizer(_described(client, AclFilter()), super_users, allows_without_acl=allow_everyone)
+    ruling = authorizer.decide(principal, host, AclOperation[operation.upper()], kind, name)
+    document: AccessRuling = {
+        "allowed": ruling.is_allowed,
+        "reason": ruling.reason.name.lower(),
+        "acl": None if ruling.acl is None else _row(ruling.acl),
+    }
+    if as_json:
+        show(document, as_json, [], [])
+    else:
+        write_line(ruling.text)
+    raise SystemExit(0 if ruling.is_allowed else 1)

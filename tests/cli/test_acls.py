@@ -1,0 +1,82 @@
+"""`coterie acls` and `coterie quotas` against a broker with an authorizer, and one without."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner, Result
+
+from coterie.cli import main
+from coterie.testing import LocalBroker
+from tests.cli.test_json_documents import AUTHORIZED
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[LocalBroker]:
+    with LocalBroker(AUTHORIZED) as broker:
+        yield broker
+
+
+def ran(broker: LocalBroker, line: str) -> Result:
+    return CliRunner(env={"COTERIE_BOOTSTRAP_SERVER": broker.bootstrap_servers}).invoke(main, line.split())
+
+
+def test_acls_are_added_explained_and_removed(broker: LocalBroker) -> None:
+    assert "there are no such ACLs" in ran(broker, "acls list").output
+    assert ran(broker, "acls add --principal User:a --operation read --group crew --prefixed").exit_code == 0
+    assert (
+        ran(broker, "acls add --principal User:b --operation all --group crew-1 --deny --host 10.0.0.0/8").exit_code
+        == 0
+    )
+    listed = json.loads(ran(broker, "acls list --group crew-1 --json").output)
+    assert [(row["permission"], row["name"], row["pattern"], row["host"]) for row in listed] == [
+        ("ALLOW", "crew", "PREFIXED", "*"),
+        ("DENY", "crew-1", "LITERAL", "10.0.0.0/8"),
+    ]
+    allowed = ran(broker, "acls why --principal User:a --operation describe --group crew-2")
+    assert (allowed.exit_code, allowed.output) == (
+        0,
+        "allowed: an ACL allows it: ALLOW User:a READ on group crew (prefixed) from host *\n",
+    )
+    denied = ran(broker, "acls why --principal User:b --operation read --group crew-1 --host 10.1.2.3")
+    assert denied.exit_code == 1
+    assert denied.output.startswith("denied: an ACL denies it: DENY User:b ALL on group crew-1")
+    nobody = ran(broker, "acls why --principal User:c --operation read --topic t --allow-everyone")
+    assert (nobody.exit_code, nobody.output.split(":")[0]) == (0, "allowed")
+    removed = json.loads(
+        ran(broker, "acls remove --principal User:a --operation read --group crew --prefixed --json").output
+    )
+    assert [row["name"] for row in removed] == ["crew"]
+    assert "crew-2" not in ran(broker, "acls list --group crew-2").output
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("acls add --principal User:a --operation read", "Name one resource"),
+        ("acls add --principal User:a --operation read --topic t --group g", "Name one resource"),
+        ("quotas set --user a", "Give a --quota"),
+        ("quotas set --quota producer_byte_rate=1", "Name a --user"),
+        ("quotas set --user a --quota producer_byte_rate=many", "A quota is a number"),
+    ],
+)
+def test_what_is_missing_is_named(broker: LocalBroker, line: str, sentence: str) -> None:
+    outcome = ran(broker, line)
+    assert outcome.exit_code == 2
+    assert sentence in outcome.output
+
+
+def test_quotas_are_set_listed_and_removed(broker: LocalBroker) -> None:
+    assert ran(broker, "quotas set --user alice --client-id app --quota producer_byte_rate=1024").exit_code == 0
+    assert "client-id app, user alice" in ran(broker, "quotas list").output
+    assert ran(broker, "quotas remove producer_byte_rate --user alice --client-id app").exit_code == 0
+    assert "alice" not in ran(broker, "quotas list").output
+
+
+def test_a_broker_without_an_authorizer_says_so() -> None:
+    with LocalBroker() as broker:
+        outcome = ran(broker, "acls list")
+    assert outcome.exit_code == 1
+    assert "no authorizer" in outcome.output
