@@ -35,6 +35,7 @@ ASKED = [
     "acls remove --principal User:b --operation read --topic orders",
     "quotas set --user a --quota producer_byte_rate=1",
     "quotas list",
+    "users list",
     "quotas remove --user b producer_byte_rate",
     "clients",
     "cluster describe",

@@ -25,12 +25,24 @@ def broker() -> Iterator[LocalBroker]:
 # By parameter a value that fits, and others that do not.
 VALUES: dict[str, tuple[Any, list[Any]]] = {
     **dict.fromkeys(
-        ("client_id", "group", "member", "mechanism", "name", "topic", "transactional_id", "upstream", "user"),
+        (
+            "client_id",
+            "group",
+            "member",
+            "mechanism",
+            "name",
+            "principal",
+            "topic",
+            "transactional_id",
+            "upstream",
+            "user",
+        ),
         ("t", [7, b"t", ["t"]]),
     ),
     **dict.fromkeys(
         ("at_least", "at_most", "broker_id", "count", "members", "ms", "partition", "times"), (1, ["1", 1.5, True, -1])
     ),
+    "operation": ("READ", [7, None, "EAT"]),
     "api": ("JoinGroup", [7, None, "joingroup"]),
     "brokers": (1, ["3", 0, True]),
     "code": ("NOT_COORDINATOR", [16, None, "NOT_COORDINATR", "not coordinator", TimeoutError]),

@@ -99,6 +99,8 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
             "mechanism",
             "member",
             "name",
+            "operation",
+            "principal",
             "topic",
             "transactional_id",
             "upstream",

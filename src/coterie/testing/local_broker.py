@@ -24,6 +24,7 @@ from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.partitioning import partition_for
 from coterie.coordinator.replay import AnyGroup
 from coterie.records.encoding import encode_batch
+from coterie.testing.access_controls import AccessControls
 from coterie.testing.argument_checks import checked_arguments
 from coterie.testing.cluster_brokers import ClusterBrokers
 from coterie.testing.cluster_controls import ClusterControls
@@ -57,7 +58,7 @@ DEFAULTS: dict[str, object] = {
 
 
 @checked_arguments
-class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls):
+class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, AccessControls):
     """``settings`` by Kafka's names, over those above. Use as a context manager, or `start` and `stop`. ``brokers``: with more
     than one they are a cluster with replicas and a controller, with the ids 1, 2, ... and, where given, ``racks`` in that
     order; the methods of a cluster raise ValueError for a broker alone. ``listen``: HOST:PORT of a broker alone, where 0 is a

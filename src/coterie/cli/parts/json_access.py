@@ -1,4 +1,4 @@
-"""The documents of `--json` about access: of `coterie acls` and `coterie quotas`. `json_documents` has the table of all."""
+"""The documents of `--json` about access: of `coterie acls`, `users` and `quotas`. `json_documents` has the table of all."""
 
 from __future__ import annotations
 
@@ -38,3 +38,11 @@ class AlteredQuotas(TypedDict):
 
     entity: dict[str, str | None]
     quotas: dict[str, float | None]
+
+
+class ScramUserRow(TypedDict):
+    """A user's login by one mechanism."""
+
+    user: str
+    mechanism: str
+    iterations: int

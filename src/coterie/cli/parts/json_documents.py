@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
-from coterie.cli.parts.json_access import AccessRuling, AclRow, AlteredQuotas, QuotaRow
+from coterie.cli.parts.json_access import AccessRuling, AclRow, AlteredQuotas, QuotaRow, ScramUserRow
 from coterie.cli.parts.json_figures import (
     CertificateFigures,
     ClusterFigures,
@@ -391,5 +391,6 @@ def json_documents() -> dict[str, JsonDocument]:
         "topics grow": JsonDocument(GrownTopic),
         "topics list": JsonDocument(list[ListedTopic]),
         "topics reassign": JsonDocument(ReassignmentPlan | list[ReassignmentRow]),
+        "users list": JsonDocument(list[ScramUserRow]),
         "wire": JsonDocument(list[ServedApi] | MessageSource),
     }

@@ -79,7 +79,11 @@ class ControlOperation:
 # By another name than the method's.
 RENAMED = {"addresses": "bootstrap_servers", "hold_until_release": "hold", "journal_lines": "journal"}
 # Public methods that are no operation.
-LEFT_OUT = {"start": "the process does", "hold": "a with-block; the operation hold is hold_until_release"}
+LEFT_OUT = {
+    "start": "the process does",
+    "hold": "a with-block; the operation hold is hold_until_release",
+    "deny": "a with-block; an admin creates ACLs",
+}
 _REQUIRED = {("stop", "broker_id")}  # the process stops the others
 _PARAMETERS = {
     ("fail", "api"): one_of(FAILABLE),
