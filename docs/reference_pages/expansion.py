@@ -40,6 +40,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "lint_rules": history.lint_rules,
     "observer_rules": history.observer_rules,
     "history_tables": history.history_tables,
+    "fleet_tables": history.fleet_tables,
     "command_line": command_line.command_line,
     "control_operations": control_api.control_operations,
     "json_commands": json_output.json_commands,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from coterie.client.lint.health_rules import HEALTH_RULES
 from coterie.coordinator.journal.evidence import EVIDENCE
 from coterie.coordinator.journal.line import CAUSES, EVENTS, FIELDS
 from coterie.observer.machine.rules import RULES
-from coterie.pipeline.history.tables import COLUMNS, OWN_COLUMNS, TABLES
+from coterie.pipeline.history.fleet_tables import FLEET_COLUMNS, FLEET_TABLES
+from coterie.pipeline.history.tables import COLUMNS, OWN_COLUMNS, TABLES, HistoryTable
 from reference_pages.markdown import code, sentence, table, text
 
 
@@ -46,11 +49,20 @@ def columns_of(schema: str) -> list[tuple[str, str]]:
 
 
 def history_tables() -> str:
+    return _tables(TABLES, COLUMNS)
+
+
+def fleet_tables() -> str:
+    """Of `coterie pipeline fleet`."""
+    return _tables(FLEET_TABLES, COLUMNS | FLEET_COLUMNS)
+
+
+def _tables(tables: Mapping[str, HistoryTable], columns: Mapping[str, str]) -> str:
     parts = []
-    for name, history_table in TABLES.items():
+    for name, history_table in tables.items():
         parts.append(f"## {name}\n\n{text(history_table.meaning)}\n")
         rows = (
-            (code(column), code(kind), sentence(text(OWN_COLUMNS.get((name, column)) or COLUMNS[column])))
+            (code(column), code(kind), sentence(text(OWN_COLUMNS.get((name, column)) or columns[column])))
             for column, kind in columns_of(history_table.schema)
         )
         parts.append(table(("column", "type", "meaning"), rows))

@@ -36,6 +36,7 @@ from coterie.coordinator.state import LEGAL_PREDECESSORS, Phase
 from coterie.member.consumer.stages import CONSUMER_SUCCESSORS, ConsumerStage
 from coterie.member.stages import KAFKA_STATES, LEGAL_SUCCESSORS, NOT_TAKING_PART, Stage
 from coterie.observer.machine.rules import RULES
+from coterie.pipeline.history.fleet_tables import FLEET_COLUMNS, FLEET_TABLES
 from coterie.pipeline.history.tables import COLUMNS, OWN_COLUMNS, TABLES
 from coterie.wire.apis import APIS
 from coterie.wire.errors import ErrorCode
@@ -93,6 +94,12 @@ def test_every_column_of_the_history_has_a_meaning() -> None:
     assert {column for _, column in columns} == set(COLUMNS) | {column for _, column in OWN_COLUMNS}
     assert set(OWN_COLUMNS) <= columns
     assert len(first_cells(history.history_tables())) == len(columns)
+
+
+def test_every_column_of_a_fleet_has_a_meaning() -> None:
+    columns = [(name, column) for name, table in FLEET_TABLES.items() for column, _ in history.columns_of(table.schema)]
+    assert {column for _, column in columns} == {*FLEET_COLUMNS, "group"}
+    assert len(first_cells(history.fleet_tables())) == len(columns)
 
 
 def test_every_table_that_the_history_job_writes_is_described() -> None:

@@ -100,6 +100,58 @@ class DifferingAnswer(TypedDict):
     kafka: Any
 
 
+class FleetGroup(TypedDict):
+    """A group over all of a history: the columns of the table `fleet_groups`."""
+
+    group: str
+    rebalances: int
+    unowned_ms: int
+    undetected_ms: int
+    moved: int
+    members: int
+    deploys: int
+    deploy_unowned_ms: int
+    cause: str
+    cause_unowned_ms: int
+    stated: int
+    inferred: int
+    unknown: int
+    first_ms: int
+    last_ms: int
+
+
+class FleetCause(TypedDict):
+    """A cause over all groups: its rebalances, the time without an owner in them, and the groups that had it."""
+
+    cause: str
+    rebalances: int
+    unowned_ms: int
+    groups: int
+
+
+class FleetDeploy(TypedDict):
+    """A deploy: the columns of the table `fleet_deploys`."""
+
+    group: str
+    from_ms: int
+    until_ms: int
+    restarted: int
+    members: int
+    rebalances: int
+    unowned_ms: int
+    moved: int
+
+
+class FleetFigures(TypedDict):
+    """All groups of a cluster: the number of rows of each table, the groups and deploys with the longest time without an owner,
+    and every cause."""
+
+    rows: dict[str, int]
+    groups: list[FleetGroup]
+    causes: list[FleetCause]
+    deploys: list[FleetDeploy]
+
+
 class CertificateFigures(TypedDict):
     """How a broker compares with the recorded Apache Kafka of the version ``like``: requests sent and requests whose responses
     differ; ``rules`` maps a named rule to its result."""

@@ -9,6 +9,7 @@ import click
 
 from coterie.cli.parts.invocation import done, history_option, json_option, show
 from coterie.cli.parts.ranges import IntegerRange, NumberRange
+from coterie.cli.pipeline.fleet import FLEET_FOLDER
 from coterie.cli.pipeline.spark import require_spark, run_on_spark, spark_options
 from coterie.console.terminal import write_json, write_line
 from coterie.text.quantity import quantity
@@ -183,22 +184,42 @@ def _show_settings(rows: list[dict[str, Any]]) -> None:
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", required=False)
+@click.option("--all", "everything", is_flag=True, help="All groups on one page, of the tables of `pipeline fleet`.")
 @history_option(required=True)
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for the page and pictures."
 )
 @json_option
-def report(group: str, history: Path, out: Path, as_json: bool) -> None:
-    """Write a page about one group's history.
+def report(group: str | None, everything: bool, history: Path, out: Path, as_json: bool) -> None:
+    """Write a page about one group's history, or all.
 
-    It shows owners, causes, moves, lag and stalls; its pictures are also written as SVG and PNG."""
+    Of one group it shows owners, causes, moves, lag and stalls; of all the time without an owner by group, by cause and by
+    deploy. Its pictures are also written as SVG and PNG."""
+    if (group is None) is not everything:
+        raise click.UsageError("Give a group, or --all.")
+    if group is None:
+        _report_all(history, out, as_json)
+        return
     from coterie.console.history_page import sections, summary
 
     parts = sections(history, group)
     if not parts:
         raise click.ClickException(f"the history in {history} has no group {group}.")
     path = _write_page(out, f"Group {group}", summary(history, group), parts)
+    done(f"the page is {path}", as_json, page=str(path))
+
+
+def _report_all(history: Path, out: Path, as_json: bool) -> None:
+    from coterie.console.fleet_page import ranked, sections, summary
+
+    folder = history / FLEET_FOLDER
+    if not ranked(folder):
+        text = (
+            f"there are no rebalances in {folder}; make its tables with `coterie pipeline fleet --history {history}`."
+        )
+        raise click.ClickException(text)
+    path = _write_page(out, "All groups", summary(folder), sections(folder))
     done(f"the page is {path}", as_json, page=str(path))
 
 

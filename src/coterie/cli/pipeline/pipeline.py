@@ -22,8 +22,18 @@ from coterie.cli.parts.invocation import (
     was_given,
 )
 from coterie.cli.parts.ranges import IntegerRange
+from coterie.cli.pipeline.fleet import fleet
 from coterie.cli.pipeline.history_pages import export, report, what_if
-from coterie.cli.pipeline.spark import INTERRUPTED, as_sentence, reach, require_spark, run_on_spark, spark_options
+from coterie.cli.pipeline.spark import (
+    INTERRUPTED,
+    as_sentence,
+    is_for_spark,
+    reach,
+    require_spark,
+    run_on_spark,
+    spark_above_option,
+    spark_options,
+)
 from coterie.console.terminal import write_json, write_line
 from coterie.runtime.extras import require
 from coterie.text.quantity import quantity
@@ -33,7 +43,6 @@ if TYPE_CHECKING:
     from coterie.coordinator.replay import AnyGroup
     from coterie.pipeline.jobs import JobSource
 
-LOCAL_BYTES = 32_000_000  # an input up to which this process is quicker than a JVM that has to start
 SHORT_BYTES = 256 * 1024 * 1024  # an input up to which a JVM that starts fast is the better one
 
 kafka_option = settings_option(
@@ -53,6 +62,8 @@ Examples:
   coterie pipeline history --journal ./journal --out ./history
   coterie pipeline as-of crew --history ./history --time 2026-11-21T09:30
   coterie pipeline report crew --history ./history --out ./crew
+  coterie pipeline fleet --history ./history
+  coterie pipeline report --all --history ./history --out ./page
   coterie pipeline what-if --churn trace.csv --set static=true,false --out ./what-if
 """,
 )
@@ -62,6 +73,7 @@ def pipeline() -> None:
 
 pipeline.add_command(what_if)
 pipeline.add_command(report)
+pipeline.add_command(fleet)
 pipeline.add_command(export)
 
 
@@ -186,14 +198,7 @@ def _check_folders(ctx: click.Context, param: click.Parameter, value: tuple[Path
     metavar="GLOB",
     help="Log files of Apache Kafka brokers, plain or .gz, for causes and phases; alone, nothing else is read.",
 )
-@click.option(
-    "--spark-above",
-    type=IntegerRange(0),
-    metavar="BYTES",
-    default=LOCAL_BYTES,
-    show_default=True,
-    help="A larger input than this is read on Spark. With --master any is.",
-)
+@spark_above_option
 @journal_option
 @kafka_option
 @spark_options
@@ -233,7 +238,7 @@ def history(
         if asked is not None:
             reach(asked)
     size = as_sentence(lambda: input_bytes(sources, out))
-    if _is_for_spark(size, spark_above):
+    if is_for_spark(size, spark_above):
         counts = run_on_spark(master, lambda spark: run_history(spark, sources, out), short=size < SHORT_BYTES)
     else:
         counts = as_sentence(lambda: run_history(None, sources, out))
@@ -262,15 +267,6 @@ def _report_unreadable(out: Path) -> None:
     if rows:
         text = f"{quantity(len(rows), 'batch', 'batches')} skipped: commits and group states in them are missing in the tables"
         raise click.ClickException(f"{text}; {out / 'unreadable'} lists them all.")
-
-
-def _is_for_spark(size: int, spark_above: int) -> bool:
-    """Whether the input is read on Spark; says why."""
-    is_for_spark = size > spark_above or was_given("master")
-    reason = "--master is given" if was_given("master") else f"--spark-above is {spark_above:,}"
-    where = "on Spark" if is_for_spark else "without Spark"
-    write_line(f"{where}: the input has {quantity(size, 'byte')}, and {reason}", err=True)
-    return is_for_spark
 
 
 def _survey(files: tuple[Path, ...]) -> None:

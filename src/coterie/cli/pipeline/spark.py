@@ -15,9 +15,11 @@ from typing import Any, NoReturn
 
 import click
 
-from coterie.cli.parts.invocation import run
+from coterie.cli.parts.invocation import run, was_given
+from coterie.cli.parts.ranges import IntegerRange
 from coterie.console.terminal import write_line
 from coterie.runtime.extras import require
+from coterie.text.quantity import quantity
 
 INTERRUPTED = 130
 _MASTER = re.compile(r"local(-cluster)?(\[[\d*, ]+\])?|yarn|(spark|k8s|sc)://.+")
@@ -33,6 +35,7 @@ def check_master(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 
 LOCAL = "local[*]"
+LOCAL_BYTES = 32_000_000  # an input up to which this process is quicker than a JVM that has to start
 
 
 def spark_options(command: Any) -> Any:
@@ -40,6 +43,11 @@ def spark_options(command: Any) -> Any:
     command = click.option(
         "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="The folder to write to."
     )(command)
+    return master_option(command)
+
+
+def master_option(command: Any) -> Any:
+    """--master."""
     return click.option(
         "--master",
         default=LOCAL,
@@ -47,6 +55,27 @@ def spark_options(command: Any) -> Any:
         callback=check_master,
         help="Any Spark master, such as spark://HOST:7077 or yarn; sc://HOST:15002 for Spark Connect.",
     )(command)
+
+
+def spark_above_option(command: Any) -> Any:
+    """--spark-above of the commands that need no Spark for a small input."""
+    return click.option(
+        "--spark-above",
+        type=IntegerRange(0),
+        metavar="BYTES",
+        default=LOCAL_BYTES,
+        show_default=True,
+        help="A larger input than this is read on Spark. With --master any is.",
+    )(command)
+
+
+def is_for_spark(size: int, spark_above: int) -> bool:
+    """Whether an input of so many bytes is read on Spark; says why."""
+    is_master_given = was_given("master")
+    reason = "--master is given" if is_master_given else f"--spark-above is {spark_above:,}"
+    where = "on Spark" if size > spark_above or is_master_given else "without Spark"
+    write_line(f"{where}: the input has {quantity(size, 'byte')}, and {reason}", err=True)
+    return size > spark_above or is_master_given
 
 
 def require_spark() -> None:

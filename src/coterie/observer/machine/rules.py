@@ -10,11 +10,11 @@ commits no more.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from coterie.coordinator.journal.evidence import INFERRED, OBSERVED, UNKNOWN, known_cause
-from coterie.observer.machine.known import KnownGroup, KnownMember
+from coterie.observer.machine.known import KnownGroup, KnownMember, Life
 from coterie.wire.messages.stored.consumer_offsets import GroupMetadataValue, MemberMetadata
 
 SLACK_MS = 4_000  # a heartbeat interval, in which the others rejoin, and the pause between two descriptions
@@ -209,22 +209,21 @@ def why_same_members(group: KnownGroup, now: GroupMetadataValue, counts: dict[st
 
 def deploy(group: KnownGroup, now_ms: int) -> Cause | None:
     """Members that had long been there went, and others of their client ids came."""
-    restarts = _restarts(group, now_ms)
-    if restarts.first.total() < max(DEPLOY_MEMBERS, len(group.members) / 2):
+    if not is_deploy(restarts_of(_recent(group, now_ms)), len(group.members)):
         return None
     return known_cause("deploy", INFERRED, "restarted_in_turn")
 
 
 def flapping(group: KnownGroup, now_ms: int) -> Cause | None:
     """A client whose members come and soon go again."""
-    again = _restarts(group, now_ms).again
+    again = restarts_of(_recent(group, now_ms)).again
     client_id, lives = max(again.items(), key=lambda item: item[1], default=("", 0))
     if lives < FLAPPING_RESTARTS:
         return None
     return known_cause("member_flaps", INFERRED, "restarted_again", client_id=client_id)
 
 
-class _Restarts(NamedTuple):
+class Restarts(NamedTuple):
     """Members that came in the stead of one that went, by client id: of one that was there ``first``, and of one that had come
     in another's stead itself."""
 
@@ -232,12 +231,20 @@ class _Restarts(NamedTuple):
     again: Counter[str]
 
 
-def _restarts(group: KnownGroup, now_ms: int) -> _Restarts:
-    restarts, successors = _Restarts(Counter(), Counter()), set[str]()
+def is_deploy(restarts: Restarts, members: int) -> bool:
+    """Whether so many of a group's ``members`` were restarted once that it is a deploy."""
+    return restarts.first.total() >= max(DEPLOY_MEMBERS, members / 2)
+
+
+def _recent(group: KnownGroup, now_ms: int) -> Iterator[Life]:
+    return (life for life in group.lives if now_ms - life.time_ms <= RESTART_MS)
+
+
+def restarts_of(lives: Iterable[Life]) -> Restarts:
+    """``lives``: in the order of time."""
+    restarts, successors = Restarts(Counter(), Counter()), set[str]()
     gone: dict[str, list[str]] = {}  # by client id: those without a successor yet
-    for life in group.lives:
-        if now_ms - life.time_ms > RESTART_MS:
-            continue
+    for life in lives:
         if not life.has_come:
             gone.setdefault(life.client_id, []).append(life.member_id)
         elif gone.get(life.client_id):

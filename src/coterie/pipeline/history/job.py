@@ -94,14 +94,15 @@ def run_history(spark: SparkSession | None, sources: Sources, out: Path) -> dict
     process. Raises KafkaError, NothingToRead."""
     out.mkdir(parents=True, exist_ok=True)
     progress = HistoryProgress.load(out)
-    frames = _frames(spark)
+    frames = frames_of(spark)
     _add_facts(frames, sources, out, progress)
     counts = _make_tables(frames, sources, out, progress.topic_names)
     progress.save(out)
     return counts
 
 
-def _frames(spark: SparkSession | None) -> Frames:
+def frames_of(spark: SparkSession | None) -> Frames:
+    """On Spark, or, for None, in this process."""
     if spark is None:
         from coterie.pipeline.tables.arrow_frame import ArrowFrames
 
