@@ -58,6 +58,11 @@ def changes(document: dict[str, Any]) -> list[str]:
     return [f"{change['change']}: {change['safe']}, {change['why']}" for change in document["changes"]]
 
 
+def recommendation(document: dict[str, Any]) -> list[str]:
+    """And each setting with its cost."""
+    return [document["recommendation"], *(f"{cost['setting']}: {cost['unowned_s']}" for cost in document["costs"])]
+
+
 # -- what stories.py does not have ------------------------------------------------------------------------------------------
 
 
@@ -167,6 +172,7 @@ INCIDENTS = [
     Incident(nobody_reads, "lag", furthest_behind, "None has 100 %"),
     Incident(nobody_reads, "groups", listed, "crew: Empty, 0 members, lag True", {}),
     Incident(no_right_to_read, "why", verdict, "Stable: the group is stable with 3 members"),
+    Incident(stories.three_members, "predict", recommendation, "Leave the settings as they are: the deploy costs"),
     Incident(
         mixed_assignors, "lint", changes, "(second rolling bounce): False", {"group": GROUP, "change": "cooperative"}
     ),

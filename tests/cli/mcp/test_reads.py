@@ -96,6 +96,7 @@ def test_a_broker_is_asked_nothing_else() -> None:
         before = crew.broker.faults.asked.copy()
         for name, tool in TOOLS.items():
             result = world.run(call_tool(source, name, {"group": GROUP} if "group" in tool.arguments else {}))
-            assert not result.is_error, result.text
+            # Without members there is nothing to predict, which it has read by then.
+            assert result.is_error == (name == "predict"), result.text
         asked = crew.broker.faults.asked - before
         assert {"Fetch", "OffsetFetch", "Metadata"} <= asked.keys() <= READING_APIS

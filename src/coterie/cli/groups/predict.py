@@ -89,7 +89,7 @@ def predict(
     from coterie.laboratory.prediction import Deploy, changed, usual_alternatives
     from coterie.laboratory.prediction import predict as predicted
 
-    known = run(_known(group, client))
+    known = run(predictable_group(group, client))
     deploy = Deploy(pause_ms, gap_ms, "kill" if kill else "leave")
     today = known.deployed.setting
     if static or protocol is not None or session_timeout_ms is not None:
@@ -111,7 +111,8 @@ def predict(
         _write(group, known, deploy, prediction)
 
 
-async def _known(group: str, client: dict[str, str]) -> PredictableGroup:
+async def predictable_group(group: str, client: dict[str, str]) -> PredictableGroup:
+    """Raises KafkaError; ClickException for a group without members."""
     from coterie.observer.deploys import predictable
     from coterie.observer.group_facts import known_group
 

@@ -25,8 +25,8 @@ def mcp(journal: str | None, client: dict[str, str]) -> None:
     """Explain groups to agents, over the Model Context Protocol.
 
     A client of the protocol starts the command and talks with it on standard input and output; it ends with its input. The
-    tools groups, why, history, lint and lag read, on any Kafka, what the commands of `coterie groups` show, and can change
-    nothing.
+    tools groups, why, history, lint, predict and lag read, on any Kafka, what the commands of `coterie groups` show, and
+    can change nothing.
     """
     require("mcp", "coterie mcp")
     from coterie.cli.mcp.server import serve

@@ -15,17 +15,22 @@ import click
 from coterie.cli.groups.explainer import Explainer
 from coterie.cli.groups.group_description import describe_group, list_groups
 from coterie.cli.groups.journal_reading import HISTORY_EVENTS, has_journal, journal_lines
+from coterie.cli.groups.predict import predictable_group
 from coterie.cli.mcp.brevity import Document, text_of
 from coterie.client import KafkaError
 from coterie.client.errors import ConfigError
 from coterie.client.lint.lint import CHANGES
+from coterie.coordinator.journal.evidence import EVIDENCE, OBSERVED
 from coterie.coordinator.journal.line import JournalLine
+from coterie.laboratory.prediction import CostSpread, Deploy, usual_alternatives
+from coterie.laboratory.prediction import predict as predicted
 from coterie.observer.group_facts import linted
 from coterie.text.lag import total_lag
 from coterie.wire.errors import ErrorCode
 
 CAUSES_SHOWN, RECENT = 5, 3
-LONGEST_S = 60.0
+LONGEST_S = 120.0
+PREDICTED_SEEDS = 3
 NO_JOURNAL = "no journal: from what __consumer_offsets still has; causes are inferred"
 
 
@@ -134,7 +139,7 @@ async def history(source: ToolSource, group: str, every_event: bool) -> Document
 def _event(line: JournalLine) -> Document:
     """A line of the journal, brief: ``evidence`` is how its causes are known, the least sure one."""
     more = len(line.causes) - CAUSES_SHOWN
-    evidence = {cause.get("evidence", "observed") for cause in line.causes}
+    evidence = {cause.get("evidence", OBSERVED) for cause in line.causes}
     return {
         "time": datetime.datetime.fromtimestamp(line.time_ms / 1000, datetime.UTC).isoformat(timespec="milliseconds"),
         "event": line.event,
@@ -142,7 +147,7 @@ def _event(line: JournalLine) -> Document:
         "members": line.members,
         "why": replace(line, causes=line.causes[:CAUSES_SHOWN]).why() + (f"; and {more} more" if more > 0 else ""),
         "clients": sorted({cause["client_id"] for cause in line.causes[:CAUSES_SHOWN] if "client_id" in cause}),
-        "evidence": next((word for word in ("unknown", "inferred", "observed") if word in evidence), None),
+        "evidence": next((word for word in reversed(EVIDENCE) if word in evidence), None),
         "join_ms": line.join_ms,
         "sync_ms": line.sync_ms,
         "moved_count": line.moved_count,
@@ -178,6 +183,38 @@ async def lag(source: ToolSource, group: str) -> Document:
         "owners": sorted(owners, key=lambda row: -(row["lag"] or 0)),
         "unread": [str(error) for error in errors] or None,
     }
+
+
+async def predict(source: ToolSource, group: str, pause_s: float, gap_s: float, kill: bool) -> Document:
+    """In a thread: the runs take some seconds."""
+    known = await predictable_group(group, source.client)
+    deploy = Deploy(round(pause_s * 1000), round(gap_s * 1000), "kill" if kill else "leave")
+    others = usual_alternatives(known.deployed.setting, deploy, serves_consumer=known.serves_consumer)
+    prediction = await asyncio.to_thread(predicted, known.deployed, deploy, others, PREDICTED_SEEDS)
+    costs = [
+        {
+            "setting": cost.setting,
+            "change": cost.change or "none: today's settings",
+            "rebalances": _spread(cost.rebalances),
+            "unowned_s": _spread(cost.unowned_s),
+            "longest_unowned_s": _spread(cost.longest_unowned_s),
+            "duplicates": _spread(cost.duplicates),
+            "moved": _spread(cost.moved),
+        }
+        for cost in prediction.costs
+    ]
+    return {
+        "group": group,
+        "recommendation": prediction.recommendation,
+        "members": prediction.members,
+        "partitions": prediction.partitions,
+        "costs": costs,
+        "assumed": list(known.assumed),
+    }
+
+
+def _spread(spread: CostSpread) -> list[float]:
+    return [round(value, 1) for value in (spread.mean, spread.lowest, spread.highest)]
 
 
 GROUP = {"type": "string", "minLength": 1, "description": "The id of the consumer group."}
@@ -240,6 +277,36 @@ TOOLS = {
                 "change": {"type": "string", "enum": ["", *CHANGES], "default": "", "description": "Only this change."},
             },
             lint,
+        ),
+        GroupTool(
+            "predict",
+            "Predict what a rolling restart costs a group",
+            "A deploy in which the members are restarted one after the other, replayed in virtual time under the group's "
+            "settings of today and under others; nothing changes in the cluster. Figures are [mean, lowest, highest]: "
+            "unowned_s is for how long a partition has no owner during the whole deploy. Takes some seconds.",
+            {
+                "group": GROUP,
+                "pause_s": {
+                    "type": "number",
+                    "minimum": 0.1,
+                    "maximum": 3600,
+                    "default": 8,
+                    "description": "From a member's stop until it joins again.",
+                },
+                "gap_s": {
+                    "type": "number",
+                    "minimum": 0,
+                    "maximum": 3600,
+                    "default": 30,
+                    "description": "From a member's return to the stop of the next one.",
+                },
+                "kill": {
+                    "type": "boolean",
+                    "default": False,
+                    "description": "The processes end without closing their consumers.",
+                },
+            },
+            predict,
         ),
         GroupTool(
             "lag",
