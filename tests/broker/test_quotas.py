@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.broker.clients.quotas import ClientQuotas, Component, Entity, Match
+from coterie.broker.clients.quotas import ClientQuotas, Component, Match
 from coterie.broker.storage.disk import DiskFileSystem
 from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.log.files.findings import UnreadableFile
+from coterie.quotas.limits import Entity
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.settings import alter_client_quotas, describe_client_quotas
 from coterie.wire.messages.settings.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from coterie.broker.clients.quotas import Entity
 from coterie.client.connection.connection import Connection
 from coterie.controller import nodes
+from coterie.quotas.limits import Entity
 from coterie.testing import ErrorCode
 from coterie.testing.simulated import WorldBroker, simulate
 from coterie.wire.messages.security.alter_user_scram_credentials import (

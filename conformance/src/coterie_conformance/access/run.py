@@ -20,6 +20,7 @@ from coterie.authentication.principal import USER, Principal
 from coterie.broker.broker import Broker
 from coterie.broker.connections.accepted_connection import AcceptedConnection
 from coterie.broker.settings import BrokerSettings
+from coterie.certify.settling import wait_for_coordinator
 from coterie.certify.side import StorySide
 from coterie.client.security import PLAINTEXT, Security
 from coterie_conformance.access.stories import ALICE, Case, cases
@@ -61,6 +62,7 @@ def run_access(version: str, questions: int, seed: int, folder: Path, progress: 
 
     try:
         kafka.start()
+        wait_for_coordinator(kafka.address)
         numbers = tuple(int(part) for part in version.split("."))
         return asyncio.run(_beside_ours(ours | own, Peer(kafka.address, login), numbers, (questions, seed), progress))
     finally:
@@ -79,6 +81,7 @@ async def _beside_ours(
     settings: dict[str, str], theirs: Peer, version: tuple[int, ...], wanted: tuple[int, int], progress: Progress
 ) -> JudgeResult:
     async with our_broker(settings) as ours:
+        await asyncio.to_thread(wait_for_coordinator, ours.address)
         return await ask(ours, theirs, version, wanted, progress)
 
 

@@ -51,8 +51,8 @@ ROWS: tuple[KnownDifference, ...] = (
         "ApiVersions|Metadata|Produce|ListOffsets|DescribeConfigs|(Create|Delete)Topics|CreatePartitions|DeleteRecords|OffsetFetch|"
         "JoinGroup|(List|Describe|Delete)Groups|OffsetDelete|DescribeLogDirs|AlterReplicaLogDirs|(Alter|Describe)UserScramCredentials|"
         "DescribeProducers|(List|Describe)Transactions|AddPartitionsToTxn|WriteTxnMarkers|ListConfigResources|(Alter|Describe)ClientQuotas|"
-        "ConsumerGroup(Describe|Heartbeat)",
-        r"(.*\.)?(topics|partitions|configs|results|active_producers|groups|transaction_states|config_resources|finalized_features|"
+        "ConsumerGroup(Describe|Heartbeat)|(Describe|Delete)Acls",
+        r"(.*\.)?(resources|acls|matching_acls|topics|partitions|configs|results|active_producers|groups|transaction_states|config_resources|finalized_features|"
         r"entries|entity|values|members|topic_partitions|credential_infos|responses|partition_responses|topic_results|"
         r"results_by_(topic|transaction|partition)|subscribed_topic_names)\.order",
     ),

@@ -10,6 +10,7 @@ from coterie.broker.clients.quotas import ClientQuotas
 from coterie.broker.clients.scram_credentials import ScramCredentials
 from coterie.broker.clients.seen_clients import SeenClients
 from coterie.broker.clients.telemetry import Telemetry
+from coterie.broker.clients.throttling import Throttling
 from coterie.broker.process.clock import Clock
 from coterie.broker.settings import BrokerSettings
 from coterie.log.files.filesystem import FileSystem
@@ -30,6 +31,8 @@ class Clients:
         self.acls = acls
         self.seen = SeenClients()
         self.quotas = ClientQuotas(fs)
+        own = settings.current
+        self.throttling = Throttling(self.quotas, own.quota_window_num, own.quota_window_size_seconds * 1_000)
         self.scram_credentials = ScramCredentials(fs)
         self.logins = Logins(settings, self.scram_credentials, clock.now_ms)
         self.telemetry = Telemetry(settings.current.telemetry_max_bytes, new_id)

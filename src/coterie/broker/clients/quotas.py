@@ -1,4 +1,5 @@
-"""Client quotas (KIP-546): the limits of users, client ids and addresses, kept in `client_quotas.json`. Not enforced.
+"""Client quotas (KIP-546): the limits of users, client ids and addresses, kept in `client_quotas.json`; `throttling` acts on
+them.
 
 An entity is one or two parts, (type, name), sorted by type; a name of None is the default of that type. The rules are
 those of Kafka's ClientQuotaControlManager and QuotaConfig.
@@ -15,11 +16,9 @@ from enum import IntEnum
 from coterie.log.files import checked_files
 from coterie.log.files.filesystem import FileSystem
 from coterie.log.files.findings import UnreadableFile
+from coterie.quotas.limits import CLIENT_ID, IP, USER, Entity
 from coterie.wire.errors import ErrorCode, Refusal
 
-Entity = tuple[tuple[str, str | None], ...]
-
-USER, CLIENT_ID, IP = "user", "client-id", "ip"
 ENTITY_TYPES = (USER, CLIENT_ID, IP)
 _FILE = "client_quotas.json"
 _MAX_INT, _MAX_LONG = 2**31 - 1, 2**63 - 1
@@ -87,6 +86,11 @@ class ClientQuotas:
                 if isinstance(error, UnreadableFile):
                     raise
                 raise UnreadableFile(_FILE, "it does not hold quotas", remedy) from error
+
+    @property
+    def values(self) -> Mapping[Entity, Mapping[str, float]]:
+        """The quotas of each entity; another mapping after each change."""
+        return self._values
 
     def replace(self, values: Mapping[Entity, dict[str, float]]) -> None:
         """Puts the quotas of a cluster in the stead of those before; nothing is written."""

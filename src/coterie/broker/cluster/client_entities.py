@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from functools import partial
 
 from coterie.broker.clients.clients import Clients
-from coterie.broker.clients.quotas import CLIENT_ID, IP, QUOTAS, USER, Entity
+from coterie.broker.clients.quotas import QUOTAS
 from coterie.broker.clients.scram_credentials import KeptCredential, Mechanism
 from coterie.broker.cluster.entity_settings import EntitySettings
 from coterie.broker.requests.at_once import each_at_once
 from coterie.controller import nodes
+from coterie.quotas.limits import CLIENT_ID, IP, USER, Entity
 from coterie.wire.errors import ErrorCode, Refusal
 
 _WHOLE = ("producer_byte_rate", "consumer_byte_rate", "connection_creation_rate")

@@ -50,6 +50,7 @@ class AcceptedConnection(Receiver):
         "_frames",
         "_in_line",
         "_in_turn",
+        "_is_muted",
         "_memory",
         "_paused",
         "_peer_slow",
@@ -73,6 +74,7 @@ class AcceptedConnection(Receiver):
         self._ended = False  # EOF was received
         self._memory = ConnectionMemory(broker.request_memory, broker.answer_memory)
         self._peer_slow = self._paused = False
+        self._is_muted = False  # for the time that a quota throttles the client
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
         self.last_used_s = 0.0
 
@@ -116,7 +118,7 @@ class AcceptedConnection(Receiver):
     def data_received(self, data: bytes) -> None:
         """Handles a whole request at once; what is more, or less, is collected for a turn."""
         turns, frames = self._broker.turns, self._frames
-        is_next = not self._requests.waiting and not self._peer_slow
+        is_next = not self._requests.waiting and not self._peer_slow and not self._is_muted
         if is_next and turns.spent_s <= MAX_TURN_S and frames.is_one(data):
             took_s = self._take_request(data)
         else:
@@ -157,6 +159,8 @@ class AcceptedConnection(Receiver):
             pending = self._requests.handle(frame)
             if pending is not None:
                 pending.notify = self._answered
+            if self._requests.throttle_ms:
+                self._mute()
             self._flush()
         except CannotAnswer as reason:
             self._close_with_reason(str(reason))
@@ -185,7 +189,7 @@ class AcceptedConnection(Receiver):
         """Raises CannotAnswer."""
         frames, requests = self._frames, self._requests
         while True:
-            if (requests.waiting or self._peer_slow) and frames.has_next() and self._must_wait():
+            if (requests.waiting or self._peer_slow or self._is_muted) and frames.has_next() and self._must_wait():
                 self._frame_waits = True
                 return
             frame = frames.take()
@@ -195,6 +199,8 @@ class AcceptedConnection(Receiver):
             pending = requests.handle(frame)
             if pending is not None:
                 pending.notify = self._answered
+            if requests.throttle_ms:
+                self._mute()
             if self._memory.reserved_bytes:
                 self._memory.release()
             if len(requests.out) >= FLUSH_BYTES:
@@ -215,7 +221,7 @@ class AcceptedConnection(Receiver):
         in Kafka: responses of megabytes must not be queued. A request that is carried out in turns is done before the next
         begins."""
         requests = self._requests
-        if self._peer_slow or requests.is_full:
+        if self._peer_slow or self._is_muted or requests.is_full:
             return True
         return bool(requests.waiting) and (requests.last_in_turns or self._frames.next_is(_FETCH))
 
@@ -232,13 +238,27 @@ class AcceptedConnection(Receiver):
     def _update_reading(self) -> None:
         """Reads from the socket only while the client reads its responses, not too many requests wait, and there is memory."""
         behind = (self._in_line or self._frame_waits) and len(self._frames) > READ_AHEAD_BYTES
-        stop = behind or self._peer_slow or self._memory.lacking or self._requests.is_full
+        stop = behind or self._peer_slow or self._is_muted or self._memory.lacking or self._requests.is_full
         if stop != self._paused and not self._transport.is_closing() and not self._ended:
             self._paused = stop
             if stop:
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
+
+    def _mute(self) -> None:
+        """The responses go out, and no further request is handled for the time that a quota throttles the client."""
+        throttle_ms, self._requests.throttle_ms = self._requests.throttle_ms, 0
+        self._is_muted = True
+        self._broker.loop.call_later(throttle_ms / 1000, self._unmute)
+        self._update_reading()
+
+    def _unmute(self) -> None:
+        self._is_muted = False
+        if not self._transport.is_closing():
+            self._frame_waits = self._frame_waits or self._frames.has_next()
+            self._resume()
+            self._update_reading()
 
     def _answered(self) -> None:
         """A request that waited has its response, or will have none."""
@@ -247,6 +267,8 @@ class AcceptedConnection(Receiver):
         except CannotAnswer as reason:
             self._close_with_reason(str(reason))
             return
+        if self._requests.throttle_ms:
+            self._mute()
         if self._requests.out and not self._in_turn:
             self._flush()
         self._resume()

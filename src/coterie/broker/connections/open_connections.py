@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from coterie.broker.clients.clients import Clients
+from coterie.broker.process.clock import Clock
 from coterie.broker.process.log_lines import LogLines
 from coterie.broker.requests.connection import ClientConnection
 from coterie.broker.requests.memory import AnswerMemory, RequestMemory
@@ -32,6 +35,8 @@ class Accepting(Protocol):
     """What the open connections use of their broker."""
 
     settings: BrokerSettings
+    clients: Clients
+    clock: Clock
     log_lines: LogLines
     request_memory: RequestMemory
     answer_memory: AnswerMemory
@@ -47,6 +52,7 @@ class OpenConnections:
     def __init__(self, broker: Accepting) -> None:
         self._broker = broker
         self._open: dict[OpenConnection, None] = {}
+        self._by_host: Counter[str] = Counter()
         self.holding: set[OpenConnection] = set()
         self.unauthenticated: dict[OpenConnection, float] = {}
         self.on_closed: Callable[[], object] = lambda: None
@@ -59,16 +65,29 @@ class OpenConnections:
         return len(self._open)
 
     def add(self, connection: OpenConnection) -> bool:
-        """False when there are max.connections already."""
-        if len(self._open) >= self._broker.settings.current.max_connections:
-            self._broker.log_lines.warning("refusing a connection: there are max.connections already")
+        """False when there are max.connections already, or too many of its address, or they come too fast."""
+        broker, host = self._broker, connection.connection.host
+        if len(self._open) >= broker.settings.current.max_connections:
+            broker.log_lines.warning("refusing a connection: there are max.connections already")
             return False
+        if self._by_host[host] >= broker.settings.current.max_connections_per_ip:
+            broker.log_lines.warning("refusing a connection from %s: it has max.connections.per.ip already", host)
+            return False
+        if broker.clients.throttling.connected(host.lstrip("/"), broker.clock.now_ms()):
+            broker.log_lines.warning("refusing a connection from %s: more than its connection_creation_rate", host)
+            return False
+        self._by_host[host] += 1
         self._open[connection] = None
         return True
 
     def remove(self, connection: OpenConnection) -> None:
         """The connection has ended, and waits for memory no more."""
-        self._open.pop(connection, None)
+        if connection in self._open:
+            del self._open[connection]
+            host = connection.connection.host
+            self._by_host[host] -= 1
+            if not self._by_host[host]:
+                del self._by_host[host]
         self.unauthenticated.pop(connection, None)
         self.holding.discard(connection)
         self.on_closed()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import struct
 from sys import intern
+from time import monotonic as time_s
 from typing import Protocol
 
 from coterie.broker.connections.routes import ROUTES, UNREADABLE, Route, find_route, server_error
@@ -22,6 +23,7 @@ from coterie.wire.framing import read_head, skip_tags
 
 logger = logging.getLogger(__name__)
 
+FETCH = 1
 MAX_WAITING = 200  # requests of one connection that wait for their responses
 _SIZE = struct.Struct(">i")
 
@@ -38,14 +40,15 @@ class RequestQueue:
     correlation id, as most are. ``waiting``: the requests without a response, in their order. ``out``: the frames of responses
     that are not written yet."""
 
-    __slots__ = ("_body_at", "_broker", "_client", "latest", "out", "waiting")
+    __slots__ = ("_body_at", "_broker", "_client", "latest", "out", "throttle_ms", "waiting")
 
     def __init__(self, broker: Server, connection: ClientConnection) -> None:
         self._broker = broker
         self.latest = Call(-1, "", connection)
         self._client, self._body_at = b"", 0  # the end of its header, and where its body began (0: there was none)
         # By correlation id, at most MAX_WAITING; not a deque, of which an empty one takes 0.6 KiB.
-        self.waiting: list[tuple[int, Route, Pending]] = []
+        self.waiting: list[tuple[int, Route, Pending, int]] = []  # the last: how long its client is throttled, in ms
+        self.throttle_ms = 0  # of the responses in ``out``, until the connection is muted for it
         self.out: bytes | bytearray = b""
 
     @property
@@ -87,52 +90,66 @@ class RequestQueue:
             text = f"a request whose messages cannot be loaded: {absent}; a later one may be served"
             raise CannotAnswer(text) from absent
         (correlation_id,) = _SIZE.unpack_from(frame, 8)
-        return self._handled(route, request, call, correlation_id)
+        return self._handled(route, request, call, correlation_id, len(frame))
 
     def _raw_token(self, frame: bytes) -> Pending | None:
         from coterie.broker.connections.raw_tokens import RAW_TOKEN, request_of  # old clients alone send them
 
         call = Call(0, self.latest.client_id, self.latest.connection)
-        return self._handled(RAW_TOKEN, request_of(frame), call, 0)
+        return self._handled(RAW_TOKEN, request_of(frame), call, 0, len(frame))
 
-    def _handled(self, route: Route, request: Message, call: Call, correlation_id: int) -> Pending | None:
+    def _handled(self, route: Route, request: Message, call: Call, correlation_id: int, size: int) -> Pending | None:
         """Raises CannotAnswer."""
         broker = self._broker
+        throttling, throttle_ms = broker.clients.throttling, 0
+        began_s = time_s() if throttling.is_active else 0.0
         try:
             result = broker.handlers[route.api_key](broker, request, call)
         except CannotAnswer:
             raise
         except Exception as bug:
             raise self._failed(route, bug) from None
+        if began_s:
+            now_ms, took_s = broker.clock.now_ms(), time_s() - began_s
+            throttle_ms = max(
+                throttling.received(route.api_key, call, size, now_ms),
+                throttling.handled(route.api_key, call, took_s, now_ms),
+            )
         if result is None:
+            self.throttle_ms = max(self.throttle_ms, throttle_ms)
             return None
         if isinstance(result, Pending):
             if result.response is None or self.waiting:
-                self.waiting.append((correlation_id, route, result))
+                self.waiting.append((correlation_id, route, result, throttle_ms))
                 return result
             result = result.response
         if self.waiting:
             ready = Pending()
             ready.answer(result)
-            self.waiting.append((correlation_id, route, ready))
+            self.waiting.append((correlation_id, route, ready, throttle_ms))
         else:
-            self._put(correlation_id, route, result)
+            self._put(correlation_id, route, result, throttle_ms)
         return None
 
     def take_answered(self) -> None:
         """Encodes the responses at the head of the queue. Raises CannotAnswer where there will be none."""
         waiting = self.waiting
         while waiting and waiting[0][2].response is not None:
-            correlation_id, route, pending = waiting.pop(0)
+            correlation_id, route, pending, throttle_ms = waiting.pop(0)
             assert pending.response is not None
             if pending.response is not NO_RESPONSE:
-                self._put(correlation_id, route, pending.response)
+                self._put(correlation_id, route, pending.response, throttle_ms)
         if waiting and (failure := waiting[0][2].failure) is not None:
             raise self._failed(waiting[0][1], failure)
 
-    def _put(self, correlation_id: int, route: Route, response: Message) -> None:
+    def _put(self, correlation_id: int, route: Route, response: Message, throttle_ms: int) -> None:
         try:
+            if throttle_ms:
+                self._throttle(response, throttle_ms)
             data = route.frame(correlation_id, response)
+            throttling = self._broker.clients.throttling
+            if route.api_key == FETCH and throttling.is_active:
+                data = self._throttled_fetch(correlation_id, route, response, data)
         except Exception:
             # Other clients may wait for the same decision: they get their responses nonetheless.
             logger.exception("a response to %s cannot be encoded", self.latest.connection.host)
@@ -145,6 +162,20 @@ class RequestQueue:
             self.out = bytearray(self.out)
             self.out += data
 
+    def _throttle(self, response: Message, throttle_ms: int) -> None:
+        self.throttle_ms = max(self.throttle_ms, throttle_ms)
+        if hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = throttle_ms
+
+    def _throttled_fetch(self, correlation_id: int, route: Route, response: Message, data: bytes) -> bytes:
+        """The response again, where its own bytes are too many."""
+        broker = self._broker
+        throttle_ms = broker.clients.throttling.sent(route.api_key, self.latest, len(data), broker.clock.now_ms())
+        if throttle_ms <= self.throttle_ms:
+            return data
+        self._throttle(response, throttle_ms)
+        return route.frame(correlation_id, response)
+
     def _failed(self, route: Route, error: Exception) -> CannotAnswer:
         """The end of a connection whose request has failed; a bug is logged with its traceback."""
         if isinstance(error, CannotAnswer):
@@ -155,7 +186,7 @@ class RequestQueue:
 
     def close(self) -> None:
         """Ends the work for responses that nobody will read."""
-        for _, _, pending in self.waiting:
+        for _, _, pending, _ in self.waiting:
             pending.abandon()
         self.waiting.clear()
         self.out = b""

@@ -133,6 +133,15 @@ class BrokerConfig:
     max_connections: int = _broker(
         INT, 10_000, "The most connections; those beyond it are closed at once.", at_least(1), update=_CLUSTER_WIDE
     )
+    max_connections_per_ip: int = _broker(
+        INT,
+        MAX_INT,
+        "The most connections of one address; those beyond it are closed at once.",
+        at_least(0),
+        update=_CLUSTER_WIDE,
+    )
+    quota_window_num: int = _broker(INT, 11, "The samples over which the rates of client quotas are.", at_least(1))
+    quota_window_size_seconds: int = _broker(INT, 1, "How long each of these samples is.", at_least(1))
     connections_max_idle_ms: int = _broker(LONG, 600_000, "An idle connection is closed after it; below 0: never.")
     fetch_max_bytes: int = _broker(INT, 57_671_680, "The largest response to a fetch request.", at_least(1024))
     telemetry_max_bytes: int = _broker(

@@ -257,8 +257,8 @@ def consumer_group_heartbeat(checked: CheckedRequest) -> Result:
     if not is_enabled(checked.broker):
         return checked.proceed()
     if not access.allows_group(_O.READ, request.group_id):
-        return refused(request, checked.call.api_version, _OF_GROUP)
+        return ConsumerGroupHeartbeatResponse(error_code=_OF_GROUP)
     named = request.subscribed_topic_names or ()
     if divided(named, lambda topic: access.allows_topic(_O.DESCRIBE, topic))[1]:
-        return ConsumerGroupHeartbeatResponse(error_code=_DENIED, error_message=_DENIED.text)
+        return ConsumerGroupHeartbeatResponse(error_code=_DENIED)
     return checked.proceed()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from coterie.broker.clients.quotas import Component, Entity
+from coterie.broker.clients.quotas import Component
 from coterie.broker.handlers.administration.cluster_answers import answered_by, in_turns, refreshed, refusal_of
 from coterie.broker.handlers.services import ClientServices, Handler
 from coterie.broker.requests.at_once import each_at_once
 from coterie.broker.requests.calls import Call
 from coterie.broker.requests.pending import Pending
+from coterie.quotas.limits import Entity
 from coterie.wire.declaration import Message
 from coterie.wire.errors import ErrorCode, Refusal
 from coterie.wire.messages.settings import alter_client_quotas, describe_client_quotas

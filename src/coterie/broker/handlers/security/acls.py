@@ -49,7 +49,7 @@ def handle_describe_acls(broker: ClientServices, request: DescribeAclsRequest, c
         pattern = acl.resource_type, acl.name, acl.pattern_type
         resource = by_pattern.setdefault(pattern, DescribeAclsResource(*pattern))
         resource.acls.append(AclDescription(acl.principal, acl.host, acl.operation, acl.permission))
-    return DescribeAclsResponse(resources=list(by_pattern.values()))
+    return DescribeAclsResponse(error_message="", resources=list(by_pattern.values()))
 
 
 def handle_create_acls(broker: ClientServices, request: CreateAclsRequest, call: Call) -> Message | Pending:
@@ -124,7 +124,7 @@ def _refusal(acl: Acl) -> Refusal | None:
 
 
 def _creation_result(refusal: Refusal | None) -> AclCreationResult:
-    return AclCreationResult() if refusal is None else AclCreationResult(refusal.code, str(refusal))
+    return AclCreationResult(error_message="") if refusal is None else AclCreationResult(refusal.code, str(refusal))
 
 
 def _deleted(acl: Acl, failed: Refusal | None) -> DeleteAclsMatchingAcl:

@@ -1,0 +1,70 @@
+"""The rate of what is counted, over samples of a second (Kafka's Rate and SampledStat), and how long to throttle for it.
+
+A rate is over at least all windows but the current one, so that a first burst is not taken for a rate. A throttle is as long as
+the rate needs to fall to its limit where nothing more comes (Kafka's QuotaUtils).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+WINDOWS, WINDOW_MS = 11, 1_000  # quota.window.num, quota.window.size.seconds
+MOST_REMEMBERED = 10_000  # of the users, client ids and addresses whose rates are kept
+
+
+@dataclass(slots=True)
+class Rate:
+    """``samples``: begin (ms) and sum of each window that had any."""
+
+    windows: int = WINDOWS
+    window_ms: int = WINDOW_MS
+    samples: deque[tuple[int, float]] = field(default_factory=deque)
+
+    def record(self, value: float, now_ms: int) -> None:
+        """Counts a value now."""
+        if self.samples and now_ms - self.samples[-1][0] < self.window_ms:
+            begun_ms, total = self.samples.pop()
+            self.samples.append((begun_ms, total + value))
+        else:
+            self.samples.append((now_ms, value))
+        self._forget(now_ms)
+
+    def _forget(self, now_ms: int) -> None:
+        while self.samples and now_ms - self.samples[0][0] >= self.windows * self.window_ms:
+            self.samples.popleft()
+
+    def window_size_ms(self, now_ms: int) -> int:
+        """The time that the rate is over."""
+        begun_ms = self.samples[0][0] if self.samples else now_ms
+        elapsed_ms = now_ms - begun_ms
+        missing = self.windows - 1 - elapsed_ms // self.window_ms
+        return (elapsed_ms + max(missing, 0) * self.window_ms) or self.window_ms
+
+    def per_second(self, now_ms: int) -> float:
+        """The rate now."""
+        self._forget(now_ms)
+        return sum(total for _, total in self.samples) * 1_000 / self.window_size_ms(now_ms)
+
+    def throttle_ms(self, limit: float, now_ms: int) -> int:
+        """How long to wait; 0 within the limit."""
+        rate = self.per_second(now_ms)
+        return round((rate - limit) / limit * self.window_size_ms(now_ms)) if rate > limit else 0
+
+
+class Rates:
+    """The rates of one kind of quota, by what they are measured for."""
+
+    def __init__(self, windows: int = WINDOWS, window_ms: int = WINDOW_MS) -> None:
+        self._windows, self._window_ms = windows, window_ms
+        self._rates: dict[object, Rate] = {}
+
+    def record(self, key: object, value: float, limit: float, now_ms: int) -> int:
+        """Counts a value; returns how long to throttle (ms)."""
+        rate = self._rates.get(key)
+        if rate is None:
+            if len(self._rates) >= MOST_REMEMBERED:
+                self._rates.clear()
+            rate = self._rates[key] = Rate(self._windows, self._window_ms)
+        rate.record(value, now_ms)
+        return rate.throttle_ms(limit, now_ms)

@@ -1,0 +1,116 @@
+"""Client quotas act: a response says how long its client is throttled, and the connection is muted for as long (KIP-219)."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.broker.connections import accepted_connection
+from coterie.broker.connections.accepted_connection import AcceptedConnection
+from coterie.laboratory.world import World
+from coterie.quotas.limits import Entity
+from coterie.records.encoding import encode_batch
+from coterie.wire.codec import decode
+from coterie.wire.declaration import Message
+from coterie.wire.framing import encode_request
+from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from tests.fake_transport import FakeTransport
+from tests.frames_broker import FramesBroker
+
+BATCH = encode_batch([(1_700_000_000_000, b"k", b"v" * 30_000, ())])
+APP: Entity = (("client-id", "app"),)
+PRODUCE = ProduceRequest(None, 1, 1_000, [TopicProduceData("t", partition_data=[PartitionProduceData(0, BATCH)])])
+FETCH = FetchRequest(topics=[FetchTopic("t", partitions=[FetchPartition(0, partition_max_bytes=100_000)])])
+HEARTBEAT = HeartbeatRequest("g", 1, "m")
+
+
+class Client:
+    """A client's connection to a broker in virtual time."""
+
+    def __init__(self, broker: FramesBroker, client_id: str = "app") -> None:
+        self.client_id = client_id
+        self.transport = FakeTransport()
+        self.accepted = AcceptedConnection(broker)
+        self.accepted.connection_made(self.transport)
+
+    def send(self, request: Message, version: int) -> None:
+        self.transport.written.clear()
+        self.accepted.data_received(encode_request(1, self.client_id, request, version))
+
+    def throttle_ms(self, response: type[Message], version: int) -> int:
+        """Of the response that was written, in a version without tags."""
+        (data,) = self.transport.written
+        message, _ = decode(response, data[8:], version)
+        return int(message.throttle_time_ms)  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(accepted_connection, "MAX_TURN_S", 60.0)  # of real time
+    return World(1)
+
+
+@pytest.fixture
+def broker(world: World) -> FramesBroker:
+    return FramesBroker(world)
+
+
+def test_a_producer_over_its_rate_is_muted_for_the_time_that_it_is_told(world: World, broker: FramesBroker) -> None:
+    broker.clients.quotas.alter({APP: {"producer_byte_rate": 1_000.0}})
+    client, other = Client(broker), Client(broker, "other")
+    client.send(PRODUCE, 7)
+    throttle_ms = client.throttle_ms(ProduceResponse, 7)
+    assert 19_000 < throttle_ms < 21_000  # 30,000 bytes over ten seconds are three times the rate
+    client.send(HEARTBEAT, 3)
+    assert client.transport.written == []
+    other.send(HEARTBEAT, 3)
+    assert other.throttle_ms(HeartbeatResponse, 3) == 0
+    world.run_until(world.now_ms + throttle_ms - 100)
+    assert client.transport.written == []
+    world.run_until(world.now_ms + 200)
+    assert client.throttle_ms(HeartbeatResponse, 3) == 0
+
+
+def test_a_consumer_over_its_rate_is_muted(world: World, broker: FramesBroker) -> None:
+    producer, consumer = Client(broker, "producer"), Client(broker)
+    producer.send(PRODUCE, 7)
+    broker.clients.quotas.alter({APP: {"consumer_byte_rate": 2_000.0}})
+    consumer.send(FETCH, 11)
+    throttle_ms = consumer.throttle_ms(FetchResponse, 11)
+    assert 4_500 < throttle_ms < 5_500
+    consumer.send(HEARTBEAT, 3)
+    assert consumer.transport.written == []
+    world.run_until(world.now_ms + throttle_ms)
+    assert consumer.throttle_ms(HeartbeatResponse, 3) == 0
+
+
+def test_the_time_of_requests_is_throttled_for_a_window_at_most(broker: FramesBroker) -> None:
+    broker.clients.quotas.alter({APP: {"request_percentage": 1e-9}})
+    client = Client(broker)
+    client.send(HEARTBEAT, 3)
+    assert client.throttle_ms(HeartbeatResponse, 3) == 1_000
+
+
+def test_a_quota_that_is_removed_throttles_no_more(broker: FramesBroker) -> None:
+    broker.clients.quotas.alter({APP: {"producer_byte_rate": 1.0}})
+    broker.clients.quotas.alter({APP: {"producer_byte_rate": None}})
+    client = Client(broker)
+    client.send(PRODUCE, 7)
+    assert client.throttle_ms(ProduceResponse, 7) == 0
+
+
+def test_connections_of_one_address_are_bounded(world: World) -> None:
+    broker = FramesBroker(world, max_connections_per_ip="2")
+    clients = [Client(broker) for _ in range(3)]
+    assert [client.transport.closed for client in clients] == [False, False, True]
+    clients[0].accepted.connection_lost(None)
+    assert not Client(broker).transport.closed
+
+
+def test_connections_that_come_too_fast_are_closed(world: World, broker: FramesBroker) -> None:
+    broker.clients.quotas.alter({(("ip", None),): {"connection_creation_rate": 1.0}})
+    closed = [Client(broker).transport.closed for _ in range(12)]
+    assert closed == [False] * 10 + [True] * 2
+    world.run_until(world.now_ms + 30_000)
+    assert not Client(broker).transport.closed
