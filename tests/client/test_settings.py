@@ -43,7 +43,7 @@ DIFFERENT = {
     "ssl.keystore.type": "PEM is the only type",
     "ssl.truststore.type": "as ssl.keystore.type",
 }
-OURS_ALONE = {"partitioner", "sasl.password", "sasl.username"}
+OURS_ALONE = {"partitioner", "sasl.oauthbearer.token.callback", "sasl.password", "sasl.username"}
 
 
 def kafkas(setting: ClientSetting[object]) -> list[str] | None:

@@ -21,7 +21,7 @@ names, which only the functional syntax can write.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, Literal, TypedDict
 
@@ -54,6 +54,7 @@ _OF_TYPES = {
     setting_types.ASSIGNOR_LIST: "str | _Assignor | Sequence[str | _Assignor]",
     setting_types.OBJECTS: "_Interceptor | Sequence[_Interceptor]",
     setting_types.PARTITIONER: "Partitioner",
+    setting_types.TOKEN_CALLBACK: "Callable[[], str]",
     setting_types.SERIALIZER: "str | _Serializer",
     setting_types.DESERIALIZER: "str | _Deserializer",
 }

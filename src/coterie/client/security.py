@@ -7,8 +7,9 @@ Certificates and keys are PEM files, as Apache Kafka's PEM stores (KIP-651) and 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.authentication.credentials import HASHES
@@ -24,14 +25,17 @@ if TYPE_CHECKING:
     import ssl
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", *HASHES)
+OAUTHBEARER = "OAUTHBEARER"
+MECHANISMS = ("PLAIN", *HASHES, OAUTHBEARER)
 
-Login = Generator[tuple[Message, type[Message]], Any, None]
+Login = Generator[tuple[Message, type[Message]], Any, int]  # returns how long it lasts (ms), 0 for ever
+TokenCallback = Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Plain data, so that it can travel to a Spark task; secrets stay out of its repr."""
+    """Plain data, so that it can travel to a Spark task; secrets stay out of its repr. ``token_callback`` returns a token for
+    each login by OAUTHBEARER, in a thread; ``token_file`` has one, and is read at each login."""
 
     protocol: str = "PLAINTEXT"
     truststore: str | None = None  # PEM file of certificate authorities; None: the system's
@@ -41,6 +45,8 @@ class Security:
     mechanism: str = "PLAIN"
     username: str | None = None
     password: str | None = field(default=None, repr=False)
+    token_callback: TokenCallback | None = field(default=None, repr=False)
+    token_file: str | None = None
 
     def context(self) -> ssl.SSLContext | None:
         """None for a connection without TLS. Raises ConfigError for files that cannot be used."""
@@ -67,7 +73,7 @@ class Security:
         """Yields (request, class of its response) and is sent the responses; ends without a step where there is no SASL.
         Raises KafkaError."""
         if not self.has_login:
-            return
+            return 0
         answer = yield SaslHandshakeRequest(self.mechanism), SaslHandshakeResponse
         if answer.error_code:
             offered = ", ".join(answer.mechanisms) or "none"
@@ -81,17 +87,35 @@ class Security:
             try:
                 token = tokens.send(answer.auth_bytes)
             except StopIteration:
-                return
+                return int(answer.session_lifetime_ms)
 
     def _tokens(self) -> Generator[bytes, bytes, None]:
         username, password = self.username or "", self.password or ""
         if self.mechanism in HASHES:
             return scram(self.mechanism, username, password, secrets.token_urlsafe(24))
+        if self.mechanism == OAUTHBEARER:
+            return _bearer(self._token())
         return _plain(username, password)
+
+    def _token(self) -> str:
+        """Raises KafkaError SASL_AUTHENTICATION_FAILED where there is none."""
+        try:
+            if self.token_callback is not None:
+                return self.token_callback()
+            return Path(self.token_file or "").read_text("utf-8").strip()
+        except Exception as error:
+            text = f"there is no token for OAUTHBEARER: {type(error).__name__}: {error}"
+            raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, text) from error
 
 
 def _plain(username: str, password: str) -> Generator[bytes, bytes, None]:
     yield f"\0{username}\0{password}".encode()
+
+
+def _bearer(token: str) -> Generator[bytes, bytes, None]:
+    """RFC 7628: an error in JSON has to be acknowledged before the broker refuses the login."""
+    if (yield f"n,,\x01auth=Bearer {token}\x01\x01".encode()):
+        yield b"\x01"
 
 
 def jaas_login(text: str) -> dict[str, str]:

@@ -21,6 +21,8 @@ M = TypeVar("M", bound=Message)
 Answered = Callable[[bytes], object]
 NEVER_S = float("inf")
 
+RETIRED_AFTER = 0.85  # of the time that a login lasts
+RETIRE_AGAIN_S = 0.02
 LINGER_S = 5.0  # in which a broker must read what was sent before a close
 
 
@@ -86,6 +88,21 @@ class Connection(FrameReceiver):
             is_login = handshake.versions is not None
             frame = await asyncio.to_thread(handshake.response, response) if is_login else handshake.response(response)
             self.versions = handshake.versions
+        if handshake.session_ms:
+            self._retire_in(handshake.session_ms / 1000 * RETIRED_AFTER)
+
+    def _retire_in(self, delay_s: float) -> None:
+        """The login ends: the owner opens another connection, and logs in there, once this one is closed between two requests.
+        (To log in again on it, as Java's client does, would hold its requests back.)"""
+        asyncio.get_running_loop().call_later(delay_s, self._retire)
+
+    def _retire(self) -> None:
+        if self.closed:
+            return
+        if self.is_waiting:
+            self._retire_in(RETIRE_AGAIN_S)
+        else:
+            self.close()
 
     # -- FrameReceiver ------------------------------------------------------------------------------------------------
 

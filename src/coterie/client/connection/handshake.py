@@ -86,11 +86,12 @@ class VersionTable:
 
 class Handshake:
     """Begin with `start`, then pass each response to `response` until it returns None. ``correlation_id`` is the last
-    request's; ``versions`` is None until the broker has reported its own."""
+    request's; ``versions`` is None until the broker has reported its own; ``session_ms``: how long the login lasts, 0 for
+    ever (KIP-368)."""
 
     def __init__(self, client_id: str, login: Login) -> None:
         self.versions: VersionTable | None = None
-        self.correlation_id = 0
+        self.correlation_id = self.session_ms = 0
         self._client_id, self._login = client_id, login
         self._version = _API_VERSIONS_FIRST_TRY  # of the request under way
         self._response: type[Message] = ApiVersionsResponse
@@ -116,7 +117,8 @@ class Handshake:
         assert self.versions is not None
         try:
             request, self._response = next(self._login) if response is None else self._login.send(response)
-        except StopIteration:
+        except StopIteration as end:
+            self.session_ms = end.value
             return None
         return self._frame(request, self.versions.choose(type(request)))
 

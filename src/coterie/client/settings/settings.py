@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from coterie.assignors import Assignor
 from coterie.client.errors import ConfigError
-from coterie.client.security import MECHANISMS, PROTOCOLS, Security, jaas_login
+from coterie.client.security import MECHANISMS, OAUTHBEARER, PROTOCOLS, Security, TokenCallback, jaas_login
 from coterie.client.serialization import DeserializerLike, SerializerLike
 from coterie.client.settings.types import (
     ADDRESSES,
@@ -23,6 +23,7 @@ from coterie.client.settings.types import (
     OBJECTS,
     PARTITIONER,
     SERIALIZER,
+    TOKEN_CALLBACK,
     UPPER_CASE,
     Partitioner,
     address,
@@ -286,6 +287,12 @@ class ClientSettings:
     sasl_jaas_config: str | None = _security(
         PASSWORD, None, "User and password as Java's clients write them, in place of the two above."
     )
+    sasl_oauthbearer_token_callback: TokenCallback | None = _security(
+        TOKEN_CALLBACK, None, "A function without arguments that returns a token for each login by OAUTHBEARER."
+    )
+    sasl_oauthbearer_token_endpoint_url: str | None = _security(
+        STRING, None, "file:///PATH of a file with a token, in place of a function; it is read at each login."
+    )
 
     @property
     def committed_only(self) -> bool:
@@ -297,10 +304,15 @@ class ClientSettings:
         protocol, username, password = self.security_protocol, self.sasl_username, self.sasl_password
         login = jaas_login(self.sasl_jaas_config or "")
         username, password = login.get("username", username), login.get("password", password)
-        if protocol.startswith("SASL_") and (username is None or password is None):
-            raise ConfigError(
-                f"security.protocol={protocol} needs sasl.username and sasl.password (or sasl.jaas.config)"
-            )
+        token_file = self._token_file()
+        has_login = username is not None and password is not None
+        if self.sasl_mechanism == OAUTHBEARER:
+            has_login = self.sasl_oauthbearer_token_callback is not None or token_file is not None
+            needed = "sasl.oauthbearer.token.callback or sasl.oauthbearer.token.endpoint.url"
+        else:
+            needed = "sasl.username and sasl.password (or sasl.jaas.config)"
+        if protocol.startswith("SASL_") and not has_login:
+            raise ConfigError(f"security.protocol={protocol} needs {needed}")
         stores = {"ssl.truststore.type": self.ssl_truststore_type, "ssl.keystore.type": self.ssl_keystore_type}
         for name, store_type in stores.items():
             if store_type != "PEM":
@@ -316,7 +328,21 @@ class ClientSettings:
             mechanism=self.sasl_mechanism,
             username=username,
             password=password,
+            token_callback=self.sasl_oauthbearer_token_callback,
+            token_file=token_file,
         )
+
+    def _token_file(self) -> str | None:
+        """Raises ConfigError."""
+        url = self.sasl_oauthbearer_token_endpoint_url
+        if url is None:
+            return None
+        if not url.startswith("file:///"):
+            raise ConfigError(
+                f"sasl.oauthbearer.token.endpoint.url must be file:///PATH here, not {url}; for an endpoint give "
+                "sasl.oauthbearer.token.callback, a function"
+            )
+        return url.removeprefix("file://")
 
     def bootstrap(self) -> list[tuple[str, int]]:
         """Host and port of each address of bootstrap.servers."""

@@ -6,7 +6,7 @@ names, which only the functional syntax can write.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, Literal, TypedDict
 
@@ -37,10 +37,12 @@ _Every = TypedDict(
         "ssl.keystore.location": str | PathLike[str] | None,
         "ssl.key.password": str | None,
         "ssl.endpoint.identification.algorithm": str,
-        "sasl.mechanism": Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"],
+        "sasl.mechanism": Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"],
         "sasl.username": str | None,
         "sasl.password": str | None,
         "sasl.jaas.config": str | None,
+        "sasl.oauthbearer.token.callback": Callable[[], str] | None,
+        "sasl.oauthbearer.token.endpoint.url": str | None,
     },
     total=False,
 )

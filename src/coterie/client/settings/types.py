@@ -80,6 +80,13 @@ def _assignor(item: object) -> Assignor:
     return one
 
 
+def _function(value: Any) -> Callable[[], str]:
+    if not callable(value):
+        raise TypeError
+    function: Callable[[], str] = value
+    return function
+
+
 def _partitioner(value: Any) -> Partitioner:
     if not callable(value):
         raise TypeError
@@ -131,6 +138,7 @@ def _upper(value: object) -> str:
 
 ADDRESSES = ValueType(Kind.LIST, "addresses, such as 127.0.0.1:9092", _addresses)
 ASSIGNOR_LIST = ValueType(Kind.LIST, _ASSIGNORS_TEXT, _assignors)
+TOKEN_CALLBACK = ValueType(Kind.CLASS, "a function without arguments that returns a token", _function)
 PARTITIONER = ValueType(Kind.CLASS, "a function of topic, key and number of partitions", _partitioner)
 SERIALIZER = ValueType(Kind.CLASS, "a serializer", _having("serialize", "serializer", SERIALIZERS))
 DESERIALIZER = ValueType(Kind.CLASS, "a deserializer", _having("deserialize", "deserializer", DESERIALIZERS))
