@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ PIPED_WIDTH = 200  # columns of the checks where no terminal has its own
     epilog="""\b
 Examples:
   coterie demo
+  coterie demo --open
   coterie demo --brokers 3
   coterie demo --input orders.csv --key customer_id
   coterie demo --out /tmp/demo --json
@@ -50,8 +52,13 @@ Examples:
     show_default=True,
     help="With 3 or more: brokers that replicate; the one that coordinates the group is killed.",
 )
+@click.option(
+    "--open", "opens", is_flag=True, help="Open the group's live page in a browser, and at the end the report."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
-def demo(input_: Path | None, key: str | None, out: Path | None, master: str, brokers: int, as_json: bool) -> None:
+def demo(
+    input_: Path | None, key: str | None, out: Path | None, master: str, brokers: int, opens: bool, as_json: bool
+) -> None:
     """Show coterie at work: a broker, a group that rebalances, Spark tables, checks, a report."""
     from coterie.runtime.extras import require
 
@@ -60,6 +67,8 @@ def demo(input_: Path | None, key: str | None, out: Path | None, master: str, br
     if brokers == 2:
         raise click.UsageError("--brokers 2: of two brokers none may die; take 1, or 3 and more.")
     require("spark", "coterie demo")
+    if opens:
+        require("http", "coterie demo --open")
     if brokers > 1:
         require("zookeeper", f"coterie demo --brokers {brokers}")
     if input_ is None:
@@ -74,7 +83,7 @@ def demo(input_: Path | None, key: str | None, out: Path | None, master: str, br
     console = drawing_console(err=as_json)
 
     try:
-        checks = run(Demo(DemoOptions(out, input_, key, master, brokers), console).run(), patient=True)
+        checks = run(Demo(DemoOptions(out, input_, key, master, brokers, opens), console).run(), patient=True)
     except DemoError as error:
         first, *more = str(error).split("\n")
         write_lines(more, err=True)  # of the log of what failed
@@ -82,6 +91,8 @@ def demo(input_: Path | None, key: str | None, out: Path | None, master: str, br
     except SystemExit:
         write_line("stopped; all processes of the demo have ended", err=as_json)
         raise
+    if opens:
+        webbrowser.open((out / "report.html").as_uri())
     _write_results(checks, out, time.monotonic() - started, as_json)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+import webbrowser
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,25 +30,29 @@ from coterie.demo.processes import DemoError, Processes
 from coterie.demo.summary import write_report
 from coterie.demo.view import View
 from coterie.demo.watcher import Watch, Watcher
+from coterie.runtime.extras import EXTRAS, is_installed
 from coterie.text.quantity import quantity
 
 TOPIC, PARTITIONS = "flights", 12
 KILLED, STATIC, LEAVER = "ben", "cleo", "anna"
 PRODUCE_SECONDS, CLUSTER_PRODUCE_SECONDS = 18.0, 45.0  # the chapter of the brokers has its records too
 LOOK_EVERY_S = 0.5
+CONSOLE_READY = "console on "
 PATIENCE_S = 120.0  # on a machine that is busy with other things; a process that ends is seen at once
 SPARK_PATIENCE_S = 300.0  # for what includes Spark's start, or one of its jobs
 
 
 @dataclass(slots=True)
 class DemoOptions:
-    """``out`` keeps everything: broker data, tables, logs, report. ``brokers``: 1, or a cluster of so many."""
+    """``out`` keeps everything: broker data, tables, logs, report. ``brokers``: 1, or a cluster of so many. ``opens``: the live
+    page is opened in a browser."""
 
     out: Path
     input: Path | None = None
     key: str | None = None
     master: str = "local[*]"
     brokers: int = 1
+    opens: bool = False
 
     @property
     def topic(self) -> str:
@@ -84,6 +89,7 @@ class Demo:
         try:
             with self.view:
                 await self._start_broker()
+                await self._start_console()
                 watcher = Watcher(self.address, self.watch)
                 looking = [asyncio.create_task(self._look(watcher))]
                 if self.cluster is not None:
@@ -116,6 +122,21 @@ class Demo:
         self._happened(f"{listens} on {self.address}; {kept} in {brokers.data}")
         async with Admin({"bootstrap.servers": self.address}) as admin:
             await admin.create_topic(self.options.topic, PARTITIONS)
+
+    async def _start_console(self) -> None:
+        """The page on which the group is watched, where the extra `http` is installed. Raises DemoError."""
+        if not all(map(is_installed, EXTRAS["http"])):
+            return
+        arguments = ["-m", "coterie", "console", "--listen", "127.0.0.1:0", "--bootstrap-server", self.address]
+        process = await self.processes.start("console", *arguments, piped=True)
+        assert process.stdout is not None
+        line = (await process.stdout.readline()).decode().strip()
+        if not line.startswith(CONSOLE_READY):
+            raise DemoError(f"the console did not start: {self.processes.log_tail('console')}")
+        page = f"{line.removeprefix(CONSOLE_READY)}/groups/crew"
+        self._happened(f"watch the group: {page}")
+        if self.options.opens:
+            await asyncio.to_thread(webbrowser.open, page)
 
     # -- 2, 3, 4: records, the crew, Spark -------------------------------------------------------------------------------
 
