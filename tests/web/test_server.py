@@ -156,3 +156,23 @@ def test_the_language_is_the_readers() -> None:
                     assert f"<html {shown}" in await response.text(), headers
 
     asyncio.run(go())
+
+
+def test_lines_that_were_forgotten_are_not_shown_beside_those_that_took_their_position() -> None:
+    """An observer's lines, until the broker's own journal is there: a page that was open showed each rebalance twice."""
+
+    async def go() -> None:
+        feed = HandFeed()
+        feed.memory.journal.add(line("crew"))
+        async with served(feed) as url, aiohttp.ClientSession() as session:
+            streaming = asyncio.create_task(events(session, f"{url}/api/groups/crew/events", 4))
+            while not feed.memory.journal.listeners:
+                await asyncio.sleep(0)
+            feed.memory.forget_lines()
+            feed.memory.journal.add(line("crew", time_ms=1_001))
+            sent = await streaming
+        assert [name for name, _ in sent] == ["history", "timeline"] * 2
+        assert [len(sent[n][1]) for n in (0, 2)] == [1, 1]
+        assert len(sent[3][1]["rebalances"]) == 1
+
+    asyncio.run(go())

@@ -63,9 +63,11 @@ async def events_of_one(feed: GroupFeed, group: str, stopping: asyncio.Event) ->
         if line.group == group and len(waiting) <= LINES_WAITING:
             waiting.append(line)
 
-    feed.memory.journal.listeners.append(take)
+    journal = feed.memory.journal
+    journal.listeners.append(take)
     try:
-        lines: list[JournalLine] | None = feed.memory.journal.of(group)
+        lines: list[JournalLine] | None = journal.of(group)
+        times_cleared = journal.times_cleared
         timeline = JournalTimeline(group)
         explained_s, trouble = float("-inf"), ""
         loop = asyncio.get_running_loop()
@@ -76,7 +78,8 @@ async def events_of_one(feed: GroupFeed, group: str, stopping: asyncio.Event) ->
                 for line in lines:
                     timeline.add(line)
                 yield "timeline", json.dumps(timeline.document(visible))
-            lines = feed.memory.journal.of(group) if len(waiting) > LINES_WAITING else None
+            is_gone = len(waiting) > LINES_WAITING or journal.times_cleared != times_cleared
+            lines, times_cleared = journal.of(group) if is_gone else None, journal.times_cleared
             if lines is not None:
                 waiting.clear()
                 continue
@@ -97,7 +100,7 @@ async def events_of_one(feed: GroupFeed, group: str, stopping: asyncio.Event) ->
                     yield "explanation", explanation
             await asyncio.sleep(LOOK_S)
     finally:
-        feed.memory.journal.listeners.remove(take)
+        journal.listeners.remove(take)
 
 
 async def explained(feed: GroupFeed, group: str) -> str | None:

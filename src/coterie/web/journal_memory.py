@@ -11,10 +11,11 @@ LINES_OF_A_GROUP, LINES_KEPT = 5_000, 200_000
 
 
 class JournalMemory:
-    """Keeps a group's last lines; once there are too many in all, those of the groups that were quiet longest go."""
+    """Keeps a group's last lines; once there are too many in all, those of the groups that were quiet longest go. By
+    ``times_cleared`` a reader knows that its lines are no longer those."""
 
     def __init__(self, most: int = LINES_KEPT) -> None:
-        self._most, self._count = most, 0
+        self._most, self._count, self.times_cleared = most, 0, 0
         self._lines: OrderedDict[str, deque[JournalLine]] = OrderedDict()
         self.listeners: list[Callable[[JournalLine], None]] = []
 
@@ -41,7 +42,7 @@ class JournalMemory:
     def clear(self) -> None:
         """Forgets every line."""
         self._lines.clear()
-        self._count = 0
+        self._count, self.times_cleared = 0, self.times_cleared + 1
 
 
 def history_json(lines: list[JournalLine]) -> str:
