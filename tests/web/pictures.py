@@ -1,0 +1,106 @@
+"""The pictures of the console in the docs: `python -m tests.web.pictures docs` writes them.
+
+A broker with its console, and members of a group as processes, one of which is killed: the picture of the group is taken while
+the others wait, the list of groups as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from playwright.async_api import Page
+
+from coterie.broker.broker import Broker
+from coterie.broker.settings import BrokerSettings
+from coterie.broker.web.http import HttpServer
+from coterie.cli.broker import _console_of
+from coterie.client import Admin, Consumer, Producer
+from tests.web.browser import chromium, opened
+
+NAMES = ("anna", "ben", "cleo")
+SETTINGS = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000", "auto.commit.interval.ms": "1000"}
+SIZE = {"width": 1180, "height": 1000}
+
+
+@contextlib.asynccontextmanager
+async def member(server: str, name: str, group: str = "crew") -> AsyncIterator[asyncio.subprocess.Process]:
+    """A consumer as a process, killed at the end."""
+    settings = [word for key, value in ({"client.id": name} | SETTINGS).items() for word in ("--set", f"{key}={value}")]
+    command = ["-m", "coterie", "consume", "flights", "--group", group, "--from-beginning", "-b", server, *settings]
+    process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=asyncio.subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def _produce(server: str) -> None:
+    async with Producer({"bootstrap.servers": server}) as producer:
+        for n in range(10**9):
+            value = f'{{"flight": {1000 + n}, "from": "EWR", "to": "{("IAH", "MIA", "ORD")[n % 3]}"}}'
+            await producer.send(
+                "flights", value.encode(), f"N{n % 997}".encode(), headers=[("source", b"nycflights13")]
+            )
+            await asyncio.sleep(0.02)
+
+
+async def _other_groups(server: str) -> None:
+    async with Admin({"bootstrap.servers": server}) as admin:
+        partitions = await admin.partitions(["flights"])
+    for group in ("billing", "delays", "audit"):
+        async with Consumer({"bootstrap.servers": server, "group.id": group}) as consumer:
+            await consumer.assign(partitions)
+            await consumer.commit(dict.fromkeys(partitions, 3))
+
+
+async def _until(page: Page, state: str) -> None:
+    await page.wait_for_selector(f"#facts:has-text('{state}')", timeout=30_000)
+
+
+async def take(folder: Path) -> None:
+    """Writes the three pictures."""
+    broker = Broker(BrokerSettings({"group.initial.rebalance.delay.ms": "0"}), folder / "kafka-data")
+    host, port = await broker.start("127.0.0.1", 0)
+    server = f"{host}:{port}"
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(broker.stop)
+        address = await broker.serve_http(HttpServer(broker, (), _console_of(broker, host, port)), "127.0.0.1", 0)
+        url = f"http://{address[0]}:{address[1]}"
+        async with Admin({"bootstrap.servers": server}) as admin:
+            await admin.create_topic("flights", 6, {"retention.ms": "86400000"})
+        producing = asyncio.create_task(_produce(server))
+        stack.callback(producing.cancel)
+        await _other_groups(server)
+        processes = []
+        browser = await stack.enter_async_context(chromium())
+        page = await stack.enter_async_context(opened(browser, url, "/console/groups/crew", viewport=SIZE))
+        for name in NAMES:
+            processes.append(await stack.enter_async_context(member(server, name)))
+            await page.wait_for_selector(f"#members .tall .row:has-text('{name}')", timeout=30_000)
+            await asyncio.sleep(3)
+        await _until(page, "Stable")
+        await page.reload()
+        await asyncio.sleep(8)
+        processes[1].kill()
+        processes.append(await stack.enter_async_context(member(server, "dora")))
+        await page.wait_for_selector("#verdict:has-text('wait')", timeout=30_000)
+        await asyncio.sleep(2)
+        async with opened(browser, url, "/console", viewport=SIZE | {"height": 420}) as groups:
+            await groups.wait_for_selector(".mark.waits", timeout=10_000)
+            await groups.screenshot(path=folder / "console-groups.png")
+            await page.screenshot(path=folder / "console-group.png")
+        async with opened(browser, url, "/console/topics/flights", viewport=SIZE | {"height": 620}) as topic:
+            await topic.wait_for_selector("#records tbody tr")
+            await topic.wait_for_selector("#replicas .tall .row")
+            await topic.click("#records summary")
+            await topic.screenshot(path=folder / "console-topic.png")
+
+
+if __name__ == "__main__":
+    asyncio.run(take(Path(sys.argv[1])))
