@@ -13,6 +13,7 @@ from coterie.laboratory.prediction import (
     DeployedGroup,
     Prediction,
     changed,
+    clock_drift,
     named,
     predict,
     usual_alternatives,
@@ -92,3 +93,14 @@ def test_a_session_that_ends_before_the_member_is_back_is_made_longer() -> None:
     assert len(usual_alternatives(TODAY, DEPLOY, serves_consumer=True)) == 5
     consumer = changed(TODAY, static=None, protocol="consumer", session_timeout_ms=None).setting
     assert usual_alternatives(named(replace(consumer, static=True)), DEPLOY, serves_consumer=True) == []
+
+
+@pytest.mark.slow
+def test_heartbeats_that_a_rebalance_put_into_step_are_in_step_for_a_while() -> None:
+    young, old = clock_drift(60_000, 3_000), clock_drift(3_600_000, 3_000)
+    assert 0 < young < old == clock_drift(None, 3_000) == 0.01
+    means = []
+    for drift in (young, old):
+        setting = replace(TODAY, heartbeat_interval_ms=2_000, clock_drift=drift)
+        means.append(predict(DeployedGroup(4, 4, 1.0, setting), DEPLOY, (), 4).costs[0].unowned_s.mean)
+    assert means[0] < means[1]

@@ -4,6 +4,7 @@ of the study. A prediction is a function of (group, deploy, settings, seeds) and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,7 @@ LEAST_RESTARTS = 3
 NETWORK_MS = (0, 2)  # between consumers and brokers of one data centre
 BETTER_BY = 0.1  # of what the deploy costs today: less is not worth a change
 NOTHING_S = 0.1  # unowned for so short a time is as good as owned
+LATE_S, REST_S, MOST_DRIFT = 0.1, 135.0, 0.01
 CONSUMER_SESSION_MS, CONSUMER_HEARTBEAT_MS = 45_000, 5_000  # the broker's defaults (KIP-848)
 
 
@@ -132,12 +134,14 @@ def _cost(
 
 
 def _plan(group: DeployedGroup, deploy: Deploy, setting: StudySetting, restarts: int) -> Plan:
-    """It goes on until the last member's session would have ended."""
+    """It goes on until the last member's session would have ended. Members of the consumer protocol heartbeat from when they
+    came, at any point of the interval; a rebalance of the classic protocol puts all into step."""
     whole = rolling_restart(
         group.members, group.partitions, deploy.removal, deploy.pause_ms, deploy.pause_ms + deploy.gap_ms
     )
     tail_ms = setting.session_timeout_ms + deploy.gap_ms
-    return replace(whole, events=whole.events[: 2 * restarts], tail_ms=tail_ms)
+    spread_ms = setting.heartbeat_interval_ms if setting.protocol == "consumer" else whole.spread_ms
+    return replace(whole, events=whole.events[: 2 * restarts], tail_ms=tail_ms, spread_ms=spread_ms)
 
 
 # -- the alternatives ------------------------------------------------------------------------------------------------------
@@ -192,6 +196,16 @@ def usual_alternatives(today: StudySetting, deploy: Deploy, *, serves_consumer: 
     wanted += [(False, protocol, None) for protocol in protocols]
     wanted += [(True, protocol, session_ms if protocol == "cooperative" else None) for protocol in protocols]
     return [changed(today, static=static, protocol=protocol, session_timeout_ms=ms) for static, protocol, ms in wanted]
+
+
+def clock_drift(stable_ms: int | None, heartbeat_interval_ms: int) -> float:
+    """By how much clocks must differ so that, after the minutes of a run's rest, heartbeats are as far out of step as those of
+    a group that has been stable for so long (None: unknown, long). A rebalance puts them into step, and then each is late by up
+    to `LATE_S` (Java's heartbeat thread looks every 0.1 s), which adds up as a random walk."""
+    if stable_ms is None:
+        return MOST_DRIFT
+    apart_s = LATE_S / 2 * math.sqrt(stable_ms / max(heartbeat_interval_ms, 1))
+    return min(apart_s / REST_S, MOST_DRIFT)
 
 
 def protocol_of(assignor: str, *, is_consumer: bool) -> str:

@@ -20,6 +20,7 @@ from coterie.laboratory.prediction import (
     CONSUMER_SESSION_MS,
     NETWORK_MS,
     DeployedGroup,
+    clock_drift,
     named,
     protocol_of,
 )
@@ -89,6 +90,7 @@ def predictable(known: KnownGroupNow) -> PredictableGroup:
         poll_ms=max(polls_ms, default=0),
         listener_ms=0,
         network_ms=NETWORK_MS,
+        clock_drift=clock_drift(facts.stable_ms, heartbeat_ms),
     )
     if facts.unread is not None:
         assuming.sentences.insert(0, facts.unread)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 from typing import Any, NamedTuple
@@ -20,9 +21,11 @@ from coterie.client.lint.rule import ProtocolSupport
 from coterie.client.settings.settings import client_settings
 from coterie.coordinator import events as e
 from coterie.coordinator.consumer import events as c
+from coterie.observer.describer import now_ms
 from coterie.observer.machine.known import KnownMember
 from coterie.observer.machine.sights import RecordRead
 from coterie.observer.offsets_tail import OFFSETS_TOPIC, ReadRefused, group_past
+from coterie.observer.past import stored_before
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.stored.consumer_offsets import MemberMetadata
 
@@ -59,13 +62,21 @@ async def known_group(client: dict[str, Any], group: str) -> KnownGroupNow:
         cluster.close()
     unread, sights = None, list[RecordRead]()
     try:
-        sights = await group_past(client, group, MOST_RECORDS)
+        sights = await _past(client, group)
     except ReadRefused:
         unread = f"{OFFSETS_TOPIC} cannot be read: grant READ on the topic"
     facts = facts_of(sights, description.owners, explanation)
-    return KnownGroupNow(
-        description, support, ObservedFacts(facts.members, facts.records_per_s, facts.replaced, unread)
-    )
+    stable_ms = None if facts.stable_ms is None else max(now_ms() - facts.stable_ms, 0)
+    return KnownGroupNow(description, support, replace(facts, unread=unread, stable_ms=stable_ms))
+
+
+async def _past(client: dict[str, Any], group: str) -> list[RecordRead]:
+    """The newest records, and where a generation is not among them the one that compaction has left."""
+    sights = await group_past(client, group, MOST_RECORDS)
+    if any(isinstance(sight.event, e.GroupStored | c.SubscriptionStored) for sight in sights):
+        return sights
+    before = [stored async for older in stored_before(client, [group]) for stored in older if stored.group == group]
+    return [RecordRead(s.time_ms, group, e.GroupStored(s.value)) for s in before[-1:]] + sights
 
 
 async def linted(client: dict[str, Any], group: str) -> list[Advice]:
@@ -80,7 +91,8 @@ def facts_of(
     owners: Mapping[TopicPartition, MemberDescription],
     explanation: GroupExplanation | None = None,
 ) -> ObservedFacts:
-    """``sights``: the records of one group, oldest first; ``owners``: each assigned partition with its member."""
+    """``sights``: the records of one group, oldest first; ``owners``: each assigned partition with its member. ``stable_ms`` of
+    the result is the time of the last generation."""
     explained = {} if explanation is None else {m.member_id: m for m in explanation.members}
     records = _Records()
     for sight in sights:
@@ -96,7 +108,8 @@ def facts_of(
             known[member_id].committed(time_ms)
     ids = known.keys() | records.timeouts_ms.keys() | explained.keys()
     members = {i: _facts(records.timeouts_ms.get(i), known.get(i), explained.get(i)) for i in sorted(ids)}
-    return ObservedFacts(members, _records_per_s(records.commits.values()), records.replaced())
+    generation_ms = records.stored_ms or None
+    return ObservedFacts(members, _records_per_s(records.commits.values()), records.replaced(), stable_ms=generation_ms)
 
 
 def _metadata(member: MemberDescription) -> MemberMetadata:

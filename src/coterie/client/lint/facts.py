@@ -24,9 +24,10 @@ class MemberFacts:
 class ObservedFacts:
     """A group: its members by id, how many records a second it commits of a partition (None: unknown), how often a
     group.instance.id came back under a new member id by the records, and why its records could not be read (None: they
-    were)."""
+    were). ``stable_ms``: since its last generation."""
 
     members: Mapping[str, MemberFacts] = field(default_factory=dict)
     records_per_s: float | None = None
     replaced: Mapping[str, int] = field(default_factory=dict)
     unread: str | None = None
+    stable_ms: int | None = None

@@ -10,7 +10,7 @@ from coterie.laboratory.study.classic import ClassicGroup, ConsumerProtocolGroup
 from coterie.laboratory.study.group import Load, StudyGroup, StudySetting
 from coterie.laboratory.study.measures import Measures
 from coterie.laboratory.study.rocketmq import RocketMQGroup
-from coterie.laboratory.study.workload import SPREAD_MS, Event, Plan
+from coterie.laboratory.study.workload import Event, Plan
 from coterie.laboratory.study.zookeeper import ZooKeeperGroup
 from coterie.laboratory.world import World
 
@@ -57,7 +57,7 @@ class _Run:
     def measures(self) -> Measures:
         world, plan = self.world, self.plan
         for name in plan.names:
-            world.at(world.start_ms + world.between(0, SPREAD_MS), lambda name=name: self._join(name))  # type: ignore[misc]
+            world.at(world.start_ms + world.between(0, plan.spread_ms), lambda name=name: self._join(name))  # type: ignore[misc]
         idle_per_s = self._settle() if plan.settle_ms else 0.0
         formed = not plan.settle_ms or self.meter.is_whole(plan.partitions)
         begin_ms = world.now_ms

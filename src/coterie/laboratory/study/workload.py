@@ -29,7 +29,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``members`` come within SPREAD_MS; measuring begins once they are at rest, ``settle_ms`` later at the earliest, or
+    """``members`` come within ``spread_ms``; measuring begins once they are at rest, ``settle_ms`` later at the earliest, or
     at once if that is 0; events count from there, and it ends ``tail_ms`` after the last."""
 
     members: int
@@ -38,6 +38,7 @@ class Plan:
     settle_ms: int = 120_000
     tail_ms: int = 120_000
     records_per_s: int = 100
+    spread_ms: int = SPREAD_MS
 
     @property
     def names(self) -> list[str]:
