@@ -33,6 +33,7 @@ ORDER: dict[str, PartInOrder] = {
     "clients": PartInOrder("administration, as other clients use it", 9),
     "members": PartInOrder("how members of KIP-848 lose and get partitions", 5),
     "observer": PartInOrder("a rule of the observer", 4),
+    "predict": PartInOrder("the laboratory's member or coordinator, a prediction", 4),
     "zookeeper": PartInOrder("the high-level consumer, old message formats", 6),
     "spark": PartInOrder("the Spark source and sink", 10),
     "hostile": PartInOrder("a limit, the reading of requests", 12),

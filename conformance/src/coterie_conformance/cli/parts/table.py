@@ -22,6 +22,7 @@ from coterie_conformance.cli.parts.hostile import hostile_part
 from coterie_conformance.cli.parts.observer import observer_part, observer_sentences
 from coterie_conformance.cli.parts.older_protocols import rocketmq_part, zookeeper_part
 from coterie_conformance.cli.parts.options import Figures, PartOptions, write_check
+from coterie_conformance.cli.parts.predict import predict_part, predict_sentences
 from coterie_conformance.cli.parts.programs import (
     clients_part,
     clients_sentences,
@@ -311,6 +312,7 @@ def _write_difference(result: StoryResult) -> None:
 
 # 2.6 has neither generations of claims nor our client's APIs.
 NEWER = tuple(v for v in VERSIONS if not v.startswith("2."))
+DEPLOYED_VERSION = "4.3.0"
 FROM_4_3 = tuple(v for v in VERSIONS if not is_older(v, "4.3"))
 
 
@@ -344,6 +346,7 @@ KAFKA_PARTS: dict[str, KafkaPart] = {
     "clients": KafkaPart(clients_part, clients_sentences, NEWER),
     "members": KafkaPart(members_part, members_sentences, FROM_4_3),
     "observer": KafkaPart(observer_part, observer_sentences),
+    "predict": KafkaPart(predict_part, predict_sentences, (DEPLOYED_VERSION,)),
     "histories": KafkaPart(histories_part, histories_sentences, NEWER),
     "applications": KafkaPart(applications_part, applications_sentences, NEWER),
     "cluster": KafkaPart(cluster_part, cluster_sentences, (CLUSTER_VERSION,)),
