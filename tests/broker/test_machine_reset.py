@@ -12,7 +12,7 @@ from coterie.broker import ensemble
 from coterie.broker.broker import Broker
 from coterie.broker.requests.turns import finish
 from coterie.broker.settings import BrokerSettings
-from coterie.broker.storage.machine_reset import FILE, UNKNOWN, BootFile, present_boot_id
+from coterie.broker.storage.machine_reset import FILE, SYNC_FAILED, UNKNOWN, BootFile, present_boot_id
 from coterie.log.files.filesystem import MemoryFileSystem
 from coterie.records.encoding import encode_batch
 
@@ -132,7 +132,7 @@ def test_a_folder_whose_fsync_failed_while_its_broker_registered(
         return "c" * 22
 
     asyncio.run(story())
-    assert (tmp_path / FILE).exists() is not fails
+    assert ((tmp_path / FILE).read_bytes() == SYNC_FAILED) is fails
 
 
 def test_a_folder_whose_fsync_failed_names_no_boot(tmp_path: Path) -> None:
@@ -142,6 +142,17 @@ def test_a_folder_whose_fsync_failed_names_no_boot(tmp_path: Path) -> None:
         assert (tmp_path / FILE).exists()
         broker._disk_failed(OSError(errno.EIO, "I/O error"))
         await broker.stop()
-        assert not (tmp_path / FILE).exists()
+        assert (tmp_path / FILE).read_bytes() == SYNC_FAILED
 
     asyncio.run(story())
+
+
+def test_after_a_failed_sync_the_logs_are_not_trusted_until_they_are_written_again() -> None:
+    fs = MemoryFileSystem()
+    start(fs)
+    BootFile(fs, "first").note_failed_sync()
+    assert start(fs, registers=False)
+    assert BootFile(fs, "first").sync_has_failed
+    assert start(fs, was_clean=True)
+    assert not BootFile(fs, "first").sync_has_failed
+    assert not start(fs)

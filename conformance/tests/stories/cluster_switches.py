@@ -62,6 +62,7 @@ from coterie.zookeeper.operations import (
     NodeExists,
     NoNode,
     Read,
+    ReadEach,
     Write,
     Znode,
 )
@@ -300,8 +301,10 @@ def notifications_are_deleted_by_the_clock_of_zookeeper(patch: Patch) -> None:
 
     def noting(self: ConfigChanges, operation: Any) -> Steps[Any]:
         result = yield from ask(self, operation)
-        if isinstance(operation, Read) and isinstance(result, Znode):
-            created_ms[operation.path.rpartition("/")[2]] = result.created_ms
+        for path in operation.paths if isinstance(operation, ReadEach) else ():
+            node = yield from ask(self, Read(path))
+            if isinstance(node, Znode):
+                created_ms[path.rpartition("/")[2]] = node.created_ms
         return result
 
     def by_created(self: ConfigChanges) -> Steps[None]:

@@ -71,9 +71,14 @@ class ConfigChanges(SessionScript):
 
     def read(self, kind: str, name: str) -> None:
         """The effect follows, whether the settings have changed or not."""
-        self._wanted[kind, name] = None
+        self._want(kind, name)
         self._gather_until_ms = 0
         self.nudge()
+
+    def _want(self, kind: str, name: str) -> None:
+        self._wanted[kind, name] = None
+        if kind == nodes.TOPICS_KIND:  # nothing is kept of it with one write
+            self._gather_until_ms = 0
 
     def expired(self) -> None:
         self._has_expired = True
@@ -142,7 +147,7 @@ class ConfigChanges(SessionScript):
                 if data is not None:
                     self._read_ms[name] = self.now_ms
                     with suppress(Corrupt):  # a tool's mistake
-                        self._wanted[nodes.config_change_of(data)] = None
+                        self._want(*nodes.config_change_of(data))
             self._last = lot[-1]
         yield from self._delete_old()
 

@@ -66,6 +66,7 @@ class InProcessSession:
     def __init__(self, zookeeper: InProcessZooKeeper, session_timeout_ms: int, events: SessionEvents) -> None:
         self._zookeeper, self._timeout_ms, self._events = zookeeper, session_timeout_ms, events
         self._is_cut_off = self._is_dead = False
+        self._begins = False  # a new session does, once the broker has heard of the end of the one before
         self._loop, self._context = asyncio.get_running_loop(), contextvars.copy_context()
         self._session = self._connect()
 
@@ -107,6 +108,7 @@ class InProcessSession:
 
     def cut_off(self) -> None:
         """No way to ZooKeeper; after its timeout the session is over."""
+        self._begins = False
         if not self._is_cut_off:
             self._is_cut_off = True
             self._unheard()
@@ -119,17 +121,26 @@ class InProcessSession:
 
     def heal(self) -> None:
         """The way is open again: for the old session if it lives, else for a new one."""
-        if not self._is_cut_off or self._is_dead:
+        if not self._is_cut_off or self._is_dead or self._begins:
             return
-        self._is_cut_off = False
         self._zookeeper.advance()
         try:
             self._zookeeper.server.reconnected(self._session)
         except SessionExpired:
-            self._session = self._connect()
-            self._tell(self._events.expired)
-        self._tell(self._events.connected)
+            self._begins = True
+            self._tell(self._begin_again)
+        else:
+            self._is_cut_off = False
+            self._tell(self._events.connected)
         self._zookeeper.arm()
+
+    def _begin_again(self) -> None:
+        """The broker learns of the end, and only then has a new session: nothing of the old one's runs in it."""
+        if self._begins and not self._is_dead:
+            self._events.expired()
+            self._session, self._is_cut_off, self._begins = self._connect(), False, False
+            self._tell(self._events.connected)
+            self._zookeeper.arm()
 
     def die(self) -> None:
         """The process has died: nothing more is heard of it."""

@@ -126,13 +126,10 @@ class StoryFaults:
         self.broker.resume(number)
 
     def start_broker(self, number: int) -> None:
-        """Unless it runs. Where a sync has failed, the machine goes down before: what is lost would else seem to be there."""
+        """Unless it runs."""
         self._down.discard(number)
         if not self.broker.is_alive(number):
-            disk = self.world.disk(f"broker-{number}")
-            disk.mend()
-            if disk.has_lost:
-                self.world.power_cut(f"broker-{number}")
+            self.world.disk(f"broker-{number}").mend()
             self.broker.restart(number)
 
     def may_lose_power(self, number: int) -> bool:

@@ -26,6 +26,7 @@ from coterie.log.evidence import reached
 from coterie.log.files import checked_files
 from coterie.log.files.filesystem import FileSystem
 from coterie.log.files.findings import Finding, Report, UnreadableFile
+from coterie.log.files.rewriting import rewrite_end
 from coterie.log.partition_log import PartitionLog, SyncFailed
 from coterie.log.segments.recovery import SET_ASIDE
 from coterie.log.segments.segment import segment_name
@@ -59,6 +60,7 @@ class TopicStore:
         self._checkpoints = LogCheckpoints(fs, report)
         self.was_clean = False  # the end before the load
         self.lost_power = False  # before the load, perhaps
+        self._rewrites = False  # a sync had failed
 
     def load(self) -> list[Topic]:
         """Every topic of a broker alone, with its logs open. After a crash each log's last segment is read and its torn tail
@@ -85,6 +87,7 @@ class TopicStore:
 
     def _load_checkpoints(self) -> None:
         self.was_clean = self._checkpoints.load(clean=self._fs.exists(_CLEAN))
+        self._rewrites = self._boot_file.sync_has_failed
         self.lost_power = self._boot_file.may_have_lost_records(was_clean=self.was_clean)
 
     def _begin(self) -> None:
@@ -206,6 +209,8 @@ class TopicStore:
 
     def _opened(self, topic: str, index: int, config: LogConfig | None, leader_epoch: int) -> PartitionLog:
         directory = f"{topic}-{index}"
+        if self._rewrites:
+            rewrite_end(self._fs, directory)
         return PartitionLog.open(
             self._fs,
             directory,

@@ -100,7 +100,7 @@ class Topics:
     def distrust_logs(self) -> None:
         """At the next start: the system may never write what it was given, while the boot stays the same."""
         try:
-            self.boot_file.forget()
+            self.boot_file.note_failed_sync()
         except OSError as error:
             text = "%s cannot be removed: %s; remove it before the next start, which would trust the end of the logs"
             logger.critical(text, BOOT_FILE, error)
