@@ -1,6 +1,6 @@
 """The end of a log, written once more after a sync that failed.
 
-Linux takes the pages of a failed fsync for written: whoever reads the file finds them in its cache, a later fsync succeeds and
+Linux takes the pages of a failed fsync for written: a reader of the file finds them in its cache, a later fsync succeeds and
 writes nothing of them, and a power cut leaves a hole in front of what that fsync acknowledged (Rebello and others, Can
 Applications Recover from fsync Failures?, 2020). A copy is new pages, which its own sync writes.
 """

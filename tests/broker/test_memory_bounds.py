@@ -1,0 +1,267 @@
+"""Each row of docs/limits.md that bounds memory, by the resident memory of a broker's process at its peak: what clients can
+have it hold stays within the bound, and without the limit is more, so that the figure is not one that any broker would keep."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from coterie.client.blocking import BlockingProducer
+from coterie.records.encoding import encode_batch
+from coterie.wire.declaration import Message
+from coterie.wire.framing import encode_request
+from coterie.wire.messages.clients.push_telemetry import PushTelemetryRequest
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchTopic
+from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
+from tests.broker.limits_page import LIMITS
+from tests.broker_process import BrokerProcess
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux's /proc")]
+
+MIB = 1 << 20
+SLACK = 24 * MIB  # of Python's own and the C heap's: pieces of requests, and what the allocator keeps
+Address = tuple[str, int]
+
+
+class Bound(NamedTuple):
+    """``attack`` may have a broker with ``settings`` grow by ``bytes``; with ``without``, if any, it grows by more."""
+
+    attack: Callable[[Address], None]
+    bytes: int
+    settings: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+
+
+# -- attacks ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def connected(address: Address, count: int) -> Iterator[list[socket.socket]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(socket.create_connection(address, timeout=20)) for _ in range(count)]
+
+
+def send(client: socket.socket, data: bytes, timeout_s: float = 2.0) -> None:
+    """As far as the broker takes it."""
+    client.settimeout(timeout_s)
+    with suppress(OSError):
+        client.sendall(data)
+
+
+def until_answered(address: Address) -> None:
+    """A request on a new connection has its response: what came before is handled."""
+    with connected(address, 1) as [client]:
+        client.sendall(encode_request(1, "c", MetadataRequest([]), 9))
+        assert client.recv(4, socket.MSG_WAITALL)
+
+
+def framed(request: Message, version: int) -> bytes:
+    return encode_request(1, "c", request, version)
+
+
+def one_large_request(address: Address) -> None:
+    with connected(address, 1) as [client]:
+        send(client, struct.pack(">i", 120 * MIB))
+        send(client, bytes(100 * MIB))
+        until_answered(address)
+
+
+def many_requests_that_never_end(address: Address) -> None:
+    with connected(address, 24) as clients:
+        for client in clients:
+            send(client, struct.pack(">i", 9 * MIB) + bytes(8 * MIB), 1.0)
+        until_answered(address)
+
+
+def many_elements(address: Address) -> None:
+    with connected(address, 1) as [client]:
+        send(client, framed(MetadataRequest([MetadataRequestTopic(name=f"t{n}") for n in range(400_000)]), 9))
+        client.settimeout(30)
+        with suppress(OSError):
+            client.recv(1)
+
+
+def many_tags(address: Address) -> None:
+    """A request header with tagged fields alone: each is three bytes, and would be an object."""
+    count = 1_000_000
+    tags = b"".join(bytes([n & 0x7F | 0x80, n >> 7 & 0x7F | 0x80, n >> 14, 0]) for n in range(count))
+    header = (
+        struct.pack(">hhih", 3, 9, 1, 1) + b"c" + bytes([count & 0x7F | 0x80, count >> 7 & 0x7F | 0x80, count >> 14])
+    )
+    with connected(address, 1) as [client]:
+        send(client, struct.pack(">i", len(header) + len(tags)) + header + tags)
+        client.settimeout(30)
+        with suppress(OSError):
+            client.recv(1)
+
+
+def produced(address: Address, count: int, size: int) -> None:
+    with BlockingProducer({"bootstrap.servers": f"{address[0]}:{address[1]}", "batch.size": 1}) as producer:
+        for _ in range(count):
+            producer.send_and_wait("t", os.urandom(size), partition=0)
+
+
+def fetch(version: int = 11) -> bytes:
+    wanted = [FetchTopic("t", partitions=[FetchPartition(0, fetch_offset=0, partition_max_bytes=2**30)])]
+    return framed(FetchRequest(max_wait_ms=0, max_bytes=2**30, topics=wanted), version)
+
+
+def responses_that_nobody_reads(address: Address) -> None:
+    produced(address, 6, 900_000)
+    with connected(address, 60) as clients:
+        for client in clients:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            client.sendall(fetch())
+        until_answered(address)
+
+
+def one_large_fetch(address: Address) -> None:
+    produced(address, 60, 900_000)
+    with connected(address, 1) as [client]:
+        client.sendall(fetch())
+        client.recv(4, socket.MSG_WAITALL)
+
+
+def batch_that_unfolds(address: Address) -> None:
+    """To 400 MB, out of 400 kB."""
+    batch = bytearray(encode_batch([(0, None, b"v", ())]))
+    records = gzip.compress(bytes(400 * MIB), 1)
+    del batch[61:]
+    batch += records
+    struct.pack_into(">i", batch, 8, len(batch) - 12)
+    struct.pack_into(">h", batch, 21, 1)  # gzip
+    import google_crc32c
+
+    struct.pack_into(">I", batch, 17, google_crc32c.value(bytes(batch[21:])))
+    topics = [TopicProduceData("t", partition_data=[PartitionProduceData(0, bytes(batch))])]
+    produced(address, 1, 10)
+    with connected(address, 1) as [client]:
+        send(client, framed(ProduceRequest(None, -1, 30_000, topics), 9))
+        client.settimeout(60)
+        assert client.recv(4, socket.MSG_WAITALL)
+
+
+def converted_batches(address: Address) -> None:
+    """Fetch 2 of 60 batches, each of which is converted to messages of an old format."""
+    produced(address, 60, 900_000)
+    for offset in range(60):
+        wanted = [FetchTopic("t", partitions=[FetchPartition(0, fetch_offset=offset, partition_max_bytes=MIB)])]
+        with connected(address, 1) as [client]:
+            client.sendall(framed(FetchRequest(max_wait_ms=0, topics=wanted), 2))
+            size = struct.unpack(">i", client.recv(4, socket.MSG_WAITALL))[0]
+            client.recv(size, socket.MSG_WAITALL)
+
+
+def fetch_sessions(address: Address) -> None:
+    produced(address, 1, 10)
+    names = [FetchTopic("t", partitions=[FetchPartition(n, fetch_offset=0) for n in range(100)])]
+    request = framed(FetchRequest(max_wait_ms=0, max_bytes=1, topics=names, session_id=0, session_epoch=0), 11)
+    with connected(address, 1) as [client]:
+        for _ in range(3_000):
+            client.sendall(request)
+            size = struct.unpack(">i", client.recv(4, socket.MSG_WAITALL))[0]
+            client.recv(size, socket.MSG_WAITALL)
+
+
+def pushed_metrics(address: Address) -> None:
+    with connected(address, 8) as clients:
+        for client in clients:
+            send(client, framed(PushTelemetryRequest(bytes(16), 1, metrics=bytes(12 * MIB)), 0))
+        until_answered(address)
+
+
+# -- the rows ---------------------------------------------------------------------------------------------------------
+
+RECEIVED = "bytes of requests larger than 65,536 that are being received, of all connections"
+UNREAD = "bytes of responses that were not read, of all connections"
+BOUNDS = {
+    "bytes of one request": Bound(
+        one_large_request, 0, ("socket.request.max.bytes=1048576",), ("socket.request.max.bytes=200000000",)
+    ),
+    "array elements of one request, in all": Bound(
+        many_elements, 20 * MIB, (), ("coterie.request.max.elements=100000000",)
+    ),
+    "tagged fields of a request's header": Bound(many_tags, 8 * MIB),
+    RECEIVED: Bound(
+        many_requests_that_never_end, 32 * MIB, ("queued.max.request.bytes=16777216",), ("queued.max.request.bytes=-1",)
+    ),
+    UNREAD: Bound(
+        responses_that_nobody_reads,
+        24 * MIB,
+        ("coterie.queued.max.response.bytes=16777216",),
+        ("coterie.queued.max.response.bytes=2000000000",),
+    ),
+    "bytes of the response to a fetch": Bound(one_large_fetch, 8 * MIB, ("fetch.max.bytes=1048576",)),
+    "bytes to which a compressed batch, or a message of an old format, unfolds": Bound(
+        batch_that_unfolds, 3 * 64 * MIB
+    ),
+    "bytes of converted batches that are kept for the next Fetch 0 to 3": Bound(converted_batches, 3 * 16 * MIB),
+    "incremental fetch sessions": Bound(
+        fetch_sessions,
+        8 * MIB,
+        ("max.incremental.fetch.session.cache.slots=100",),
+        ("max.incremental.fetch.session.cache.slots=100000",),
+    ),
+    "bytes of metrics in one push": Bound(pushed_metrics, 2 * 8 * 12 * MIB),
+}
+# Of the other rows that bound bytes: where their memory is measured, or what bounds it.
+ELSEWHERE = {
+    "bytes of one request before authentication, on a listener with SASL": "smaller than one request; test_sasl",
+    "bytes of a handshake of TLS that wait for its next step": "64 KiB of each connection",
+    "bytes of responses that were not read, of one connection": "of all connections, here",
+    "time without progress of a connection that holds bytes of the two limits above, while they are short": "a time",
+    "bytes of a member's metadata for one protocol": "a part of one request",
+    "bytes of a committed offset's metadata": "a part of one request",
+    "bytes of a batch": "a part of one request",
+    "bytes of a record in a compressed batch": "less than what a batch unfolds to",
+    "bytes by which the process stays larger after what it held is freed (Linux)": "test_resident_memory",
+}
+
+
+def test_each_row_about_bytes_is_measured() -> None:
+    rows = {limit.on for limit in LIMITS}
+    assert {on for on in rows if "bytes" in on} <= BOUNDS.keys() | ELSEWHERE.keys()
+    assert BOUNDS.keys() | ELSEWHERE.keys() <= rows
+
+
+def grown_by(folder: Path, bound: Bound, settings: tuple[str, ...]) -> int:
+    """How much larger the process was at its peak than when it had served a first request."""
+    options = [word for setting in settings for word in ("--set", setting)]
+    broker = BrokerProcess(folder, *options, log=folder.parent / "log")
+    try:
+        address = "127.0.0.1", broker.port
+        until_answered(address)
+        Path(f"/proc/{broker.process.pid}/clear_refs").write_text("5")  # the peak begins here
+        before = status(broker.process.pid, "VmRSS")
+        bound.attack(address)
+        return status(broker.process.pid, "VmHWM") - before
+    finally:
+        broker.kill()
+
+
+def status(pid: int, name: str) -> int:
+    (line,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith(f"{name}:"))
+    return int(line.split()[1]) * 1024
+
+
+@pytest.mark.parametrize("on", BOUNDS)
+def test_the_broker_grows_by_the_bound_at_most(on: str, tmp_path: Path) -> None:
+    bound = BOUNDS[on]
+    grown = grown_by(tmp_path / "data", bound, bound.settings)
+    assert grown < bound.bytes + SLACK, f"{grown / MIB:.0f} MiB, of at most {(bound.bytes + SLACK) / MIB:.0f}"
+
+
+@pytest.mark.parametrize("on", [on for on, bound in BOUNDS.items() if bound.without])
+def test_without_the_limit_it_grows_by_more(on: str, tmp_path: Path) -> None:
+    bound = BOUNDS[on]
+    grown = grown_by(tmp_path / "data", bound, bound.without)
+    assert grown > bound.bytes + SLACK, f"{grown / MIB:.0f} MiB, of at most {(bound.bytes + SLACK) / MIB:.0f}"
