@@ -24,6 +24,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 COLOURS = (32, 214, 36, 175, 74, 166, 185, 246, 125, 28, 130)
 UNOWNED, DEAD, NOBODY, SOME_OTHER = "·", "×", " ", "?"
 JOINING, ASSIGNING = "▒", "▓"
+CLASSIC_PHASES, CONSUMER_PHASES = ("members join", "assignment"), ("target assignment", "members reconcile")
 RECENT_BANDS, LEAST_SHOWN_MS, NAME_WIDTH = 5, 60_000, 24
 LEAST_COLUMNS = 20
 LINES_BESIDE = 8  # of a drawing: above and below its lanes, and the empty one
@@ -76,7 +77,8 @@ def lanes(
         lines.append(_painted(line, cells[lane], colour, lane if by_member else None))
     if len(order) > len(shown):
         lines.append(text_of(f"{'':{label}} and {len(order) - len(shown):,} more"))
-    lines += _legend(owners, letters, width)
+    is_of_consumers = bool(timeline.rebalances) and timeline.rebalances[-1].phases[0].state == "Assigning"  # KIP-848
+    lines += _legend(owners, letters, width, CONSUMER_PHASES if is_of_consumers else CLASSIC_PHASES)
     if timeline.rebalances:
         band = timeline.rebalances[-1]
         lines.append(text_of(ShortIds([band.why])(band_text(band, now_ms))[: 2 * width]))
@@ -197,7 +199,7 @@ def _painted(line: Text, cells: str, colour: dict[str, int], owner: int | None) 
     return line
 
 
-def _legend(owners: Sequence[str], letters: Sequence[str], width: int) -> list[Text]:
+def _legend(owners: Sequence[str], letters: Sequence[str], width: int, phases: tuple[str, str]) -> list[Text]:
     line = text_of("")
     for number, (owner, letter) in enumerate(zip(owners, letters, strict=True)):
         name = owner if len(owner) <= NAME_WIDTH else f"{owner[: NAME_WIDTH - 1]}…"
@@ -207,7 +209,7 @@ def _legend(owners: Sequence[str], letters: Sequence[str], width: int) -> list[T
             break
         line.append(letter, f"black on color({COLOURS[number % len(COLOURS)]})")
         line.append_text(text_of(f" {name}  "))
-    signs = f"{UNOWNED} unowned  {DEAD} owner dead, not detected  {JOINING} members join  {ASSIGNING} assignment"
+    signs = f"{UNOWNED} unowned  {DEAD} owner dead, not detected  {JOINING} {phases[0]}  {ASSIGNING} {phases[1]}"
     return [line, text_of(signs[:width], "dim")]
 
 

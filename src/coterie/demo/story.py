@@ -134,7 +134,7 @@ class Demo:
         if not line.startswith(CONSOLE_READY):
             raise DemoError(f"the console did not start: {self.processes.log_tail('console')}")
         page = f"{line.removeprefix(CONSOLE_READY)}/groups/crew"
-        self._happened(f"watch the group: {page}")
+        self.view.happened(f"watch the group: {page}")
         if self.options.opens:
             await asyncio.to_thread(webbrowser.open, page)
 

@@ -117,7 +117,8 @@ class JournalTimeline:
     def _joined(self, line: JournalLine) -> None:
         if self._band is not None and self._band.event == "" and line.state_to == PREPARING:
             self._band.causes += [cause for cause in line.causes if cause not in self._band.causes]
-            self._band.why = _why(self._band, line)
+            why = self._why(line)
+            self._band.why = "; ".join(filter(None, (self._band.why, why if why not in self._band.why else "")))
 
     def _formed(self, line: JournalLine) -> None:
         band = self._band
@@ -226,7 +227,9 @@ class JournalTimeline:
             self._moved(line)
         if line.member is not None and line.member_epoch == line.generation:
             self._reached.add(line.member)
-        if self._band is not None and line.members is not None and len(self._reached) >= line.members:
+        is_known = line.state_to in (ASSIGNING, RECONCILING, "Stable")  # else what the members have reached decides
+        has_all = line.members is not None and len(self._reached) >= line.members
+        if line.state_to == "Stable" or (has_all and not is_known):
             self._end(line)
 
     def _moved(self, line: JournalLine) -> None:
@@ -261,6 +264,14 @@ class JournalTimeline:
     def _name(self, member_id: str) -> str:
         return self._names.setdefault(member_id, member_id)
 
+    def _why(self, line: JournalLine) -> str:
+        """The causes, with members named as owners are."""
+        why = line.why()
+        for cause in line.causes:
+            if cause.get("member_id"):
+                why = why.replace(cause["member_id"], self._name(cause["member_id"]))
+        return why
+
     def _take(self, partition: Partition, owner: str, now_ms: int) -> None:
         timeline, lane, begun = self.timeline, self.timeline.lane(partition), self._spells.get(partition)
         if begun is not None:
@@ -287,7 +298,7 @@ class JournalTimeline:
         band.moved, band.unowned = line.moved_count, line.unowned_count
         band.unowned_ms, band.undetected_ms = line.unowned_ms, line.undetected_ms
         if line.causes:
-            band.causes, band.why = list(line.causes), line.why()
+            band.causes, band.why = list(line.causes), self._why(line)
 
     def _end(self, line: JournalLine) -> None:
         if self._band is not None:
@@ -295,10 +306,6 @@ class JournalTimeline:
             self._band.ends(line.time_ms)
             self._changed[1].add(len(self.timeline.rebalances) - 1)
         self._band = None
-
-
-def _why(band: Band, line: JournalLine) -> str:
-    return "; ".join(filter(None, (band.why, line.why() if line.why() not in band.why else "")))
 
 
 def timelines(lines: Iterable[JournalLine]) -> dict[str, JournalTimeline]:

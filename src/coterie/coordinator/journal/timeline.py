@@ -172,7 +172,7 @@ def owner_name(member_id: str, client_id: str = "", group_instance_id: str | Non
     """A member as the owner of a lane's spells. A client of KIP-848 chooses a member id that says nothing."""
     if group_instance_id:
         return group_instance_id
-    return member_id if member_id.startswith(client_id) else f"{client_id}-{member_id}"
+    return member_id if member_id.startswith(client_id) else "-".join(filter(None, (client_id, member_id)))
 
 
 def spell_document(spell: Spell) -> list[int | None]:
@@ -184,7 +184,14 @@ def rebalance_document(rebalance: Band, shown: Callable[[str], str] = str) -> di
     """Its causes with their verbs; what is unknown is left out."""
     known = {name: getattr(rebalance, name) for name in ("members", "moved", "unowned", "unowned_ms", "undetected_ms")}
     causes = [
-        {name: shown(text) for name, text in cause.items()} | {"verb": CAUSES.get(cause["kind"], shown(cause["kind"]))}
+        {
+            "kind": cause["kind"],
+            "who": shown(
+                owner_name(cause.get("member_id", ""), cause.get("client_id", ""), cause.get("group_instance_id"))
+            ),
+            "verb": CAUSES.get(cause["kind"], shown(cause["kind"])),
+        }
+        | {name: shown(cause[name]) for name in ("reason", "rule") if cause.get(name)}
         for cause in rebalance.causes
     ]
     return {

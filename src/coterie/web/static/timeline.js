@@ -19,8 +19,8 @@
 //     owned       [[lane, owner, from, until], ...]              of each lane in order
 //     unowned     [[ranges, since, detected, until], ...]        ranges: first lane, last lane, first, last, ...
 //     waiting     [[ranges, since], ...]                         what is unowned now
-//     rebalances  [{generation, event, phases: [[state, from, until], ...], causes, why, members, moved, unowned,
-//                   unowned_ms, undetected_ms}, ...]             in order; what is unknown is left out
+//     rebalances  [{generation, event, phases: [[state, from, until], ...], causes: [{kind, who, verb, reason, rule}, ...], why,
+//                   members, moved, unowned, unowned_ms, undetected_ms}, ...]   in order; what is unknown is left out
 //     moments     [[ms, text], ...]                              what else happened
 //
 // Changes have the same lists: of owned and rebalances [position, item], of waiting all, of the others what is appended.
@@ -255,7 +255,8 @@ class TimelineView {
   }
 
   legendOf(model) {
-    const key = `${model.owners.length} ${this.highlighted} ${model.isWhole}`;
+    const isOfConsumers = model.rebalances.at(-1)?.phases[0][0] === "Assigning"; // KIP-848
+    const key = `${model.owners.length} ${this.highlighted} ${model.isWhole} ${isOfConsumers}`;
     if (this.legendKey === key) return;
     this.legendKey = key;
     const owners = model.names?.of.slice(0, LEGEND_SHOWN).map((name, owner) => {
@@ -266,7 +267,10 @@ class TimelineView {
       return chip;
     }) ?? [];
     const more = model.owners.length - owners.length;
-    const kinds = ["unowned", "dead", "phase-0", "phase-1"].map((name) => element("span", "", element("i", `swatch ${name}`), this.t(name)));
+    const kinds = ["unowned", "dead", "phase-0", "phase-1"].map((name) => {
+      const text = this.t(isOfConsumers && name.startsWith("phase") ? `consumer-${name}` : name);
+      return element("span", "", element("i", `swatch ${name}`), text);
+    });
     this.legend.replaceChildren(...owners, ...(more > 0 ? [element("span", "", this.t("more", { count: more }))] : []), ...kinds,
       ...(model.isWhole ? [] : [element("span", "", this.t("not_whole"))]));
   }

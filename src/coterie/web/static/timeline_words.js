@@ -23,7 +23,7 @@ export function button(text, act, title = "") {
 export function whyOf(view, rebalance) {
   if (rebalance.causes.length === 0) return rebalance.why ? view.model.names.short(rebalance.why) : view.t("cause_unknown");
   return rebalance.causes.map((cause) => {
-    const who = view.model.names?.short(cause.group_instance_id ?? cause.member_id ?? cause.client_id ?? "") ?? "";
+    const who = view.model.names?.short(cause.who) ?? cause.who;
     const verb = view.texts[`timeline.cause.${cause.kind}`] ?? cause.verb;
     const more = [cause.reason, cause.rule && view.t("inferred", { rule: cause.rule.replaceAll("_", " ") })].filter(Boolean).join(", ");
     return `${who} ${verb}`.trim() + (more ? ` (${more.slice(0, 300)})` : "");
