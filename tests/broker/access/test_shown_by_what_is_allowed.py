@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from coterie.authorizer.acls import CLUSTER_NAME, AclOperation, AclResourceType, PatternType
+from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.wire.errors import ErrorCode
 from coterie.wire.messages.brokers.describe_cluster import DescribeClusterRequest
+from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from coterie.wire.messages.groups.describe_groups import DescribeGroupsRequest
 from coterie.wire.messages.groups.list_groups import ListGroupsRequest
 from coterie.wire.messages.groups.offset_commit import (
@@ -141,3 +143,17 @@ def test_an_idempotent_producer_needs_a_topic_that_it_may_write() -> None:
     broker.acls.alter(removed=[acl])
     broker.allow("alice", _O.IDEMPOTENT_WRITE, CLUSTER, CLUSTER_NAME)
     assert broker.ask("alice", request, 4).error_code == ErrorCode.NONE
+
+
+def test_a_regular_expression_matches_what_its_member_may_describe() -> None:
+    broker = RestrictedBroker()
+    broker.allow("alice", _O.READ, GROUP, "g")
+    broker.allow("alice", _O.DESCRIBE, TOPIC, "u")
+    request = ConsumerGroupHeartbeatRequest(
+        "g", "m", 0, rebalance_timeout_ms=60_000, subscribed_topic_regex=".*", topic_partitions=[]
+    )
+    assert broker.ask("alice", request, 1).error_code == ErrorCode.NONE
+    broker.world.run_until(broker.world.now_ms + 1_000)
+    group = broker.groups.group("g")
+    assert isinstance(group, ConsumerGroup)
+    assert [resolved.topics for resolved in group.regexes.values()] == [frozenset({"u"})]

@@ -36,7 +36,7 @@ from coterie.broker.groups.shard_hosting import ShardHosting
 from coterie.broker.groups.topics_view import TopicsView, resolving
 from coterie.broker.process.clock import Clock
 from coterie.broker.process.scheduling import Scheduler
-from coterie.broker.requests.pending import Pending
+from coterie.broker.requests.pending import MayDescribe, Pending
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.storage.flusher import Flusher
 from coterie.broker.storage.replica_effects import Decided, ReplicaEffects
@@ -167,7 +167,8 @@ class GroupCoordinator(ShardHosting):
             self.journal.record(decision, steps)
         outcome = decision.outcome
         if outcome.resolve:
-            self._resolve(decision.group.group_id, outcome.resolve)
+            shown = next((r.token.may_describe for r in outcome.replies if isinstance(r.token, Pending)), None)
+            self._resolve(decision.group.group_id, outcome.resolve, shown)
         if not decision.records:
             in_cluster = hosted.partition.in_cluster
             answer(hosted.assignments.answerable(outcome.replies) if in_cluster else outcome.replies)
@@ -178,8 +179,9 @@ class GroupCoordinator(ShardHosting):
         else:
             answer(outcome.replies)
 
-    def _resolve(self, group_id: str, patterns: frozenset[str]) -> None:
-        """Looks up the topics of a group's regular expressions, a step at a time, and submits them to the group."""
+    def _resolve(self, group_id: str, patterns: frozenset[str], may_describe: MayDescribe | None) -> None:
+        """Looks up the topics of a group's regular expressions, a step at a time, and submits them to the group: with an authorizer
+        the ones that the member may describe."""
         image = self.topics_view.image()
         steps = resolving(patterns, image)
 
@@ -187,7 +189,10 @@ class GroupCoordinator(ShardHosting):
             try:
                 next(steps)
             except StopIteration as end:
-                self._submit_own(RegexesResolved(group_id, end.value, image.version))
+                topics: dict[str, frozenset[str]] = end.value
+                if may_describe is not None:
+                    topics = {regex: frozenset(filter(may_describe, names)) for regex, names in topics.items()}
+                self._submit_own(RegexesResolved(group_id, topics, image.version))
             else:
                 self._scheduler.call_soon(step)
 

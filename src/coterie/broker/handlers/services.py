@@ -98,6 +98,8 @@ class FetchServices(ControlServices, LeaderServices, Protocol):
 class GroupServices(GroupSources, Protocol):
     """For the requests of groups and of their committed offsets."""
 
+    clients: Clients
+    clock: Clock
     settings: BrokerSettings
     features: Features
     turns: Turns

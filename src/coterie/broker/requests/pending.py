@@ -15,6 +15,9 @@ class _NoResponse(Message):
 NO_RESPONSE = _NoResponse()  # a request is done, and its client expects no response
 
 
+MayDescribe = Callable[[str], bool]  # whether the client may describe a topic
+
+
 class Pending:
     """Answered exactly once. Compared by identity, so it serves as the core's token. ``cancel`` ends the work for a
     response after its client has disconnected. Once it is over it refers to neither: what they belong to refers to it, and a
@@ -25,6 +28,7 @@ class Pending:
     notify: Callable[[], None] | None = None
     cancel: Callable[[], None] | None = None
     failure: Exception | None = None  # there will be no response
+    may_describe: MayDescribe | None = None  # of a subscription by a regular expression, with an authorizer
     in_turns = False  # the request is carried out in turns, and none of its connection's before it is done
 
     def answer(self, response: Message) -> None:

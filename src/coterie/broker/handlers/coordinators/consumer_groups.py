@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 
+from coterie.authorizer.acls import AclOperation
+from coterie.broker.handlers.access.access import Access
 from coterie.broker.handlers.authorized_operations import GROUP_OPERATIONS
 from coterie.broker.handlers.coordinators.groups import hand_over
 from coterie.broker.handlers.services import GroupServices, Handler
@@ -39,7 +42,12 @@ def handle_consumer_group_heartbeat(
     """UNSUPPORTED_VERSION where the protocol is not enabled; otherwise the core decides."""
     if not is_enabled(broker):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    return hand_over(broker.groups, request, call)
+    if broker.clients.acls is None or not request.subscribed_topic_regex:
+        return hand_over(broker.groups, request, call)
+    access, pending = Access(broker.clients.acls, call, broker.clock.now_ms()), Pending()
+    pending.may_describe = partial(access.allows_topic, AclOperation.DESCRIBE, is_reported=False)
+    broker.groups.submit(request, pending, call.api_version, call.client_id, call.connection.host)
+    return pending
 
 
 def handle_consumer_group_describe(
