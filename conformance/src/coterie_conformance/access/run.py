@@ -23,6 +23,7 @@ from coterie.broker.settings import BrokerSettings
 from coterie.certify.settling import wait_for_coordinator
 from coterie.certify.side import StorySide
 from coterie.client.security import PLAINTEXT, Security
+from coterie_conformance.access.mixed import check_zookeeper
 from coterie_conformance.access.stories import ALICE, Case, cases
 from coterie_conformance.differences.table import ROWS
 from coterie_conformance.everything.comparison import AGREE_S, Comparer, Comparison
@@ -39,8 +40,10 @@ PROGRESS_EVERY_S = 10.0
 Progress = Callable[[str], None]
 
 
-def run_access(version: str, questions: int, seed: int, folder: Path, progress: Progress) -> JudgeResult:
-    """Raises CannotRun."""
+def run_access(
+    version: str, questions: int, seed: int, folder: Path, progress: Progress
+) -> tuple[JudgeResult, dict[str, bool]]:
+    """The outcome of the stories, and what holds of the ACLs in ZooKeeper where that Kafka has one. Raises CannotRun."""
     ours, theirs = settings_for(version)
     own = {
         "authorizer.class.name": OF_ZOOKEEPER if on_zookeeper(version) else STANDARD,
@@ -64,7 +67,11 @@ def run_access(version: str, questions: int, seed: int, folder: Path, progress: 
         kafka.start()
         wait_for_coordinator(kafka.address)
         numbers = tuple(int(part) for part in version.split("."))
-        return asyncio.run(_beside_ours(ours | own, Peer(kafka.address, login), numbers, (questions, seed), progress))
+        theirs_now = Peer(kafka.address, login)
+        verdict = asyncio.run(_beside_ours(ours | own, theirs_now, numbers, (questions, seed), progress))
+        if not on_zookeeper(version):
+            return verdict, {}
+        return verdict, asyncio.run(check_zookeeper(kafka.address, kafka.zookeeper_address))
     finally:
         kafka.stop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from coterie_conformance.differences.recognisers import (
@@ -143,3 +144,13 @@ def aborted_without_records(case: DifferingPart) -> bool:
 def _listed(value: Any) -> list[Any]:
     """The elements of a part that is a list or an element of one."""
     return value if isinstance(value, list) else [value] if isinstance(value, dict) else []
+
+
+def asks_about(need: str) -> Callable[[DifferingPart], bool]:
+    """A question of the part `acls` about that need, such as WRITE TOPIC."""
+    return lambda case: case.question.covers[0] == need
+
+
+def denied_beside(need: str) -> Callable[[DifferingPart], bool]:
+    """The same, where the other denies the topic."""
+    return lambda case: asks_about(need)(case) and case.part.theirs == "TOPIC_AUTHORIZATION_FAILED"

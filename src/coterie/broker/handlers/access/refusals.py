@@ -154,12 +154,11 @@ def _list_reassignments(request: Any, version: int, code: ErrorCode) -> declarat
 
 
 def _describe_scram(request: Any, version: int, code: ErrorCode) -> declaration.Message:
-    messages = describe_user_scram_credentials
+    """Without a text, as in Kafka."""
     results = [
-        messages.DescribeUserScramCredentialsResult(error_code=code, error_message=code.text)
-        for _ in request.users or ()
+        describe_user_scram_credentials.DescribeUserScramCredentialsResult(error_code=code) for _ in request.users or ()
     ]
-    return messages.DescribeUserScramCredentialsResponse(error_code=code, error_message=code.text, results=results)
+    return describe_user_scram_credentials.DescribeUserScramCredentialsResponse(error_code=code, results=results)
 
 
 def _alter_scram(request: Any, version: int, code: ErrorCode) -> declaration.Message:
