@@ -180,8 +180,8 @@ class GroupCoordinator(ShardHosting):
             answer(outcome.replies)
 
     def _resolve(self, group_id: str, patterns: frozenset[str], may_describe: MayDescribe | None) -> None:
-        """Looks up the topics of a group's regular expressions, a step at a time, and submits them to the group: with an authorizer
-        the ones that the member may describe."""
+        """Looks up the topics of a group's regular expressions, a step at a time, and submits them to the group:
+        with an authorizer the ones that the member may describe."""
         image = self.topics_view.image()
         steps = resolving(patterns, image)
 

@@ -207,9 +207,7 @@ _REFUSALS: dict[int, _Refuse] = {
     43: _elect_leaders,
     45: _alter_reassignments,
     46: _list_reassignments,
-    48: lambda request, version, code: DescribeClientQuotasResponse(
-        error_code=code, error_message=code.text, entries=None
-    ),
+    48: lambda request, version, code: DescribeClientQuotasResponse(error_code=code, error_message=None, entries=None),
     49: _alter_quotas,
     50: _describe_scram,
     51: _alter_scram,
