@@ -264,6 +264,23 @@ def test_bytes_without_tls_end_their_connection_alone(
     assert caplog.text.count("its TLS failed") == 1
 
 
+def test_a_client_that_refuses_the_certificate_has_a_line(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    """asyncio's client closes its connection without an alert."""
+
+    async def use(broker: Broker, port: int) -> None:
+        context = ssl.create_default_context()  # which does not know the authority
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        async with asyncio.timeout(20):
+            while len(broker.connections):
+                await asyncio.sleep(0)
+
+    with_broker(certificates.settings(), use)
+    assert caplog.text.count("its TLS failed: ") == 1
+
+
 def test_a_handshake_has_an_end(caplog: pytest.LogCaptureFixture) -> None:
     world = World(1)
     broker, transport = FramesBroker(world), FakeTransport()

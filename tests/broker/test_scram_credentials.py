@@ -32,7 +32,12 @@ def upsert(user: str, mechanism: int = SHA_256, iterations: int = 4096, salted: 
     return Credential(user, mechanism, iterations, b"salt", salted)
 
 
+# testAlterNothing, testAlterTooFewIterations, testAlterTooManyIterations, testAlterEmptyUser, testAlterUnknownMechanism,
+# testAlterSameThingTwice, testDeleteSomethingThatDoesNotExist; testAlterAndDescribe is the story of the requests below.
 CHANGES = [
+    ([], {}),
+    ([upsert("a", iterations=1_000_000_000)], {"a": ErrorCode.UNACCEPTABLE_CREDENTIAL}),
+    ([upsert("a"), upsert("a")], {"a": ErrorCode.DUPLICATE_RESOURCE}),
     ([upsert("a")], {"a": ErrorCode.NONE}),
     ([upsert("a", iterations=16_384)], {"a": ErrorCode.NONE}),
     ([upsert("a", iterations=4_095)], {"a": ErrorCode.UNACCEPTABLE_CREDENTIAL}),

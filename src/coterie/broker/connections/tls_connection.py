@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from coterie.authentication.mapping_rules import NoRule, distinguished_name, mapped_name
@@ -49,7 +48,18 @@ class TlsOwner(Protocol):
 class TlsConnection(Receiver):
     """The protocol of the socket; bytes of the client within go to ``inner``."""
 
-    __slots__ = ("_in_line", "_incoming", "_inner", "_is_secure", "_outgoing", "_owner", "_raw", "_rules", "tls")
+    __slots__ = (
+        "_began",
+        "_in_line",
+        "_incoming",
+        "_inner",
+        "_is_secure",
+        "_outgoing",
+        "_owner",
+        "_raw",
+        "_rules",
+        "tls",
+    )
 
     def __init__(self, owner: TlsOwner, settings: ListenerTls, inner: Inner) -> None:
         super().__init__()
@@ -58,6 +68,7 @@ class TlsConnection(Receiver):
         self.tls = settings.context().wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._rules = settings.mapping_rules
         self._in_line = False  # the next step of the handshake waits for its turn
+        self._began = False  # bytes of a handshake have come, and it has neither succeeded nor failed
         self._is_secure = False
         self._raw: asyncio.Transport = None  # type: ignore[assignment]
 
@@ -66,9 +77,11 @@ class TlsConnection(Receiver):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._raw = transport
-        self._inner.connection_made(_TlsTransport(transport, self.write, self.shut_down))
+        self._inner.connection_made(_TlsTransport(transport, self))
 
     def connection_lost(self, error: Exception | None) -> None:
+        if self._began:  # asyncio's client sends no alert for a certificate that it refuses
+            self._fail("the client ended the handshake")
         inner, self._inner = self._inner, _GONE
         inner.connection_lost(error)
 
@@ -86,7 +99,7 @@ class TlsConnection(Receiver):
         elif self._incoming.pending > MAX_HANDSHAKE_BYTES:
             self._fail(f"more than {MAX_HANDSHAKE_BYTES} bytes")
         elif not self._in_line:
-            self._in_line = True
+            self._in_line = self._began = True
             self._owner.turns.add(self._shake_hands)
 
     def eof_received(self) -> bool:
@@ -112,7 +125,7 @@ class TlsConnection(Receiver):
         except NoRule as error:
             self._fail(str(error))
             return
-        self._is_secure = True
+        self._is_secure, self._began = True, False
         self._flush()
         self._inner.secured()
         self._decrypt()
@@ -125,6 +138,7 @@ class TlsConnection(Receiver):
             connection.principal = Principal(USER, mapped_name(self._rules, distinguished_name(subject)))
 
     def _fail(self, reason: str) -> None:
+        self._began = False
         host = self._inner.connection.host
         self._owner.log_lines.warning("closing the connection from %s: its TLS failed: %s", host, reason)
         self._raw.close()
@@ -167,6 +181,10 @@ class TlsConnection(Receiver):
         if self._outgoing.pending and not self._raw.is_closing():
             self._raw.write(self._outgoing.read())
 
+    def forget(self) -> None:
+        """The connection is aborted, for a reason that has its own line."""
+        self._began = False
+
     def shut_down(self) -> None:
         """Writes the end of TLS; the client's is not waited for."""
         if self._is_secure and not self._raw.is_closing():
@@ -178,16 +196,16 @@ class TlsConnection(Receiver):
 class _TlsTransport(asyncio.Transport):
     """The transport within TLS."""
 
-    __slots__ = ("_raw", "_shut_down", "_write")
+    __slots__ = ("_raw", "_tls")
 
-    def __init__(self, raw: asyncio.Transport, write: Callable[[Any], None], shut_down: Callable[[], None]) -> None:
-        self._raw, self._write, self._shut_down = raw, write, shut_down
+    def __init__(self, raw: asyncio.Transport, tls: TlsConnection) -> None:
+        self._raw, self._tls = raw, tls
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._raw.get_extra_info(name, default)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        self._write(data)
+        self._tls.write(data)
 
     def get_write_buffer_size(self) -> int:
         return self._raw.get_write_buffer_size()
@@ -202,10 +220,11 @@ class _TlsTransport(asyncio.Transport):
         self._raw.resume_reading()
 
     def close(self) -> None:
-        self._shut_down()
+        self._tls.shut_down()
         self._raw.close()
 
     def abort(self) -> None:
+        self._tls.forget()
         self._raw.abort()
 
 

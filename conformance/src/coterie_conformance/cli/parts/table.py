@@ -31,6 +31,8 @@ from coterie_conformance.cli.parts.programs import (
     members_part,
     members_sentences,
 )
+from coterie_conformance.cli.parts.security import VERSIONS as SECURITY_VERSIONS
+from coterie_conformance.cli.parts.security import security_part, security_sentences
 from coterie_conformance.servers.kafka import EVERY_VERSION, VERSIONS, CannotRun
 from coterie_conformance.tools.our_commands import is_older
 
@@ -352,6 +354,7 @@ KAFKA_PARTS: dict[str, KafkaPart] = {
     "cluster": KafkaPart(cluster_part, cluster_sentences, (CLUSTER_VERSION,)),
     "cluster-clients": KafkaPart(cluster_clients_part, cluster_clients_sentences, (CLUSTER_VERSION,)),
     "acls": KafkaPart(acls_part, acls_sentences, ACL_VERSIONS),
+    "security": KafkaPart(security_part, security_sentences, SECURITY_VERSIONS),
     "everything": KafkaPart(_everything, _everything_sentences),
     "certify": KafkaPart(_certify, _certify_sentences),
 }

@@ -1,0 +1,1 @@
+"""Other clients at a broker with TLS and SASL."""

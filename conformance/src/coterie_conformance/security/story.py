@@ -1,0 +1,155 @@
+"""Each client logs in by each mechanism over SASL_SSL, with the password and with another one, and meets certificates that it
+cannot trust: it reports its own error, and the broker's log has a line for it without any secret."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import trustme
+
+from coterie.authentication.credentials import HASHES, MIN_ITERATIONS
+from coterie.authentication.scram import credential_of, salted
+from coterie.broker.clients.users_file import line_of
+from coterie.testing import LocalBroker
+from coterie_conformance.security import clients
+
+MECHANISMS = ("PLAIN", *HASHES)
+LINE_WITHIN_S = 5.0
+PASSWORD, WRONG = "the-secret", "another-word"
+# client -> its errors of a login and of a certificate
+OWN_ERRORS = {
+    "java": ("SaslAuthenticationException", "SslAuthenticationException"),
+    "librdkafka": ("_AUTHENTICATION", "_SSL"),
+    "aiokafka": ("KafkaConnectionError", "KafkaConnectionError"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoginCheck:
+    """One attempt. ``wrong``: what was not as it must be; empty where all was."""
+
+    client: str
+    case: str
+    wrong: str
+
+
+class _Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Counts of further lines come a second late: a client that was refused goes on in its own threads."""
+        if "more lines within a second" not in record.getMessage():
+            self.lines.append(record.getMessage())
+
+
+@contextmanager
+def _log() -> Iterator[_Lines]:
+    lines, logger = _Lines(), logging.getLogger("coterie.broker")
+    logger.addHandler(lines)
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(lines)
+
+
+class _Files:
+    """Certificates, one of them expired, and a file with one user."""
+
+    def __init__(self, folder: Path) -> None:
+        authority, other = trustme.CA(), trustme.CA()
+        self.ca, self.broker, self.expired, self.other, self.users = (
+            folder / name for name in ("ca.pem", "broker.pem", "expired.pem", "other.pem", "users")
+        )
+        authority.cert_pem.write_to_path(self.ca)
+        other.cert_pem.write_to_path(self.other)
+        authority.issue_cert("localhost", "127.0.0.1").private_key_and_cert_chain_pem.write_to_path(self.broker)
+        now = datetime.datetime.now(datetime.UTC)
+        day = datetime.timedelta(days=1)
+        past = authority.issue_cert("localhost", "127.0.0.1", not_before=now - 3 * day, not_after=now - day)
+        past.private_key_and_cert_chain_pem.write_to_path(self.expired)
+        lines = []
+        for mechanism in HASHES:
+            salt = secrets.token_bytes(16)
+            derived = salted(mechanism, PASSWORD, salt, MIN_ITERATIONS)
+            lines.append(line_of("alice", mechanism, credential_of(mechanism, derived, salt, MIN_ITERATIONS)))
+        with open(os.open(self.users, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+            file.write("\n".join(lines))
+
+
+def check_logins(version: str, folder: Path, report: Callable[[LoginCheck], None]) -> list[LoginCheck]:
+    """Java's client is that of the version. Raises CannotRun."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files, checks = _Files(folder), list[LoginCheck]()
+    attempts: dict[str, clients.Attempt] = {
+        "java": clients.java(version, folder),
+        "librdkafka": clients.librdkafka,
+        "aiokafka": clients.aiokafka,
+    }
+    with _broker(files, files.broker) as broker, _log() as log:
+        for client, attempt in attempts.items():
+            login_error, tls_error = OWN_ERRORS[client]
+            for mechanism in MECHANISMS:
+                settings = _settings(files, broker, mechanism)
+                wrong = settings | {"sasl.password": WRONG}
+                checks.append(_checked(client, mechanism, attempt(settings), "", log, ""))
+                report(checks[-1])
+                line = f"is refused ({mechanism})"
+                checks.append(_checked(client, f"{mechanism}, wrong password", attempt(wrong), login_error, log, line))
+                report(checks[-1])
+            stranger = _settings(files, broker, "PLAIN") | {"ssl.truststore.location": str(files.other)}
+            checks.append(_checked(client, "unknown authority", attempt(stranger), tls_error, log, "its TLS failed"))
+            report(checks[-1])
+    with _broker(files, files.expired) as broker, _log() as log:
+        for client, attempt in attempts.items():
+            result = attempt(_settings(files, broker, "PLAIN"))
+            checks.append(_checked(client, "expired certificate", result, OWN_ERRORS[client][1], log, "its TLS failed"))
+            report(checks[-1])
+    return checks
+
+
+def _broker(files: _Files, keys: Path) -> LocalBroker:
+    return LocalBroker(
+        {
+            "listeners": "SASL_SSL://127.0.0.1:0",
+            "ssl.keystore.location": str(keys),
+            "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+            "coterie.sasl.users.file": str(files.users),
+        }
+    )
+
+
+def _settings(files: _Files, broker: LocalBroker, mechanism: str) -> dict[str, str]:
+    return {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.location": str(files.ca),
+        "sasl.mechanism": mechanism,
+        "sasl.username": "alice",
+        "sasl.password": PASSWORD,
+    }
+
+
+def _checked(client: str, case: str, error: str, expected: str, log: _Lines, line: str) -> LoginCheck:
+    """Each attempt may connect more than once, and each connection has one line, which may come after the client's error."""
+    limit_s = time.monotonic() + LINE_WITHIN_S
+    while line and not log.lines and time.monotonic() < limit_s:
+        time.sleep(0.01)
+    lines, log.lines = log.lines, []
+    wrong = ""
+    if error != expected:
+        wrong = f"the client reports {error or 'nothing'}, not {expected or 'nothing'}"
+    elif not all(line and line in one for one in lines) or bool(lines) != bool(line):
+        wrong = f"the broker's log has {lines}"
+    elif any(secret in one for one in lines for secret in (PASSWORD, WRONG, "alice")):
+        wrong = "the broker's log has a secret or the user"
+    return LoginCheck(client, case, wrong)
