@@ -12,7 +12,7 @@ import pytest
 
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
-from coterie.client import Admin, Producer
+from coterie.client import Admin, Consumer, Producer
 from tests.web.browser import chromium, in_a_browser, opened, violations
 from tests.web.explanations import explanation
 from tests.web.feeds import HandFeed, line, row, served
@@ -194,6 +194,60 @@ def test_a_chosen_language_and_theme_stay() -> None:
             await page.wait_for_selector("html[data-theme=dark]")
             await page.reload()
             await page.wait_for_selector("html[data-theme=dark][lang=zh]")
+            assert await violations(page) == []
+
+    asyncio.run(go())
+
+
+def test_a_change_is_shown_before_it_is_done() -> None:
+    async def go() -> None:
+        feed = feed_of("crew")
+        async with (
+            broker_with_records() as feed.client,
+            served(feed, allow_changes=True) as url,
+            chromium() as browser,
+            Admin(feed.client) as admin,
+        ):
+            async with Consumer(feed.client | {"group.id": "crew"}) as consumer:
+                await consumer.assign([("flights", 0)])
+                await consumer.commit({("flights", 0): 4})
+            async with opened(browser, url, "/console/groups/crew") as page:
+                await page.wait_for_selector("#members .tall .row")
+                await page.click("[data-change=reset] [type=submit]")
+                await page.wait_for_selector("#change-table td:has-text('4')")
+                assert await violations(page) == []
+                assert list((await admin.list_consumer_group_offsets("crew")).values()) == [4]
+                await page.click("#change-cancel")
+                assert list((await admin.list_consumer_group_offsets("crew")).values()) == [4]
+                await page.click("[data-change=reset] [type=submit]")
+                await page.click("#change-do")
+                await page.wait_for_selector("#change-words:has-text('Done')")
+                assert list((await admin.list_consumer_group_offsets("crew")).values()) == [0]
+
+    asyncio.run(go())
+
+
+def test_a_prediction_is_drawn_beside_what_was() -> None:
+    async def go() -> None:
+        feed = feed_of("crew")
+        figures = dict.fromkeys(("rebalances", "unowned_s", "longest_unowned_s", "moved", "duplicates"))
+        spread = {"mean": 2.0, "lowest": 1.0, "highest": 3.0}
+        cost = dict.fromkeys(figures, spread)
+        document = {
+            "partitions": 6,
+            "costs": [cost | {"setting": "eager", "change": ""}, cost | {"setting": "static", "change": "static"}],
+            "recommendation": "make the members static",
+            "assumed": ["the session timeout is 45 s"],
+        }
+        async with served(feed) as url, chromium() as browser, opened(browser, url, "/console/groups/crew") as page:
+            await page.wait_for_selector("#lines tbody tr")
+            await page.route("**/predict", lambda route: route.fulfill(json=document))
+            await page.click("#what-if [name=go]")
+            await page.wait_for_selector("#what-if-answer:has-text('make the members static')")
+            shown = await page.inner_text("#what-if-table tbody")
+            assert "eager (today)" in shown
+            assert "2 (1 to 3)" in shown
+            assert "seen since" in shown
             assert await violations(page) == []
 
     asyncio.run(go())

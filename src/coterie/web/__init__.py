@@ -15,6 +15,8 @@ one of an observer, and `handed_feed` of what a coterie broker hands, so that no
 | /api/topics/T/records?partition=N&offset=N&count=N | records (`record_reading`); with time_ms instead of offset by time |
 | /api/events | server-sent events of all groups: `rows` |
 | /api/groups/G/history | the group's journal as a JSON array, oldest first: the document of `groups history --all --json` |
+| POST /api/groups/G/predict | `{pause_ms, gap_ms, kill}`: the document of `groups predict --json` (`what_if`) |
+| POST /api/changes/plan, /work | what a change would do, and what it did (`changes`); with --allow-changes alone |
 | /api/groups/G/events | server-sent events of one group: `history`, `timeline`, `line`, `changes`, `explanation` |
 | /static/NAME | scripts and styles |
 

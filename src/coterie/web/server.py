@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
@@ -21,6 +22,7 @@ from coterie.web.journal_memory import history_json
 from coterie.web.pages import LANGUAGES, language_of, page
 from coterie.web.record_reading import RecordReader
 from coterie.web.schema_registry import SchemaRegistry
+from coterie.web.what_if import DeployPredictions, UnfitDeploy
 
 LINE_BYTES = 128 * 1024  # of a request: a group's name may have 32 kB, three characters for each in an address
 KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -34,7 +36,7 @@ class Console:
         self._feed = feed
         self._changes = Changes(feed.client) if allow_changes else None
         self._cluster, self._records = ClusterDocuments(feed.client), RecordReader(feed.client, registry)
-        self._stopping = asyncio.Event()
+        self._stopping, self._what_if = asyncio.Event(), DeployPredictions(feed.client)
 
     def add_to(self, app: web.Application) -> None:
         """Adds the routes to a server that checks the Host itself, with what else protects them."""
@@ -53,6 +55,7 @@ class Console:
         app.router.add_get("/api/events", self._events)
         app.router.add_get("/api/groups/{group}/history", self._history)
         app.router.add_get("/api/groups/{group}/events", self._group_events)
+        app.router.add_post("/api/groups/{group}/predict", self._predict)
         app.router.add_get("/static/{name}", _static)
         if self._changes is not None:
             app.router.add_post("/api/changes/{step:plan|work}", self._change)
@@ -85,20 +88,13 @@ class Console:
         return web.Response(text=history_json(lines), content_type="application/json")
 
     async def _change(self, request: web.Request) -> web.Response:
-        """A change, planned or done. Its type keeps out what a form of another page could send."""
+        """A change, planned or done."""
         assert self._changes is not None
-        if request.content_type != "application/json":
-            return web.json_response({"error": "a change is JSON"}, status=415)
-        try:
-            change = await request.json()
-            if not isinstance(change, dict):
-                raise UnfitChange("a change is a JSON object")
-            table = await self._changes.work(change, dry_run=request.match_info["step"] == "plan")
-        except (ValueError, UnfitChange) as error:
-            return web.json_response({"error": str(error)}, status=400)
-        except KafkaError as error:
-            return web.json_response({"error": str(error)}, status=409)
-        return web.json_response(table)
+        is_plan = request.match_info["step"] == "plan"
+        return await _worked(request, partial(self._changes.work, dry_run=is_plan))
+
+    async def _predict(self, request: web.Request) -> web.Response:
+        return await _worked(request, partial(self._what_if.predict, request.match_info["group"]))
 
     async def _topics(self, request: web.Request) -> web.Response:
         return await _document(self._cluster.topics())
@@ -124,6 +120,22 @@ class Console:
     async def _group_events(self, request: web.Request) -> web.StreamResponse:
         group = request.match_info["group"]
         return await send_events(request, self._feed.memory, events_of_one(self._feed, group, self._stopping))
+
+
+async def _worked(request: web.Request, work: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> web.Response:
+    """What the work makes of the request's JSON object. Its type keeps out what a form of another page could send."""
+    if request.content_type != "application/json":
+        return web.json_response({"error": "the request must be JSON"}, status=415)
+    try:
+        wanted = await request.json()
+        if not isinstance(wanted, dict):
+            raise UnfitChange("the request must be a JSON object")
+        document = await work(wanted)
+    except (ValueError, UnfitChange, UnfitDeploy) as error:
+        return web.json_response({"error": str(error)}, status=400)
+    except KafkaError as error:
+        return web.json_response({"error": str(error)}, status=409)
+    return web.json_response(document)
 
 
 async def _document(work: Awaitable[Any]) -> web.Response:

@@ -1,6 +1,7 @@
 // One group: why it is where it is, and what happened.
 import { element, language, listen, number, shortIds, text, texts, time, visible } from "./live.js";
 import { GroupParts } from "./group_parts.js";
+import { offerPrediction } from "./what_if.js";
 import { mountTimeline } from "./timeline.js";
 
 const parts = new GroupParts();
@@ -8,6 +9,8 @@ const root = document.getElementById("group");
 const LINES_SHOWN = 200;
 let timeline = null;
 let explanation = null;
+let seen = []; // lines of the journal
+offerPrediction(() => seen);
 
 function mount(document_) {
   const onMoment = (moment) => history.replaceState(null, "", `#${moment}`);
@@ -28,6 +31,7 @@ function lineRow(line) {
 const body = document.querySelector("#lines tbody");
 listen(`${root.dataset.api}/events`, {
   history(lines) {
+    seen = lines;
     body.replaceChildren(...lines.slice(-LINES_SHOWN).reverse().map(lineRow));
   },
   timeline(document_) {
@@ -38,6 +42,7 @@ listen(`${root.dataset.api}/events`, {
     timeline?.append(changes);
   },
   line(line) {
+    seen.push(line);
     body.prepend(lineRow(line));
     if (body.rows.length > LINES_SHOWN) body.lastChild.remove();
   },
