@@ -181,7 +181,7 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
     # -- topics and records -------------------------------------------------------------------------------------------
 
     def create_topic(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        """Raises KafkaError."""
+        """Creates a topic, and returns once every broker knows it. Raises KafkaError."""
         items = [CreatableTopicConfig(k, v) for k, v in (configs or {}).items()]
         request = CreateTopicsRequest([CreatableTopic(name, partitions, -1, [], items)])
         for result in self._ask(request, *self._controller_address()).topics:

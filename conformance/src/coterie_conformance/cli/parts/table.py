@@ -19,6 +19,7 @@ from coterie_conformance.cli.parts.cluster import CLUSTER_VERSION, cluster_part,
 from coterie_conformance.cli.parts.cluster_clients import cluster_clients_part, cluster_clients_sentences
 from coterie_conformance.cli.parts.histories import histories_part, histories_sentences
 from coterie_conformance.cli.parts.hostile import hostile_part
+from coterie_conformance.cli.parts.languages import languages_part
 from coterie_conformance.cli.parts.observer import observer_part, observer_sentences
 from coterie_conformance.cli.parts.older_protocols import rocketmq_part, zookeeper_part
 from coterie_conformance.cli.parts.options import Figures, PartOptions, write_check
@@ -364,4 +365,5 @@ OTHER_PARTS: dict[str, Callable[[PartOptions, list[Figures]], int]] = {
     "zookeeper": _zookeeper,
     "rocketmq": _rocketmq,
     "hostile": _hostile,
+    "languages": lambda options, results: languages_part(options.folder / "languages", results),
 }

@@ -1,0 +1,3 @@
+module github.com/coterie/coterie-go
+
+go 1.22

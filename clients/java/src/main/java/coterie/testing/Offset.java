@@ -1,0 +1,4 @@
+package coterie.testing;
+
+/** A committed offset of a partition. */
+public record Offset(String topic, int partition, long offset) {}

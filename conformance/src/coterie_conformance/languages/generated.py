@@ -1,0 +1,10 @@
+"""Every generated file."""
+
+from __future__ import annotations
+
+from coterie_conformance.languages import go, java, typescript
+
+
+def sources() -> dict[str, str]:
+    """By path from the repository's root."""
+    return {one.PATH: one.source() for one in (go, java, typescript)}
