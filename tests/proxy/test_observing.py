@@ -335,16 +335,25 @@ def random_churn(churn: Churn, rng: random.Random) -> None:
 
 
 def generations(lines: list[JournalLine]) -> list[Row]:
-    """By generation its end, the number of members, and its causes."""
+    """By generation its end, the number of members, and its causes. Of two members that join with other subscriptions within a
+    millisecond, on two connections, the coordinator's first one is in no response: of these causes the kind is compared."""
     return [
-        (line.generation, line.event, line.members, frozenset(c[:2] for c in causes(line)))
+        (line.generation, line.event, line.members, frozenset(map(_comparable, causes(line))))
         for line in lines
         if line.event in ("stable", "empty")
     ]
 
 
-# Of seeds 0 to 39, four (7, 12, 23, 32) name another cause than the broker where two requests come within milliseconds.
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 7))])
+def _comparable(cause: Row) -> Row:
+    return cause[:1] if cause[0] == "subscription_changed" else cause[:2]
+
+
+LOST_LEADERS = (7, 23, 32)  # whose response, with the list of the members, is lost
+SAME_MOMENT = (12,)
+SLOW_SEEDS = (*range(2, 7), *LOST_LEADERS, *SAME_MOMENT)
+
+
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in SLOW_SEEDS)])
 def test_random_churn_has_the_broker_s_causes(seed: int) -> None:
     with simulate(seed) as world:
         broker = world.broker(brokers=1)

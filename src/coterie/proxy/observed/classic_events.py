@@ -36,6 +36,8 @@ def _join_sent(one: ObservedClassicGroup, seen: SeenRequest, now_ms: int) -> Non
 
 def _sync_sent(one: ObservedClassicGroup, seen: SeenRequest, now_ms: int) -> None:
     group, request = one.group, seen.request
+    if request.generation_id > group.generation:
+        form_held_back(one, now_ms)
     is_owed = request.member_id in group.pending_sync and request.generation_id == group.generation
     if group.phase == COMPLETING and is_owed:
         one.apply([e.SyncReceived(request.member_id, seen)], now_ms)
@@ -78,12 +80,16 @@ def _repeated(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_m
         _decide_join(one, seen, now_ms, response.member_id)
 
 
-def _formed(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:
-    """A generation: the leader's response has its members. Others are kept until it is here."""
+def _formed(
+    one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms: int, *, is_held_back: bool = False
+) -> None:
+    """A generation: the leader's response has its members. Others are kept until it is here, or, where it will not come, until
+    those of the newcomers are, which come at the same time."""
     group = one.group
     listed = {member.member_id: member for member in response.members}
-    if not listed and any(_may_be(other, response.leader) for other in one.in_flight):
+    if not listed and not is_held_back and any(_may_follow(other, response.leader) for other in one.in_flight):
         one.held_back.append((seen, response))
+        one.held_back_ms = now_ms
         return
     _name_newcomers(one, seen, response, listed, now_ms)
     if listed:
@@ -91,6 +97,8 @@ def _formed(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms:
             left(one, other, None, now_ms, set(listed))
         _remove_absent(one, set(listed), now_ms)
         _add_strangers(one, seen, response, now_ms)
+    elif group.phase == PREPARING:
+        _remove_unjoined(one, response.member_id, now_ms)
     if response.member_id not in group.members:  # it was in the group before anything was seen here
         one.apply(
             [_joins(seen, response.member_id, Cause("not_seen", response.member_id, seen.client_id))], now_ms, UNKNOWN
@@ -110,30 +118,42 @@ def _formed(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms:
         _join_answered(one, other, late, now_ms)
 
 
-def _may_be(other: SeenRequest, leader: str) -> bool:
-    """Whether the response to a JoinGroup under way may be the leader's."""
+def form_held_back(one: ObservedClassicGroup, now_ms: int) -> None:
+    """The generation whose leader's response does not come, of the responses that are here."""
+    if one.held_back:
+        seen, response = one.held_back.pop(0)
+        _formed(one, seen, response, now_ms, is_held_back=True)
+
+
+def _may_follow(other: SeenRequest, leader: str) -> bool:
+    """Whether a request under way is a JoinGroup whose response tells more of the generation: the leader's, a newcomer's."""
+    return isinstance(other.request, JoinGroupRequest) and other.request.member_id in (leader, "")
+
+
+def _may_be(other: SeenRequest, member_id: str) -> bool:
+    """Whether a JoinGroup under way may be that member's."""
     request = other.request
-    if not isinstance(request, JoinGroupRequest):
-        return False
-    return leader in (request.member_id, "") or (
-        not request.member_id and leader.startswith(f"{request.group_instance_id or other.client_id}-")
-    )
+    if not request.member_id:
+        return member_id.startswith(f"{request.group_instance_id or other.client_id}-")
+    return bool(request.member_id == member_id)
 
 
 def _name_newcomers(
     one: ObservedClassicGroup, seen: SeenRequest, response: Any, listed: dict[str, Any], now_ms: int
 ) -> None:
-    """JoinGroups without an id, whose responses have it: this one's, and, by the leader's list, of the others under way."""
+    """JoinGroups without an id, whose responses have it: this one's, and, by the leader's list or its id, of the others under
+    way, or lost with their connection."""
     named = [(other, late.member_id) for other, late in [*one.held_back, (seen, response)]]
     known = {*one.group.members, *(member_id for _, member_id in named)}
-    ids = [member_id for member_id in listed if member_id not in known]
-    for other in [o for o in one.in_flight if isinstance(o.request, JoinGroupRequest)]:
+    ids = [member_id for member_id in dict.fromkeys([*listed, response.leader]) if member_id not in known]
+    for other in [*(o for o in one.in_flight if isinstance(o.request, JoinGroupRequest)), *one.lost_joins]:
         member_id = next((i for i in ids if not other.request.member_id and _may_be(other, i)), "")
         named.append((other, member_id))
         ids = [i for i in ids if i != member_id]
     for other, member_id in sorted(named, key=lambda pair: pair[0].sent_ms):
         if member_id and not other.request.member_id and member_id not in one.group.members:
             _decide_join(one, other, max(other.sent_ms, one.group.phase_since_ms), member_id)
+    one.lost_joins = []
 
 
 def _remove_absent(one: ObservedClassicGroup, listed: set[str], now_ms: int) -> None:
@@ -141,6 +161,18 @@ def _remove_absent(one: ObservedClassicGroup, listed: set[str], now_ms: int) -> 
         one.remove_silent(now_ms)
     for member in [m for m in one.group.members.values() if m.member_id not in listed]:
         one.gone(member, now_ms)
+
+
+def _remove_unjoined(one: ObservedClassicGroup, joined: str, now_ms: int) -> None:
+    """Members that have not joined again by the end of the phase are in the group no more, but for static ones with a session
+    left. Without a leader's list this tells who is gone."""
+    waiting = {joined, *(late.member_id for _, late in one.held_back)}
+    waiting |= {o.request.member_id for o in one.in_flight if isinstance(o.request, JoinGroupRequest)}
+    silent = {member.member_id for member in one.silent(now_ms)}
+    for member in list(one.group.members.values()):
+        is_kept = one.group.is_waiting(member.member_id) or member.member_id in one.strangers | waiting
+        if not is_kept and (member.group_instance_id is None or member.member_id in silent):
+            one.gone(member, now_ms)
 
 
 def _add_strangers(one: ObservedClassicGroup, seen: SeenRequest, response: Any, now_ms: int) -> None:

@@ -10,16 +10,18 @@ from coterie.coordinator import events as e
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.journal.lines import JournalLines
 from coterie.coordinator.state import Cause, Group
-from coterie.proxy.observed.classic_events import REQUESTS, RESPONSES, left
+from coterie.proxy.observed.classic_events import REQUESTS, RESPONSES, form_held_back, left
 from coterie.proxy.observed.classic_group import LEFT, SILENT, ObservedClassicGroup
 from coterie.proxy.observed.consumer_group import ObservedConsumers
 from coterie.proxy.observed.explanation import explained
 from coterie.proxy.observed.seen import SeenRequest
 from coterie.wire.declaration import Message
 from coterie.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from coterie.wire.messages.groups.join_group import JoinGroupRequest
 from coterie.wire.messages.groups.leave_group import LeaveGroupRequest
 from coterie.wire.messages.topics.metadata import MetadataResponse
 
+HELD_BACK_MS = 1_000  # the responses of one generation come at the same time
 LEAVE_CONFIRMED_WITHIN_MS = 5_000  # by the other members, whose heartbeats say that the group rebalances
 WATCHED: frozenset[type[Message]] = frozenset({*REQUESTS, ConsumerGroupHeartbeatRequest})
 WATCHED_KEYS = frozenset(request.api_key for request in WATCHED)
@@ -62,6 +64,10 @@ class ObservedGroups:
         is_lost_leave = response is None and isinstance(seen.request, LeaveGroupRequest)
         if seen in one.in_flight and not is_lost_leave:  # a client that leaves may not wait for the response
             one.in_flight.remove(seen)
+        if response is None and isinstance(seen.request, JoinGroupRequest):
+            one.lost_joins += [] if seen.request.member_id else [seen]
+            if not one.has_newcomers:
+                form_held_back(one, now_ms)
         if response is not None:
             RESPONSES[type(seen.request)](one, seen, response, now_ms)
 
@@ -73,6 +79,8 @@ class ObservedGroups:
         """The time passes: reserved ids expire, and a group whose every member is silent is empty at the coordinator too."""
         for one in self.classic.values():
             group = one.group
+            if one.held_back_ms + HELD_BACK_MS <= now_ms:
+                form_held_back(one, now_ms)
             for member_id in [i for i, r in group.reservations.items() if r.deadline_ms <= now_ms]:
                 cause = Cause("session_timeout", member_id)
                 one.apply([e.ReservationDropped(member_id, cause)], now_ms, SILENT)
