@@ -54,12 +54,16 @@ class ObserverScenario:
         self.group = SightedGroup(reads_records=words != ["without", "records"])
 
     def _group(self, _: list[str], options: Options) -> None:
-        """``protocol``; names with commas in ``static`` and ``subscription``; the timeouts ``session`` and ``rebalance``."""
+        """``protocol``; names with commas in ``static`` and ``subscription`` or ``own=CLIENT:TOPICS``; the timeouts
+        ``session`` and ``rebalance``."""
         group = self.group
         group.protocol = options.get("protocol", group.protocol)
         group.static |= {*filter(None, options.get("static", "").split(","))}
         group.session_s = float(options.get("session", group.session_s))
         group.rebalance_s = float(options.get("rebalance", group.rebalance_s))
+        if "own" in options:
+            client, own = options["own"].split(":")
+            group.own[client] = own.split(",")
         if "subscription" in options:
             group.subscription = options["subscription"].split(",")
 

@@ -31,6 +31,7 @@ class SightedGroup:
         self.protocol = "range"
         self.topics: dict[str, int] = {"orders": PARTITIONS}
         self.subscription = ["orders"]
+        self.own: dict[str, list[str]] = {}  # subscriptions other than that of all, by client
         self.static: set[str] = set()
         self.session_s, self.rebalance_s = SESSION_S, REBALANCE_S
 
@@ -57,7 +58,7 @@ class SightedGroup:
                 "/10.0.0.1",
                 round(self.rebalance_s * 1000),
                 round(self.session_s * 1000),
-                encode_subscription(self.subscription),
+                encode_subscription(self.own.get(name.split("-")[0], self.subscription)),
                 encode_assignment(shares[name]),
             )
             for name in names

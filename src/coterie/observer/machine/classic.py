@@ -144,7 +144,8 @@ def _of_the_same_members(
         gained = now - before
         if not before and group.is_baseline:
             continue
-        if gained and before < now and all(topics.was_absent(topic, group.stored_ms) for topic in gained):
+        if gained and before < now and all(t in group.gained or topics.was_absent(t, group.stored_ms) for t in gained):
+            group.gained |= gained
             return [known_cause("regex_resolved", INFERRED, "topic_gained")]
         causes.append(cause_of("subscription_changed", member, OBSERVED))
     return causes or [why_same_members(group, value, _counts(group, value, topics))]

@@ -113,6 +113,7 @@ class KnownGroup:
     coordinator: tuple[int, int] | None = None
     is_lost: bool = False
     counts: dict[str, int] = field(default_factory=dict)  # partitions of the subscribed topics at the last generation
+    gained: set[str] = field(default_factory=set)  # topics that were new when subscriptions grew by them
     is_revoking: bool = False  # the last generation of a cooperative group took partitions away
     logged: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     consumer: ConsumerGroup | None = None

@@ -67,7 +67,8 @@ RULES = {
         "likely",
     ),
     "topic_gained": RuleWords(
-        "the members are the same, and subscriptions grew by a topic that did not exist at the generation before",
+        "the members are the same, and subscriptions grew by a topic that did not exist at the generation before, or when the "
+        "first of them grew by it",
         "a regular expression matches a new topic",
         "likely",
     ),
@@ -147,12 +148,13 @@ def _alive_within_session(departure: Departure) -> str | None:
     return "member_left" if has_committed or has_joined else None
 
 
-def _stopped_before(departure: Departure, timeout_ms: int) -> bool:
-    """Whether regular commits ended so long before the departure, with one pause between commits as the uncertainty."""
+def _stopped_before(departure: Departure, timeout_ms: int, early_ms: int = 0) -> bool:
+    """Whether regular commits ended so long before the departure, with one pause between commits as the uncertainty, and at
+    most ``early_ms`` less."""
     every_ms, silence_ms = departure.member.every_ms, departure.silence_ms
     if every_ms is None or silence_ms is None or every_ms > timeout_ms / 2:
         return False
-    return timeout_ms - departure.heartbeat_ms <= silence_ms <= timeout_ms + every_ms + SLACK_MS
+    return timeout_ms - departure.heartbeat_ms - early_ms <= silence_ms <= timeout_ms + every_ms + SLACK_MS
 
 
 def _poll_interval_passed(departure: Departure) -> str | None:
@@ -160,7 +162,7 @@ def _poll_interval_passed(departure: Departure) -> str | None:
     if session_ms is None or interval_ms <= session_ms * 1.5 + SLACK_MS:
         return None
     # The last poll may be a heartbeat before the last commit.
-    return "member_left" if _stopped_before(departure, interval_ms - SLACK_MS) else None
+    return "member_left" if _stopped_before(departure, interval_ms, early_ms=SLACK_MS) else None
 
 
 def _silent_for_session(departure: Departure) -> str | None:
