@@ -14,8 +14,16 @@ from typing import Any, Protocol
 
 from coterie.client.errors import KafkaError
 from coterie.proxy.exchanges import Exchange, Exchanges, has_tokens_behind
-from coterie.proxy.frames import PartKind, UnfitFrame
-from coterie.proxy.heads import RequestHead, decoded_request, request_head, request_head_bytes, response_head_bytes
+from coterie.proxy.fetch_tails import FetchTail, NamedTail
+from coterie.proxy.frames import FramePart, PartKind, UnfitFrame
+from coterie.proxy.heads import (
+    FETCH,
+    RequestHead,
+    decoded_request,
+    request_head,
+    request_head_bytes,
+    response_head_bytes,
+)
 from coterie.proxy.rewriting import Address, NamedBrokers, named_brokers, names_brokers
 from coterie.proxy.sides import BrokerSide, ClientSide, Side, Stop
 from coterie.wire.apis import API_NAMES, APIS
@@ -106,6 +114,7 @@ class Passage:
         self._present: Exchange | None = None  # whose response passes
         self._present_request: Exchange | None = None
         self._response_passes = False  # part of one was passed on
+        self._tail: FetchTail | None = None  # of the Fetch response that passes
         self._is_silent = False  # the client gets no further response
         self._client_ended = False
 
@@ -284,10 +293,12 @@ class Passage:
                     self._begin_response(part.data)
                 elif part.kind is PartKind.FRAME:
                     self._pass_response(part.data, out)
+                elif self._tail is not None:
+                    self._pass_fetch(self._tail, part, out)
                 elif not self._is_silent:
                     out.append(part.data)
                 if part.is_last:
-                    self._response_passes = False
+                    self._response_passes, self._tail = False, None
                     if not self.broker.is_stopped_for(Stop.LISTENING):
                         out += self.exchanges.own_responses()
         except UnfitFrame as error:
@@ -303,12 +314,22 @@ class Passage:
         self._response_passes = True
         if exchange is not None and exchange.is_lost:
             self._is_silent = True  # a later response before it would be taken for it
-        if exchange is not None and (
-            exchange.ticket is not None or names_brokers(exchange.head.api_key, exchange.head.api_version)
-        ):
+        is_named = exchange is not None and names_brokers(exchange.head.api_key, exchange.head.api_version)
+        if exchange is not None and is_named and exchange.head.api_key == FETCH and not self._is_silent:
+            self._tail = FetchTail(exchange.head.api_version)
+            self.broker.stream.pass_on()
+        elif exchange is not None and (exchange.ticket is not None or is_named):
             self.broker.stream.collect()
         else:
             self.broker.stream.pass_on()
+
+    def _pass_fetch(self, tail: FetchTail, part: FramePart, out: list[bytes]) -> None:
+        was_readable = not tail.unreadable
+        out.append(tail.passed(part.data, part.is_last))
+        if tail.unreadable and was_readable:
+            logger.warning("a response is passed on as it is: %s", tail.unreadable)
+        if tail.named is not None:
+            self._pass_named(tail.named, out)
 
     def _pass_response(self, frame: bytes, out: list[bytes]) -> None:
         assert self._present is not None, "a response was collected, and nobody wanted it"
@@ -318,6 +339,9 @@ class Passage:
         if named is None:
             out.append(frame)
             return
+        self._pass_named(named, out)
+
+    def _pass_named(self, named: NamedBrokers | NamedTail, out: list[bytes]) -> None:
         missing = [address for address in named.addresses() if address not in self._brokers.addresses]
         if not missing:
             out.append(named.frame(self._brokers.addresses))
@@ -341,7 +365,7 @@ class Passage:
             watcher.named(head.api_key, named.response)
         return named
 
-    async def _rewrite(self, named: NamedBrokers, missing: list[Address]) -> None:
+    async def _rewrite(self, named: NamedBrokers | NamedTail, missing: list[Address]) -> None:
         try:
             await self._brokers.listen_for(missing)
         except OSError as error:

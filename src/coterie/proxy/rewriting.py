@@ -1,26 +1,21 @@
 """The responses that name brokers by HOST:PORT, in every version, and the same responses with the proxy's addresses.
 
 Metadata, FindCoordinator and DescribeCluster (KIP-700), and, of leaders that have moved, the endpoints in Produce and Fetch
-(KIP-951). Of a Fetch only what lies behind its records is read.
+(KIP-951; `fetch_tails` reads these as the Fetch passes).
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from coterie.proxy.heads import DESCRIBE_CLUSTER, FETCH, FIND_COORDINATOR, METADATA, PRODUCE
 from coterie.wire.apis import APIS
-from coterie.wire.framing import decode_response, encode_response, skip_tags
-from coterie.wire.primitives import WireError, read_unsigned_varint
+from coterie.wire.framing import decode_response, encode_response
+from coterie.wire.primitives import WireError
 
 Address = tuple[str, int]
-
-_FETCH_PARTITION_BYTES = 4 + 2 + 8 + 8 + 8  # index, error, high watermark, last stable offset, log start
-_ABORTED_BYTES = 8 + 8
-_UNREADABLE = (WireError, struct.error, IndexError)
 
 
 def _coordinators(response: Any) -> list[Any]:
@@ -67,8 +62,6 @@ def names_brokers(api_key: int, version: int) -> bool:
 def named_brokers(api_key: int, version: int, frame: bytes) -> NamedBrokers | None:
     """Of a response's frame, its size included; None where it names none. Raises WireError for one that cannot be read, as of a
     version that is not known here."""
-    if api_key == FETCH and not _has_endpoints(frame):
-        return None
     cls = APIS[api_key].response
     if version not in cls.versions:
         raise WireError(f"{APIS[api_key].name} has no version {version} here")
@@ -77,27 +70,3 @@ def named_brokers(api_key: int, version: int, frame: bytes) -> NamedBrokers | No
     if not endpoints:
         return None
     return NamedBrokers(int.from_bytes(frame[4:8], "big", signed=True), version, response, endpoints)
-
-
-def _has_endpoints(frame: bytes) -> bool:
-    """Whether a Fetch response of version 16 or later has tagged fields, of which the endpoints are the only one: found behind
-    its records, which are not read. Raises WireError."""
-    try:
-        at = skip_tags(frame, 8) + 4 + 2 + 4  # throttle time, error, session
-        topics, at = read_unsigned_varint(frame, at)
-        for _ in range(topics - 1):
-            partitions, at = read_unsigned_varint(frame, at + 16)
-            for _ in range(partitions - 1):
-                at = _behind_partition(frame, at)
-            at = skip_tags(frame, at)
-        return frame[at] != 0
-    except _UNREADABLE as error:
-        raise WireError(f"a Fetch response that cannot be read: {error}") from error
-
-
-def _behind_partition(frame: bytes, at: int) -> int:
-    aborted, at = read_unsigned_varint(frame, at + _FETCH_PARTITION_BYTES)
-    for _ in range(aborted - 1):
-        at = skip_tags(frame, at + _ABORTED_BYTES)
-    size, at = read_unsigned_varint(frame, at + 4)  # behind the preferred read replica
-    return skip_tags(frame, at + max(size - 1, 0))
