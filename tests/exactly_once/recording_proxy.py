@@ -1,25 +1,23 @@
-"""A proxy before a broker that keeps the requests of transactions, and strikes at a chosen one."""
+"""A `coterie.proxy` before a broker that keeps the requests of transactions, and strikes at a chosen one."""
 
 from __future__ import annotations
 
 import asyncio
-import struct
 import threading
-from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from coterie.wire.apis import APIS
-from coterie.wire.codec import decode
-from coterie.wire.declaration import Message
-from coterie.wire.framing import decode_response, read_head, skip_tags
+from coterie.proxy.heads import RequestHead
+from coterie.proxy.proxy import Proxy
+from coterie.testing.faults import API_KEYS, FaultRule
+from coterie.testing.loop_thread import START_S, LoopThread
 
+HOST = "127.0.0.1"
 PRODUCE, INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TXN, TXN_OFFSET_COMMIT = 0, 22, 24, 25, 26, 28
 KEPT = frozenset({PRODUCE, INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TXN, TXN_OFFSET_COMMIT})
-READ_BYTES = 1 << 22
-_SIZE = struct.Struct(">i")
 
 
 class Moment(Enum):
@@ -40,7 +38,7 @@ class Strike:
     work: Callable[[], object]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Exchange:
     """A request of a transaction and its response; None where it was lost."""
 
@@ -49,146 +47,97 @@ class Exchange:
     response: Any = None
 
 
-@dataclass(slots=True, eq=False)
-class _Connection:
-    """``waiting``: by correlation id the exchange and its version."""
+@dataclass(slots=True)
+class Recorder:
+    """What the proxy asks of its rules and of its watcher. ``hit`` carries the strike out."""
 
-    waiting: dict[int, tuple[Exchange, int]] = field(default_factory=dict)
+    hit: Callable[[], None]
+    exchanges: list[Exchange] = field(default_factory=list)
+    strike: Strike | None = None
+    struck_at: Exchange | None = None  # of a strike at the response
+    asked: Counter[str] = field(default_factory=Counter)
+
+    def watches(self, api_key: int) -> bool:
+        return api_key in KEPT
+
+    def concern(self, api: str, client_id: str) -> bool:
+        return self.strike is not None and API_KEYS[api] == self.strike.api_key
+
+    def taken(self, api: str, request: Any, client_id: str) -> FaultRule | None:
+        strike = self.strike
+        if strike is None or API_KEYS[api] != strike.api_key:
+            return None
+        strike.count -= 1
+        if strike.count or strike.moment is not Moment.BEFORE:
+            return None
+        self.exchanges.append(Exchange(strike.api_key, request))
+        self.hit()
+        return FaultRule(api, None, None, 0, is_cut=True)
+
+    def sent(self, head: RequestHead, request: Any, client_host: str) -> Exchange | None:
+        if head.api_key not in KEPT:
+            return None
+        exchange, strike = Exchange(head.api_key, request), self.strike
+        self.exchanges.append(exchange)
+        if strike is not None and strike.api_key == head.api_key and not strike.count:
+            if strike.moment is Moment.RESPONSE:
+                self.struck_at = exchange
+            else:
+                asyncio.get_running_loop().call_later(0.001, self.hit)
+        return exchange
+
+    def answered(self, seen: Exchange, response: Any) -> None:
+        if seen is self.struck_at:
+            self.struck_at = None
+            self.hit()
+        else:
+            seen.response = response
+
+    def named(self, api_key: int, response: Any) -> None:
+        """Nothing depends on it."""
+
+    def own_response(self, request: Any) -> None:
+        """None."""
 
 
-class RecordingProxy:
+class RecordingProxy(LoopThread):
     """On a port of 127.0.0.1, in a thread; ``exchanges`` in the order of the requests. Close it."""
 
     def __init__(self, port: int, broker_port: int) -> None:
-        self._port, self._broker_port = port, broker_port
-        self.exchanges: list[Exchange] = []
-        self.struck = threading.Event()
-        self._strike: Strike | None = None
-        self._struck_at: tuple[_Connection, int] | None = None  # of a strike at the response
-        self._writers = set[asyncio.StreamWriter]()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
+        super().__init__("proxy")
+        self._port, self._broker = port, (HOST, broker_port)
+        self._recorder, self.struck = Recorder(self._hit), threading.Event()
+        self.exchanges = self._recorder.exchanges
+        self._begin()
         self.accept()
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self._port}"
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        done: Future[None] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        done.result(20)
+        return f"{HOST}:{self._port}"
 
     def accept(self) -> None:
         """Connections, after a strike too."""
-
-        async def accepted() -> None:
-            self.struck.clear()
-            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
-
-        self._run(accepted())
+        self.struck.clear()
+        self._proxy = Proxy([self._broker], rules=self._recorder, watcher=self._recorder)
+        self._on_loop(self._proxy.start(HOST, self._port), START_S)
 
     def strike_at(self, strike: Strike) -> None:
-        async def noted() -> None:
-            self._strike, self._struck_at = strike, None
-
-        self._run(noted())
+        self._call(lambda: setattr(self._recorder, "strike", strike))
 
     def refuse(self) -> None:
         """Cuts and refuses all connections, where no strike has done so."""
-
-        async def refused() -> None:
-            self._strike = None
-            self._cut()
-
-        self._run(refused())
+        self._recorder.strike = None
+        self._on_loop(self._proxy.stop(), START_S)
 
     def close(self) -> None:
         self.refuse()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    # -- in the thread --------------------------------------------------------------------------------------------------
-
-    def _cut(self) -> None:
-        self._server.close()
-        for writer in self._writers:
-            writer.transport.abort()
+        self._end()
 
     def _hit(self) -> None:
-        strike, self._strike = self._strike, None
+        """On the loop."""
+        strike, self._recorder.strike = self._recorder.strike, None
         if strike is not None:
             strike.work()
-            self._cut()
+            self._proxy.drop_connections(None)  # now: what is being passed does not arrive
+            asyncio.get_running_loop().create_task(self._proxy.stop())  # it runs to its end without a wait
             self.struck.set()
-
-    async def _serve(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
-        try:
-            broker, to_broker = await asyncio.open_connection("127.0.0.1", self._broker_port)
-        except OSError:
-            to_client.close()
-            return
-        connection, writers = _Connection(), {to_client, to_broker}
-        self._writers |= writers
-        both = [
-            asyncio.ensure_future(self._pump(client, to_broker, lambda frame: self._asked(connection, frame))),
-            asyncio.ensure_future(self._pump(broker, to_client, lambda frame: self._answered(connection, frame))),
-        ]
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        for writer in writers:
-            writer.transport.abort()
-        await asyncio.gather(*both)
-        self._writers -= writers
-
-    async def _pump(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, passes: Callable[[bytes], bool]
-    ) -> None:
-        try:
-            while True:
-                size = await reader.readexactly(_SIZE.size)
-                frame = await reader.readexactly(*_SIZE.unpack(size))
-                if not passes(frame):
-                    return
-                writer.write(size + frame)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, OSError):
-            return
-
-    def _asked(self, connection: _Connection, frame: bytes) -> bool:
-        """Whether the broker gets the request."""
-        head = read_head(frame)
-        if head.api_key not in KEPT:
-            return True
-        cls = APIS[head.api_key].request
-        start = skip_tags(frame, head.body_at) if head.api_version in cls.flexible else head.body_at
-        request: Message = decode(cls, frame, head.api_version, start)[0]
-        exchange = Exchange(head.api_key, request)
-        self.exchanges.append(exchange)
-        connection.waiting[head.correlation_id] = exchange, head.api_version
-        strike = self._strike
-        if strike is None or head.api_key != strike.api_key:
-            return True
-        strike.count -= 1
-        if strike.count:
-            return True
-        if strike.moment is Moment.RESPONSE:
-            self._struck_at = connection, head.correlation_id
-        elif strike.moment is Moment.AFTER:
-            self._loop.call_later(0.001, self._hit)
-        else:
-            self._hit()
-        return strike.moment is not Moment.BEFORE
-
-    def _answered(self, connection: _Connection, frame: bytes) -> bool:
-        """Whether the client gets the response."""
-        (correlation_id,) = _SIZE.unpack_from(frame)
-        if self._struck_at == (connection, correlation_id):
-            self._struck_at = None
-            self._hit()
-            return False
-        kept = connection.waiting.pop(correlation_id, None)
-        if kept is not None:
-            exchange, version = kept
-            exchange.response = decode_response(APIS[exchange.api_key].response, frame, version)
-        return True

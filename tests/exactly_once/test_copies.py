@@ -52,7 +52,6 @@ class Story:
         port = free_port()
         self.broker = BrokerProcess(
             folder / "data",
-            *("--set", f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}"),
             *("--set", "offsets.topic.num.partitions=1", "--set", "transaction.state.log.num.partitions=1"),
         )
         self.proxy = RecordingProxy(port, self.broker.port)
