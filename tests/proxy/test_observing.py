@@ -11,6 +11,7 @@ import pytest
 
 from coterie.client import Admin, Consumer, GroupExplanation
 from coterie.coordinator.journal.line import JournalLine
+from coterie.proxy.observed.explanation import UNSEEN
 from coterie.simulation import SimulatedProcess
 from coterie.testing.faults import FaultRule
 from coterie.testing.simulated import SimulatedWorld, WorldBroker, simulate
@@ -258,6 +259,7 @@ def test_why_through_the_proxy_is_the_broker_s_own_answer() -> None:
                 return await admin.explain_group("crew")
 
         theirs, ours = (world.run(explained(one)) for one in (broker.bootstrap_servers, proxied.bootstrap_servers))
+        assert (ours.unseen, theirs.unseen) == (UNSEEN, None)
         assert ours.verdict == theirs.verdict
         assert ours.verdict.endswith("has not sent the assignment yet")
         assert (ours.state, ours.generation, ours.leader) == (theirs.state, theirs.generation, theirs.leader)

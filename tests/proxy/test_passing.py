@@ -9,7 +9,10 @@ import pytest
 from coterie.testing.simulated import SimulatedWorld, simulate
 from coterie.wire.framing import encode_request
 from coterie.wire.messages.clients.api_versions import ApiVersionsRequest
-from tests.proxy.worlds import WorldProxy, consume, produce
+from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.proxy.worlds import RawClient, WorldProxy, consume, produce
+
+REQUESTS = 40
 
 
 def connected_hosts(world: SimulatedWorld, host: str) -> set[str]:
@@ -99,22 +102,42 @@ def test_a_frame_beyond_the_limit_ends_the_connection() -> None:
 
 
 def test_a_client_that_does_not_read_stops_the_broker_s_side() -> None:
+    """It has asked for forty megabytes, and takes a tenth of one a second."""
     with simulate(7) as world:
         broker = world.broker()
         broker.create_topic("orders", 1)
-        broker.produce("orders", *[bytes(500_000)] * 1)
-        for _ in range(20):
-            broker.produce("orders", bytes(900_000))
+        broker.produce("orders", bytes(900_000))
         proxied = WorldProxy(world, broker)
-        seen: list[bytes] = []
-        slow = world.spawn("slow", consume, proxied.bootstrap_servers, "g", "orders", seen)
-        world.network.slow_down("slow", 100_000)
+
+        async def ask() -> RawClient:
+            client = await RawClient(proxied).open()
+            partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1 << 20)
+            request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic("orders", partitions=[partition])])
+            for number in range(REQUESTS):
+                client.writer.write(encode_request(number, "c", request, 12))
+            return client
+
+        client = world.run(ask())
+        world.network.slow_down("main", 100_000)
         world.advance(20)
-        held = max(
-            (p.client.transport.get_write_buffer_size() for p in proxied.proxy.passages if p.client.transport),
-            default=0,
-        )
-        assert held < 4 << 20
-        world.network.slow_down("slow", None)
-        world.until(lambda: len(seen) == 21, "every record")
-        slow.kill()
+        (passage,) = (p for p in proxied.proxy.passages if p.client_id == "c")
+        assert passage.client.transport is not None
+        assert passage.client.transport.get_write_buffer_size() < 4 << 20
+        world.network.slow_down("main", None)
+
+        async def read() -> list[int]:
+            return [int.from_bytes((await client.frame())[:4], "big") for _ in range(REQUESTS)]
+
+        assert world.run(read()) == list(range(REQUESTS))
+
+
+def test_a_broker_that_two_responses_name_at_once_has_one_listener() -> None:
+    with simulate(8) as world:
+        proxied = WorldProxy(world, world.broker())
+
+        async def both() -> None:
+            await asyncio.gather(*(proxied.proxy.listen_for([("new", 9092)]) for _ in range(2)))
+
+        before = len(proxied.proxy._servers)
+        world.run_in(proxied.process, both())
+        assert len(proxied.proxy._servers) == before + 1
