@@ -123,6 +123,8 @@ def _properties(version: str, folder: Path, port: int, settings: Mapping[str, st
         "auto.create.topics.enable": "false",
         "listeners": f"PLAINTEXT://127.0.0.1:{port}",
     }
+    if settings.get("process.roles") == "broker":
+        return lines | dict(settings)
     if version.startswith("0."):
         lines["delete.topic.enable"] = "true"  # the default from 1.0 on
     if on_zookeeper(version):
@@ -151,6 +153,8 @@ class KafkaBroker:
         settings: Mapping[str, str] | None = None,
         cpus: set[int] | None = None,
         heap: str = "1g",
+        *,
+        cluster_id: str = "",
     ) -> None:
         jars(version)
         folder.mkdir(parents=True, exist_ok=True)
@@ -160,6 +164,7 @@ class KafkaBroker:
         self._log, self._config = folder / "kafka.log", folder / "server.properties"
         self._lines = _properties(version, folder, self.address[1], settings or {})
         self._write_config()
+        self._cluster_id = cluster_id or base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self._zookeeper: list[subprocess.Popen[bytes]] = []
         self._broker: list[subprocess.Popen[bytes]] = []
 
@@ -172,6 +177,16 @@ class KafkaBroker:
         self._lines |= {**settings, "listeners": f"{self._lines['listeners']},{protocol}://127.0.0.1:{port}"}
         self._write_config()
         return "127.0.0.1", port
+
+    def another(self, node: int, settings: Mapping[str, str]) -> KafkaBroker:
+        """One more broker of its cluster, of version 2.6 or newer: start it after this one, and stop it before."""
+        if on_zookeeper(self.version):
+            own = {"broker.id": str(node), "zookeeper.connect": self.zookeeper_address}
+        else:
+            own = {"node.id": str(node), "process.roles": "broker"}
+            own |= {name: self._lines[name] for name in ("controller.quorum.voters", "controller.listener.names")}
+        folder = self.folder.with_name(f"{self.folder.name}-{node}")
+        return KafkaBroker(self.version, folder, {**settings, **own}, heap=self._heap, cluster_id=self._cluster_id)
 
     def start(self) -> None:
         """Returns once the broker answers; after `kill` it is the same broker. Raises CannotRun."""
@@ -193,8 +208,7 @@ class KafkaBroker:
         wait_for_port(int(port), self._zookeeper, self._log)
 
     def _format(self) -> None:
-        identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        tool = ("kafka.tools.StorageTool", "format", f"--cluster-id={identity}", "-c", str(self._config))
+        tool = ("kafka.tools.StorageTool", "format", f"--cluster-id={self._cluster_id}", "-c", str(self._config))
         with self._log.open("ab") as out:
             subprocess.run(java(self.version, *tool), stdout=out, stderr=out, check=True)
 

@@ -20,7 +20,7 @@ from coterie_conformance.cli.parts.cluster_clients import cluster_clients_part, 
 from coterie_conformance.cli.parts.histories import histories_part, histories_sentences
 from coterie_conformance.cli.parts.hostile import hostile_part
 from coterie_conformance.cli.parts.languages import languages_part
-from coterie_conformance.cli.parts.observer import observer_part, observer_sentences
+from coterie_conformance.cli.parts.observe import OBSERVED_VERSIONS, observe_part, observe_sentences
 from coterie_conformance.cli.parts.older_protocols import rocketmq_part, zookeeper_part
 from coterie_conformance.cli.parts.options import Figures, PartOptions, write_check
 from coterie_conformance.cli.parts.predict import predict_part, predict_sentences
@@ -32,6 +32,7 @@ from coterie_conformance.cli.parts.programs import (
     members_part,
     members_sentences,
 )
+from coterie_conformance.cli.parts.proxy import PROXIED_VERSIONS, proxy_part, proxy_sentences
 from coterie_conformance.cli.parts.security import VERSIONS as SECURITY_VERSIONS
 from coterie_conformance.cli.parts.security import security_part, security_sentences
 from coterie_conformance.servers.kafka import EVERY_VERSION, VERSIONS, CannotRun
@@ -348,7 +349,8 @@ KAFKA_PARTS: dict[str, KafkaPart] = {
     "cli": KafkaPart(commands_part, commands_sentences, EVERY_VERSION),
     "clients": KafkaPart(clients_part, clients_sentences, NEWER),
     "members": KafkaPart(members_part, members_sentences, FROM_4_3),
-    "observer": KafkaPart(observer_part, observer_sentences),
+    "observe": KafkaPart(observe_part, observe_sentences, OBSERVED_VERSIONS),
+    "proxy": KafkaPart(proxy_part, proxy_sentences, PROXIED_VERSIONS),
     "predict": KafkaPart(predict_part, predict_sentences, (DEPLOYED_VERSION,)),
     "histories": KafkaPart(histories_part, histories_sentences, NEWER),
     "applications": KafkaPart(applications_part, applications_sentences, NEWER),

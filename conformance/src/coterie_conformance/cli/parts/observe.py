@@ -1,0 +1,56 @@
+"""What `compare --part observe` reports: the causes that `coterie observe` and `coterie proxy` name of stories on Kafka."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from coterie_conformance.cli.parts.options import Figures, PartOptions, write_check
+from coterie_conformance.tools.our_commands import is_older
+
+if TYPE_CHECKING:
+    from coterie_conformance.observer.story_cluster import StoryVerdict
+
+OBSERVED_VERSIONS = ("2.6.3", "3.9.1", "4.3.0")
+CONSUMER_SINCE = "4.0"
+LEAST_BY_OBSERVER = 0.9  # 27 of 30; of the consumer protocol's stories too
+
+
+def observe_part(options: PartOptions) -> Figures:
+    """Failed are stories that the observer and the proxy together do not name, a wrong cause that is marked observed, and
+    more than one in ten that the observer alone does not name."""
+    import asyncio
+
+    from coterie_conformance.observer.stories import OF_CONSUMERS, THIRTY
+    from coterie_conformance.observer.story_cluster import StoryCluster
+
+    stories = THIRTY if is_older(options.version, CONSUMER_SINCE) else (*THIRTY, *OF_CONSUMERS)
+
+    async def run() -> list[StoryVerdict]:
+        async with StoryCluster(options.version, options.folder / "observe").running(stories) as cluster:
+            return await cluster.verdicts(stories, _report)
+
+    verdicts = asyncio.run(run())
+    rows = [
+        {"story": v.name, "observer": v.by_observer, "proxy": v.by_proxy, "both": v.by_both, "wrong": v.wrong}
+        for v in verdicts
+    ]
+    unnamed = sum(not v.by_both for v in verdicts) + sum(v.is_observed_wrongly for v in verdicts)
+    beyond = max(0, int(LEAST_BY_OBSERVER * len(verdicts)) - sum(v.by_observer for v in verdicts))
+    return {"observe": rows, "failed": unnamed + beyond}
+
+
+def _report(verdict: StoryVerdict) -> None:
+    by = [who for who, is_named in (("the observer", verdict.by_observer), ("the proxy", verdict.by_proxy)) if is_named]
+    wrong = [verdict.failure] if verdict.failure else []
+    wrong += [] if by else [f"the cause was not named; concluded: {'; '.join(verdict.seen[-3:]) or 'nothing'}"]
+    wrong += [f"not true: {', '.join(verdict.wrong)}"] if verdict.wrong else []
+    write_check(f"{verdict.name}, named by {' and '.join(by) or 'nobody'}", "; ".join(wrong))
+
+
+def observe_sentences(figures: Figures) -> list[str]:
+    """The line about the part's figures."""
+    rows = figures["observe"]
+    named = {by: sum(row[by] for row in rows) for by in ("observer", "proxy", "both")}
+    observed = sum("(observed" in cause for row in rows for cause in row["wrong"])
+    by = f"{named['observer']} named by the observer, {named['proxy']} by the proxy, {named['both']} by both together"
+    return [f"  observe: of {len(rows)} stories {by}; {observed} wrong causes marked observed"]
