@@ -95,26 +95,30 @@ def check_logins(version: str, folder: Path, report: Callable[[LoginCheck], None
         "librdkafka": clients.librdkafka,
         "aiokafka": clients.aiokafka,
     }
-    with _broker(files, files.broker) as broker, _log() as log:
-        for client, attempt in attempts.items():
-            login_error, tls_error = OWN_ERRORS[client]
-            for mechanism in MECHANISMS:
-                settings = _settings(files, broker, mechanism)
-                wrong = settings | {"sasl.password": WRONG}
-                checks.append(_checked(client, mechanism, attempt(settings), "", log, ""))
-                report(checks[-1])
-                line = f"is refused ({mechanism})"
-                checks.append(_checked(client, f"{mechanism}, wrong password", attempt(wrong), login_error, log, line))
-                report(checks[-1])
-            stranger = _settings(files, broker, "PLAIN") | {"ssl.truststore.location": str(files.other)}
-            checks.append(_checked(client, "unknown authority", attempt(stranger), tls_error, log, "its TLS failed"))
-            report(checks[-1])
-    with _broker(files, files.expired) as broker, _log() as log:
-        for client, attempt in attempts.items():
-            result = attempt(_settings(files, broker, "PLAIN"))
-            checks.append(_checked(client, "expired certificate", result, OWN_ERRORS[client][1], log, "its TLS failed"))
-            report(checks[-1])
+    for client, attempt in attempts.items():
+        for check in _logins(files, client, attempt):
+            checks.append(check)
+            report(check)
     return checks
+
+
+def _logins(files: _Files, client: str, attempt: clients.Attempt) -> Iterator[LoginCheck]:
+    """Each client has brokers of its own: one that was refused may go on for a while in its own threads."""
+    login_error, tls_error = OWN_ERRORS[client]
+    with _broker(files, files.broker) as broker, _log() as log:
+        for mechanism in MECHANISMS:
+            settings = _settings(files, broker, mechanism)
+            yield _checked(client, mechanism, attempt(settings), "", log, "")
+        for mechanism in MECHANISMS:
+            wrong = _settings(files, broker, mechanism) | {"sasl.password": WRONG}
+            yield _checked(client, f"{mechanism}, wrong password", attempt(wrong), login_error, log, "is refused (")
+    for case, keys, authority in (
+        ("unknown authority", files.broker, files.other),
+        ("expired", files.expired, files.ca),
+    ):
+        with _broker(files, keys) as broker, _log() as log:
+            settings = _settings(files, broker, "PLAIN") | {"ssl.truststore.location": str(authority)}
+            yield _checked(client, f"certificate: {case}", attempt(settings), tls_error, log, "its TLS failed")
 
 
 def _broker(files: _Files, keys: Path) -> LocalBroker:

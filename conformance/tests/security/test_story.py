@@ -1,0 +1,37 @@
+"""The part's machinery: what a check holds, and the clients of Python at a coterie; the part itself has Java's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coterie_conformance.security import clients
+from coterie_conformance.security.story import MECHANISMS, PASSWORD, LoginCheck, _checked, _Lines, check_logins
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "lines", "line", "wrong"),
+    [
+        ("", "", [], "", ""),
+        ("", "_AUTHENTICATION", ["x is refused (PLAIN)"], "is refused (PLAIN)", "the client reports nothing"),
+        ("_SSL", "", [], "", "the client reports _SSL, not nothing"),
+        ("", "", ["a line"], "", "the broker's log has ['a line']"),
+        ("e", "e", ["another line"], "is refused", "the broker's log has ['another line']"),
+        ("e", "e", [f"is refused: {PASSWORD}"], "is refused", "the broker's log has a secret"),
+    ],
+)
+def test_what_is_wrong_with_a_login(error: str, expected: str, lines: list[str], line: str, wrong: str) -> None:
+    log = _Lines()
+    log.lines = lines
+    check = _checked("c", "case", error, expected, log, line)
+    assert check.wrong.startswith(wrong)
+    assert bool(check.wrong) == bool(wrong)
+
+
+@pytest.mark.slow
+def test_clients_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "java", lambda version, folder: clients.librdkafka)
+    checks: list[LoginCheck] = check_logins("4.3.0", tmp_path / "logins", lambda check: None)
+    assert len(checks) == 3 * (2 * len(MECHANISMS) + 2)
+    assert [check for check in checks if check.wrong and check.client != "java"] == []
