@@ -13,6 +13,7 @@ import pytest
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.client import Admin, Consumer, Producer
+from coterie.web import event_streams, handed_feed, observed_feed
 from tests.web.browser import chromium, in_a_browser, opened, violations
 from tests.web.explanations import explanation
 from tests.web.feeds import HandFeed, line, row, served
@@ -20,7 +21,8 @@ from tests.web.test_server import HOSTILE
 
 pytestmark = [pytest.mark.slow, in_a_browser]
 SIZES = [({"width": 1280, "height": 900}, "light"), ({"width": 390, "height": 800}, "dark")]
-SEEN_MS = 2_000  # within which a change is on the page
+SEEN_S = 2.0  # within which a change is on the page, on a machine that keeps up (tests.web.many_groups measures it)
+PATIENCE_MS = 30_000
 
 
 def feed_of(*groups: str) -> HandFeed:
@@ -108,7 +110,11 @@ def test_hostile_records_are_shown_as_text() -> None:
     asyncio.run(go())
 
 
-def test_a_change_is_seen_within_two_seconds() -> None:
+def test_a_change_is_seen_while_one_looks() -> None:
+    """Its pauses, on the way to a page, leave half a second of the two."""
+    for rows_s in (observed_feed.ROWS_EVERY_S, handed_feed.UPDATE_EVERY_S):
+        assert rows_s + event_streams.LOOK_S + event_streams.EVERY_S <= SEEN_S - 0.5
+
     async def go() -> None:
         feed = feed_of("crew")
         async with served(feed) as url, chromium() as browser:
@@ -116,19 +122,19 @@ def test_a_change_is_seen_within_two_seconds() -> None:
                 await page.wait_for_selector("text=Stable")
                 feed.memory.rows.put(row("crew", state="PreparingRebalance", marks=["waits"]))
                 feed.memory.rows.put(row("new"))
-                await page.wait_for_selector(".mark.waits", timeout=SEEN_MS)
-                await page.wait_for_selector("text=new", timeout=SEEN_MS)
+                await page.wait_for_selector(".mark.waits", timeout=PATIENCE_MS)
+                await page.wait_for_selector("text=new", timeout=PATIENCE_MS)
                 feed.memory.rows.remove("new")
-                await page.wait_for_selector("a:has-text('new')", state="hidden", timeout=SEEN_MS)
+                await page.wait_for_selector("a:has-text('new')", state="hidden", timeout=PATIENCE_MS)
                 feed.trouble = "no broker answers"
-                await page.wait_for_selector("#trouble:has-text('no broker answers')", timeout=SEEN_MS)
+                await page.wait_for_selector("#trouble:has-text('no broker answers')", timeout=PATIENCE_MS)
                 feed.trouble = ""
-                await page.wait_for_selector("#trouble", state="hidden", timeout=SEEN_MS)
+                await page.wait_for_selector("#trouble", state="hidden", timeout=PATIENCE_MS)
             async with opened(browser, url, "/console/groups/crew") as page:
                 await page.wait_for_selector("#members .tall .row")
                 feed.explanations["crew"] = explanation("crew", verdict="it waits for anna", members=2)
                 feed.memory.take(line("crew", time_ms=2_000, causes=[{"kind": "member_left", "client_id": "anna"}]))
-                await page.wait_for_selector("text=it waits for anna", timeout=SEEN_MS)
+                await page.wait_for_selector("text=it waits for anna", timeout=PATIENCE_MS)
 
     asyncio.run(go())
 
@@ -165,6 +171,7 @@ def test_groups_are_sorted_and_found_by_keyboard_alone() -> None:
             feed.memory.rows.put(row(f"group-{n:03}", lag=n))
         async with served(feed) as url, chromium() as browser, opened(browser, url, "/console") as page:
             await page.wait_for_selector("#groups .tall .row")
+            await page.evaluate("document.querySelector('#groups .scroll').scrollTop = 9000")
             await page.select_option("#sort", "lag")
             await page.wait_for_selector(".row[aria-rowindex='2']:has-text('group-499')")
             await page.keyboard.press("/")

@@ -94,8 +94,13 @@ listen("/api/events", {
     arrange();
   },
 });
-find.addEventListener("input", arrange);
-sort.addEventListener("change", arrange);
+/** Another order, or others: from the first one. */
+function rearrange() {
+  rows.rows.scroll.scrollTop = 0;
+  arrange();
+}
+find.addEventListener("input", rearrange);
+sort.addEventListener("change", rearrange);
 setInterval(() => rows.draw(), 1000); // "3 s ago" grows
 
 findByKey(find);
