@@ -20,7 +20,14 @@ from coterie_conformance.cli.parts.cluster_clients import cluster_clients_part, 
 from coterie_conformance.cli.parts.histories import histories_part, histories_sentences
 from coterie_conformance.cli.parts.hostile import hostile_part
 from coterie_conformance.cli.parts.languages import languages_part
-from coterie_conformance.cli.parts.observe import OBSERVED_VERSIONS, observe_part, observe_sentences
+from coterie_conformance.cli.parts.observe import (
+    OBSERVED_VERSIONS,
+    PROXIED_VERSIONS,
+    observe_part,
+    observe_sentences,
+    proxy_part,
+    proxy_sentences,
+)
 from coterie_conformance.cli.parts.older_protocols import rocketmq_part, zookeeper_part
 from coterie_conformance.cli.parts.options import Figures, PartOptions, write_check
 from coterie_conformance.cli.parts.predict import predict_part, predict_sentences
@@ -32,7 +39,6 @@ from coterie_conformance.cli.parts.programs import (
     members_part,
     members_sentences,
 )
-from coterie_conformance.cli.parts.proxy import PROXIED_VERSIONS, proxy_part, proxy_sentences
 from coterie_conformance.cli.parts.security import VERSIONS as SECURITY_VERSIONS
 from coterie_conformance.cli.parts.security import security_part, security_sentences
 from coterie_conformance.servers.kafka import EVERY_VERSION, VERSIONS, CannotRun
