@@ -136,11 +136,13 @@ def test_real_kafkas_folders_and_log_tell_the_same(kafkas_history: Callable[[str
 def test_the_picture_of_owners_begins_with_the_first_rebalance(
     kafkas_history: Callable[[str], Path], version: str
 ) -> None:
-    """The partitions are unowned from then on: a bar that began before the picture would lie over their names."""
-    [owners] = (part for part in sections(kafkas_history(version), "crew") if part.name == "ownership")
-    names = re.findall(r'<text x="([-\d.]+)"[^>]*text-anchor="end"', owners.body)
-    bars = re.findall(r'<rect class="empty" x="([-\d.]+)"', owners.body)
-    assert min(map(float, bars)) > max(map(float, names))
+    """The partitions are unowned from then on, before the first assignment is stored."""
+    [owners] = (part for part in sections(kafkas_history(version), "crew") if part.script is not None)
+    data = re.search(r'<script type="application/json">(.*?)</script>', owners.body)
+    assert data is not None
+    timeline = json.loads(data[1])["timeline"]
+    assert timeline["unowned"]
+    assert min(since for _, since, *_ in timeline["unowned"]) >= timeline["begin_ms"]
 
 
 def test_a_log_alone(tmp_path: Path) -> None:

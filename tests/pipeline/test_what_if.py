@@ -72,7 +72,7 @@ def test_a_history_is_a_trace_and_a_page(tmp_path: Path) -> None:
     text = (tmp_path / "page" / "report.html").read_text()
     for message in ("Owners of each partition", "a session timed out", "server log", "flights-7"):
         assert message in text
-    assert (tmp_path / "page" / "pictures" / "ownership.png").exists()
+    assert (tmp_path / "page" / "pictures" / "causes.png").exists()
 
 
 @pytest.mark.parametrize(
