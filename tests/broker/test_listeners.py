@@ -304,3 +304,11 @@ def test_after_the_handshake_there_is_no_such_end() -> None:
     world.run_until(world.now_ms + 31_000)
     broker.connections.abort_unauthenticated()
     assert not transport.closed
+
+
+@pytest.mark.parametrize("listeners", ["SSL://127.0.0.1:0", "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0"])
+def test_a_broker_of_a_cluster_has_one_plain_listener(certificates: Certificates, listeners: str) -> None:
+    """It would register an address that the others cannot use, and hand it to clients of the listener with TLS."""
+    given = {"listeners": listeners, "zookeeper.connect": "127.0.0.1:1", "broker.id": "1"}
+    with pytest.raises(SettingError, match="must have one listener, of protocol PLAINTEXT"):
+        with_broker(certificates.settings() | given, NotImplemented)

@@ -29,6 +29,7 @@ from coterie.broker.settings import BrokerSettings, SettingError
 from coterie.broker.settings.listeners import (
     Listener,
     advertised_addresses,
+    check_for_cluster,
     client_listeners,
     effective_listeners,
     effective_log_dirs,
@@ -106,6 +107,8 @@ class Broker(BrokerNode):
         OSError for trouble in the folder, UnreadableFile for a file in it, Unreachable for a ZooKeeper that it should register
         in, or SettingError for a bad setting of a listener, or among those kept in the folder."""
         self.loop = asyncio.get_running_loop()
+        if self.settings.joins_cluster:
+            check_for_cluster(chosen)
         self.advertised_addresses = advertised_addresses(self.settings, chosen)
         accepting = [self._accepting(listener) for listener in chosen]
         if self.settings.joins_cluster:

@@ -34,6 +34,7 @@ def java(version: str, folder: Path) -> Attempt:
             "sasl.mechanism": mechanism,
             "sasl.jaas.config": f"org.apache.kafka.common.security.{module} required {options};",
             "default.api.timeout.ms": "15000",
+            "request.timeout.ms": "10000",
         }
         file = folder / "client.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in given.items()))

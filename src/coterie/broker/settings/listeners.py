@@ -97,6 +97,17 @@ def client_listeners(settings: BrokerSettings) -> list[Listener]:
     return own
 
 
+def check_for_cluster(chosen: list[Listener]) -> None:
+    """Raises SettingError for listeners that the other brokers of a cluster cannot use: they connect without TLS and SASL, and
+    name one address of each broker to their clients."""
+    if len(chosen) != 1 or chosen[0].security_protocol != PLAINTEXT:
+        names = ", ".join(one.text for one in chosen)
+        raise SettingError(
+            "a broker of a cluster (zookeeper.connect with broker.id) must have one listener, of protocol PLAINTEXT, "
+            f"not {names}: brokers connect to each other without TLS and SASL"
+        )
+
+
 def listener_at(settings: BrokerSettings, host: str, port: int) -> Listener:
     """The listener of `listeners` at an address; one without security where --listen has named another address."""
     return _own_listener_at(settings, (host, port)) or Listener(PLAINTEXT, host, port)
