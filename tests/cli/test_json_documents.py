@@ -91,6 +91,7 @@ GIVEN = (
     "pipeline as-of",
     "pipeline delays",
     "pipeline export",
+    "pipeline fleet",
     "pipeline history",
     "pipeline keys",
     "pipeline report",
@@ -209,6 +210,8 @@ def test_history_and_export(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     counts = documented("pipeline history", printed)
     assert counts["commits"] == 0
     assert {*counts} >= {"generations", "rebalances", "lag"}
+    ranking = documented("pipeline fleet", outcome(None, f"pipeline fleet --history {tmp_path}"))
+    assert (ranking["groups"], ranking["rows"]["fleet_groups"]) == ([], 0)
     monkeypatch.setattr("coterie.pipeline.export.export", lambda *_: {"commits": 3})
     (tmp_path / "progress.json").write_text("{}")
     printed = outcome(None, f"pipeline export --history {tmp_path} --format delta --out {tmp_path}")
