@@ -229,7 +229,7 @@ def test_a_broker_that_explains_with_something_else(
             with pytest.raises(KafkaError, match="explanation of g cannot be read") as refused:
                 await admin.explain_group("g")
             assert refused.value.code == ErrorCode.UNKNOWN_SERVER_ERROR
-            assert len(await admin.lint_group("g")) == 4
+            assert len(await admin.lint_group("g")) == 5
 
     coterie_broker.create_topic("t")
     text = SimpleNamespace(encode=lambda: document)
