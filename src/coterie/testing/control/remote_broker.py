@@ -66,6 +66,7 @@ class RemoteBroker(ControlledBroker):
 
     @property
     def bootstrap_servers(self) -> str:
+        """HOST:PORT, as every client takes it; those of all brokers with commas."""
         return self.addresses()
 
     @property
