@@ -35,7 +35,7 @@ COMMANDS = [
     ("broker --memory --listen 127.0.0.1:0 --http 127.0.0.1:0", "http", "coterie broker --http needs aiohttp and"),
     ("observe --http 127.0.0.1:0", "http", "coterie observe --http needs aiohttp and"),
     ("console --listen 127.0.0.1:0", "http", "coterie console needs aiohttp and"),
-    ("console --schema-registry http://127.0.0.1:1", "schemas", "--schema-registry needs fastavro and"),
+    ("console --schema-registry http://127.0.0.1:1", "schemas", "--schema-registry needs fastavro"),
     ("mcp", "mcp", "coterie mcp needs mcp and jsonschema"),
     (
         "broker --memory --listen 127.0.0.1:0 --set zookeeper.connect=127.0.0.1:1",
