@@ -146,11 +146,17 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value] if isinstance(value, dict) else []
 
 
-def asks_about(need: str) -> Callable[[DifferingPart], bool]:
-    """A question of the part `acls` about that need, such as WRITE TOPIC."""
-    return lambda case: case.question.covers[0] == need
+def asks_about(*needs: str) -> Callable[[DifferingPart], bool]:
+    """A question of the part `acls` about one of those needs, such as WRITE TOPIC."""
+    return lambda case: any(covered in needs for covered in case.question.covers)
 
 
-def denied_beside(need: str) -> Callable[[DifferingPart], bool]:
+def denied_beside(*needs: str) -> Callable[[DifferingPart], bool]:
     """The same, where the other denies the topic."""
-    return lambda case: asks_about(need)(case) and case.part.theirs == "TOPIC_AUTHORIZATION_FAILED"
+    return lambda case: asks_about(*needs)(case) and case.part.theirs == "TOPIC_AUTHORIZATION_FAILED"
+
+
+def denied_without_text(case: DifferingPart) -> bool:
+    """A question of the part `acls` that changes settings or quotas: a text here and none there."""
+    asked = asks_about("ALTER_CONFIGS TOPIC", "ALTER_CONFIGS CLUSTER")(case)
+    return asked and case.part.ours == "a text" and case.part.theirs is None
