@@ -30,7 +30,7 @@ from tests.fake_transport import FakeTransport
 from tests.frames_broker import FramesBroker
 
 JOIN, SYNC, HEARTBEAT, COMMIT = 3, 3, 4, 8
-MEMBER_BYTES = 2_200
+MEMBER_BYTES = 2_300
 OFFSET_BYTES = 300  # with its record in a log in memory
 LOADED_OFFSET_BYTES = 350
 

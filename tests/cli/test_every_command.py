@@ -30,7 +30,7 @@ ANY_INTEGER = {"seed", "first"}  # a seed may be negative
 # The first word of a help text: a verb.
 VERBS = frozenset(
     """Add Check Compare Copy Count Create Delete Elect Explain Export Feed Kill List Make Measure Move Print Read
-    Replay Run See Set Show Start Stop Take Test Turn Watch Write""".replace("\n", " ").split(" ")
+    Remove Replay Run See Set Show Start Stop Take Test Turn Watch Write""".replace("\n", " ").split(" ")
 )
 
 
@@ -46,8 +46,8 @@ class Ended(NamedTuple):
         return self.output.rstrip().rpartition("\n")[2]
 
 
-def ended(*words: str, env: Mapping[str, str | None] = {"COTERIE_BOOTSTRAP_SERVER": AWAY}) -> Ended:
-    result = CliRunner(env=env).invoke(main, words, prog_name="coterie", input="")
+def ended(*words: str, env: Mapping[str, str | None] = {"COTERIE_BOOTSTRAP_SERVER": AWAY}, typed: str = "") -> Ended:
+    result = CliRunner(env=env).invoke(main, words, prog_name="coterie", input=typed)
     assert result.exception is None or isinstance(result.exception, SystemExit), repr(result.exception)
     assert "Traceback" not in result.output
     return Ended(result.exit_code, result.output)
@@ -238,7 +238,13 @@ MORE = {
     "consume": ["--timeout-ms", "1000"],
     "groups watch": ["--times", "1"],
     "topics reassign": ["--list"],
+    "acls add": ["--principal", "User:a", "--topic", "a"],
+    "acls remove": ["--principal", "User:a", "--topic", "a"],
+    "acls why": ["--principal", "User:a", "--topic", "a"],
+    "quotas remove": ["--user", "a"],
+    "quotas set": ["--user", "a", "--quota", "producer_byte_rate=1"],
 }
+TYPED = {"users add": "a password\n"}  # on standard input
 
 
 @pytest.mark.parametrize("words", ASKS_A_BROKER, ids=name_of)
@@ -248,7 +254,13 @@ def test_a_broker_that_is_away(words: tuple[str, ...], tmp_path: Path) -> None:
     given = filled(LEAVES[words], tmp_path)
     if "--zookeeper" in given:
         given = ["a"]
-    end = ended(*words, *given, *more, *([] if words == ("groups", "migrate") else ["-b", AWAY]))
+    end = ended(
+        *words,
+        *given,
+        *more,
+        *([] if words == ("groups", "migrate") else ["-b", AWAY]),
+        typed=TYPED.get(" ".join(words), ""),
+    )
     assert (end.code, end.output.count("\n")) == (1, 1), end
     assert AWAY in end.sentence
     if words != ("groups", "migrate"):

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parent.parent.parent
 # Words in s after a number or a name that are no nouns in plural.
 VERBS = (
     "has|is|was|leads|lists|joins|leaves|needs|takes|gives|runs|says|owns|names|reads|serves|owes|waits|subscribes|"
-    "differs|starts|listens|begins|ends|s|ms|does|goes|knows|as|breaks|agrees|holds|stands|keeps"
+    "differs|starts|listens|begins|ends|s|ms|does|goes|knows|as|breaks|agrees|holds|stands|keeps|logs"
 )
 ONE_OF_MANY = re.compile(rf"(?<![\d.,\w-])1 (?!(?:{VERBS})\b)[a-z]+s\b")
 

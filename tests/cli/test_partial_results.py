@@ -57,7 +57,7 @@ def group_refused(world: World) -> None:
 
 
 def offsets_of_group_refused(world: World) -> None:
-    world.broker.fail("OffsetFetch", ErrorCode.GROUP_AUTHORIZATION_FAILED)  # of crew, the first
+    world.broker.fail("OffsetFetch", ErrorCode.GROUP_AUTHORIZATION_FAILED, group="crew")
 
 
 def topic_not_described(world: World) -> None:
@@ -149,6 +149,19 @@ WHOLE = {
     "groups why": "the broker's own explanation; a partition that is gone has null",
     "groups watch": "as groups why",
     "groups lint": "one group",
+    "groups flapping": "the journal's lines, or one group's records",
+    "groups predict": "one group; what is not known is assumed and named",
+    "mcp": "goes on until its input ends; each call for itself",
+    "acls add": "one entry for each operation, all of one request",
+    "acls list": "one response",
+    "acls remove": "one request",
+    "acls why": "one request",
+    "quotas list": "one response",
+    "quotas remove": "one entity",
+    "quotas set": "one entity",
+    "users add": "one user",
+    "users list": "one response",
+    "users remove": "one user",
     "groups delete": "one group",
     "groups reset": "writes: all of it or nothing",
     "groups migrate": "writes; a line for each partition says what was done",

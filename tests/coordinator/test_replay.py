@@ -39,7 +39,7 @@ STATE = (GroupOffsets, Group, ConsumerGroup, Member, Reservation, PendingOffset,
 FIELDS = frozenset(field.name for kind in STATE for field in fields(kind))
 MUTATORS = {"append", "extend", "insert", "remove", "clear", "pop", "popitem", "update", "setdefault", "add", "discard"}
 # What else has fields of such names: the lines of the journal. And the heap's own mark on what it has an entry for.
-OF_THE_JOURNAL = {"journal/lines.py", "journal/consumer_lines.py"}
+OF_THE_JOURNAL = {"journal/lines.py", "journal/consumer_lines.py", "journal/journal_timeline.py"}
 OF_THE_HEAP = ("deadlines.py", "queued_ms")
 
 

@@ -13,6 +13,7 @@ from coterie.cli.parts.listening import address_of, bind_trouble, resolves_to_lo
 from coterie.console.terminal import write_line
 from coterie.runtime.extras import require
 from coterie.text.addresses import format_address
+from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
     import ssl
@@ -117,7 +118,9 @@ def _token(file: Path | None) -> str | None:
         return None
     token = file.read_text("utf-8", "replace").strip()
     if len(token) < LEAST_TOKEN:
-        raise click.UsageError(f"the token in {file} must have {LEAST_TOKEN} characters or more, not {len(token)}.")
+        raise click.UsageError(
+            f"the token in {file} must have {quantity(LEAST_TOKEN, 'character')} or more, not {len(token)}."
+        )
     return token
 
 

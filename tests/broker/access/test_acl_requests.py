@@ -125,7 +125,8 @@ def test_a_denial_has_one_line_a_minute(caplog: pytest.LogCaptureFixture) -> Non
     assert len(lines()) == 3
 
 
-def test_testAclConfigWithWhitespace() -> None:
+def test_the_settings_of_the_authorizer_may_have_white_space() -> None:
+    """testAclConfigWithWhitespace."""
     broker = RestrictedBroker(super_users="  User:root ;User:a,b ", allow_everyone_if_no_acl_found=" true ")
     assert broker.acls.authorizer.super_users == {"User:root", "User:a,b"}
     assert broker.acls.authorizer.allows_without_acl

@@ -141,5 +141,11 @@ def advertised_addresses(settings: BrokerSettings, chosen: list[Listener]) -> di
     usable = _of_clients(config, "advertised.listeners", config.advertised_listeners)
     by_name = {one.name: (one.host, one.port) for one in usable}
     if len(chosen) == 1 and usable:
-        by_name.setdefault(chosen[0].name, (usable[0].host, usable[0].port))
+        protocol = chosen[0].security_protocol
+        fitting = [one for one in usable if one.security_protocol == protocol]
+        if not fitting:
+            raise SettingError(
+                f"advertised.listeners has none of protocol {protocol}, the listener's: {config.advertised_listeners}"
+            )
+        by_name.setdefault(chosen[0].name, (fitting[0].host, fitting[0].port))
     return by_name

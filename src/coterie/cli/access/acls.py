@@ -166,7 +166,10 @@ def add(client: dict[str, str], as_json: bool, operations: tuple[str, ...], **en
 @broker_option
 @json_option
 def remove(client: dict[str, str], as_json: bool, operations: tuple[str, ...], **entry: Any) -> None:
-    """Remove ACLs, one for each operation; one that is not there is passed over."""
+    """Remove ACLs, one for each operation.
+
+    One that is not there is passed over.
+    """
     from coterie.client.admin.access import AccessAdmin
 
     filters = [AclFilter(*_entry(operation, **entry)) for operation in operations]
@@ -208,7 +211,7 @@ def why(
     as_json: bool,
     **names: Any,
 ) -> None:
-    """Tell which rule allows or denies a request, and exit with 1 where it is denied.
+    """Show which rule allows or denies a request.
 
     By the ACLs that the cluster has now. Two settings of its brokers are not among them: give them by the options.
     """

@@ -22,6 +22,7 @@ from coterie.client.blocking.admin_each import BlockingEach
 from coterie.client.blocking.thread import BlockingClient
 from coterie.client.errors import KafkaError
 from coterie.client.lint.advice import Advice
+from coterie.client.lint.facts import ObservedFacts
 from coterie.client.settings.typed import AdminSettings
 from coterie.client.types import ByPartition, OffsetAndMetadata, PartitionLike, TopicPartition
 from coterie.wire.errors import ErrorCode
@@ -168,14 +169,13 @@ class BlockingAdmin(BlockingClient[Admin]):
         return self._await(self._client.explain_group, group_id)
 
     def telemetry_clients(self, *, errors: dict[Node, KafkaError] | None = None) -> list[TelemetryClient]:
-        """The clients that push metrics (KIP-714), by client id. Another broker than coterie is UNSUPPORTED_VERSION; ``errors``
-        as in `list_consumer_groups`."""
+        """Clients that push metrics (KIP-714), to coterie (else UNSUPPORTED_VERSION); errors as `list_consumer_groups`."""
         return self._await(self._client.telemetry_clients, errors=errors)
 
-    def lint_group(self, group_id: str) -> list[Advice]:
-        """Whether the group may go from eager to cooperative, from dynamic to static members, or between the classic and the
-        consumer protocol, now (KIP-429, KIP-345, KIP-848). Raises KafkaError GROUP_ID_NOT_FOUND."""
-        return self._await(self._client.lint_group, group_id)
+    def lint_group(self, group_id: str, facts: ObservedFacts | None = None) -> list[Advice]:
+        """Whether the group may become cooperative, static, or of the consumer protocol now (KIP-429, KIP-345, KIP-848), and
+        what hurts it as it is, by ``facts`` from its records too. Raises KafkaError GROUP_ID_NOT_FOUND."""
+        return self._await(self._client.lint_group, group_id, facts)
 
     def delete_consumer_group(self, group_id: str) -> None:
         """Deletes a group that has no members, with its offsets. Raises KafkaError NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
