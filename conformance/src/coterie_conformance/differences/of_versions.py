@@ -108,7 +108,7 @@ OF_2_6 = (
     _of_2_6("deletion by the cluster's right", "2.6 deletes topics by the right on each alone", "DeleteTopics",
             r"responses\[\]\.error_code", recognisers_of_2_6.denied_beside("DELETE CLUSTER")),
     _of_2_6("deletion without a right", "2.6 denies before it looks whether the topic exists",
-            "DeleteTopics", r"responses\[\]\.error_code", recognisers_of_2_6.denied_beside("DESCRIBE TOPIC")),
+            "DeleteTopics", r"responses\[\]\.error_code", recognisers_of_2_6.denied_unseen("DESCRIBE TOPIC", "DELETE TOPIC")),
     _of_2_6("texts of denied changes", "2.6 gives no text to changes that ACLs deny",
             "AlterConfigs|IncrementalAlterConfigs|AlterClientQuotas", r".*\.error_message",
             recognisers_of_2_6.denied_without_text),

@@ -156,6 +156,11 @@ def denied_beside(*needs: str) -> Callable[[DifferingPart], bool]:
     return lambda case: asks_about(*needs)(case) and case.part.theirs == "TOPIC_AUTHORIZATION_FAILED"
 
 
+def denied_unseen(*needs: str) -> Callable[[DifferingPart], bool]:
+    """The same, where the topic does not exist and coterie says so, as Kafka 4.3."""
+    return lambda case: denied_beside(*needs)(case) and case.part.ours == "UNKNOWN_TOPIC_OR_PARTITION"
+
+
 def denied_without_text(case: DifferingPart) -> bool:
     """A question of the part `acls` that changes settings or quotas: a text here and none there."""
     asked = asks_about("ALTER_CONFIGS TOPIC", "ALTER_CONFIGS CLUSTER")(case)
