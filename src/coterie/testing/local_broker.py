@@ -82,9 +82,7 @@ class LocalBroker(LoopThread, GroupControls, ClusterControls, FaultControls, Acc
         if brokers > 1 and listen != "127.0.0.1:0":
             raise ValueError("listen is the address of a broker alone; those of a cluster have free ports of 127.0.0.1")
         if brokers > 1 and (sasl is not None or tls):
-            raise ValueError(
-                "sasl and tls are for a broker alone; `coterie cluster start --secure` makes a cluster with both"
-            )
+            raise ValueError("sasl and tls are for a broker alone: brokers connect to each other without them")
         super().__init__("broker")
         host, self.port = parse_address(listen)
         self.host = host or "127.0.0.1"
