@@ -17,8 +17,17 @@ def test_our_commands_on_our_broker() -> None:
     assert not [f for f in failures if f]
 
 
+# Run on coterie and on single versions of Kafka, and not yet on each.
+NOT_YET = {
+    "groups flapping",
+    *("acls add", "acls list", "acls remove", "acls why"),
+    *("quotas list", "quotas remove", "quotas set"),
+    *("users add", "users list", "users remove"),
+}
+
+
 def test_every_verb_that_takes_a_bootstrap_server_is_in_the_table() -> None:
-    """But those that need Spark, and what has a part of its own: `certify`, and `groups migrate`, which needs ZooKeeper."""
+    """But those that need Spark, what goes on until it is stopped, and what has a part of its own."""
     import importlib
 
     import click
@@ -34,7 +43,11 @@ def test_every_verb_that_takes_a_bootstrap_server_is_in_the_table() -> None:
         }
     assert {line for line in taking if not any(c.line.startswith(line) for c in COMMANDS)} == {
         "certify",
-        "groups migrate",
+        "groups migrate",  # part zookeeper
+        "groups predict",  # part predict
+        "console",
+        "mcp",
+        *NOT_YET,
     }
 
 

@@ -44,6 +44,15 @@ def commits_that_fail(coterie_broker: LocalBroker) -> None:
     assert_type(coterie_broker.delay("OffsetCommit", 500).times, int)
     assert_type(coterie_broker.cut("Fetch").times, int)
     assert_type(coterie_broker.story(), list[str])
+    held = coterie_broker.hold_until_release("SyncGroup", group="billing")
+    assert_type(held.times, int)
+    assert_type(coterie_broker.release(held), None)
+    assert_type(coterie_broker.lag("billing"), dict[tuple[str, int], int])
+    assert_type(coterie_broker.until_lag("billing", at_most=0), int)
+    assert_type(coterie_broker.client_settings("alice"), dict[str, str])
+    with coterie_broker.deny("READ", group="billing") as denied:
+        assert_type(denied, None)
+    assert_type(coterie_broker.reset(), None)
 
 
 def without_the_fixture() -> None:
@@ -61,6 +70,8 @@ def before_a_cluster() -> None:
         assert_type(proxy.bootstrap_servers, str)
         with proxy.hold("JoinGroup") as rule:
             assert_type(proxy.until_held(rule), None)
+        assert_type(proxy.hold_until_release("SyncGroup").times, int)
+        assert_type(proxy.release(rule), None)
         assert_type(proxy.fail("OffsetCommit", ErrorCode.NOT_COORDINATOR).api, str)
         assert_type(proxy.lose_answer("Heartbeat").times, int)
         assert_type(proxy.delay("OffsetCommit", 500).times, int)
