@@ -7,6 +7,7 @@ from typing import Any
 
 from coterie.text.quantity import quantity, span
 
+STALLED_AFTER_MS = 60_000  # a partition with lag whose committed offset does not move for so long
 Partition = Mapping[str, Any]  # with "committed", "lag" and "lag_ms", each None where there is none
 
 

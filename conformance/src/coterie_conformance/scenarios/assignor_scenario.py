@@ -25,6 +25,7 @@ from coterie.assignors.blobs import decode_assignment, decode_subscription, enco
 from coterie.assignors.cooperation import handed_over
 from coterie.assignors.server_side import SERVER_ASSIGNORS, TargetMember, TargetTopic
 from coterie_conformance.scenarios.groups.scenario import ScenarioError
+from coterie_conformance.scenarios.steps import run_step
 
 Partition = tuple[str, int]
 Options = dict[str, str]
@@ -66,11 +67,7 @@ class AssignorScenario:
     def step(self, line: str) -> list[str]:
         """Runs one step; returns its trace. Raises ScenarioError."""
         self._trace = []
-        words = line.split()
-        if words[0] not in self.verbs:
-            raise ScenarioError(f"{words[0]!r} is not a step; there are {', '.join(sorted(self.verbs))}")
-        options = dict(w.split("=", 1) for w in words[1:] if "=" in w)
-        self.verbs[words[0]]([w for w in words[1:] if "=" not in w], options)
+        run_step(self.verbs, line)
         return self._trace
 
     def _topics(self, words: list[str], options: Options) -> None:

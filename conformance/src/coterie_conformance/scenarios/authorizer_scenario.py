@@ -27,7 +27,7 @@ from coterie.authorizer.acls import (
 )
 from coterie.authorizer.authorizer import Authorizer
 from coterie.wire.errors import Refusal
-from coterie_conformance.scenarios.groups.scenario import ScenarioError
+from coterie_conformance.scenarios.steps import run_step
 
 Options = dict[str, str]
 _CLIENT = "192.168.0.1"
@@ -54,11 +54,7 @@ class AuthorizerScenario:
     def step(self, line: str) -> list[str]:
         """Runs one step; returns its trace. Raises ScenarioError."""
         self._trace = []
-        words = line.split()
-        if words[0] not in self.verbs:
-            raise ScenarioError(f"{words[0]!r} is not a step; there are {', '.join(sorted(self.verbs))}")
-        options = dict(w.split("=", 1) for w in words[1:] if "=" in w)
-        self.verbs[words[0]]([w for w in words[1:] if "=" not in w], options)
+        run_step(self.verbs, line)
         return self._trace
 
     def _super(self, words: list[str], options: Options) -> None:

@@ -64,6 +64,7 @@ from coterie.zookeeper.operations import (
 )
 from coterie_conformance.scenarios.cluster_traces import effect_text, partition_of, write_texts
 from coterie_conformance.scenarios.groups.scenario import ScenarioError
+from coterie_conformance.scenarios.steps import run_step
 
 _FOREVER_MS = 10**9
 _SETTLED_MS = 100  # after a step: the watches have fired
@@ -120,12 +121,8 @@ class ClusterScenario:
 
     def step(self, line: str) -> list[str]:
         """Runs one step; returns its trace."""
-        words = line.split()
-        if words[0] not in self._verbs:
-            raise ScenarioError(f"{words[0]!r} is not a step; there are {', '.join(sorted(self._verbs))}")
         self._lines, self._grouped = [], {}
-        options = dict(word.split("=", 1) for word in words[1:] if "=" in word)
-        self._verbs[words[0]]([word for word in words[1:] if "=" not in word], options)
+        run_step(self._verbs, line)
         self._pump()
         self.world.run_until(self.world.now_ms + _SETTLED_MS)
         return self._lines

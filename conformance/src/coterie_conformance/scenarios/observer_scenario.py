@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 
 from coterie.coordinator.journal.line import JournalLine
 from coterie.observer.machine import sights
-from coterie_conformance.scenarios.groups.scenario import ScenarioError
 from coterie_conformance.scenarios.sighted_group import GROUP, START_MS, SightedGroup, at
+from coterie_conformance.scenarios.steps import run_step
 
 Options = dict[str, str]
 
@@ -42,11 +42,7 @@ class ObserverScenario:
 
     def step(self, line: str) -> list[str]:
         """Runs one step; returns its lines. Raises ScenarioError."""
-        words = line.split()
-        if words[0] not in self.verbs:
-            raise ScenarioError(f"{words[0]!r} is not a step; there are {', '.join(sorted(self.verbs))}")
-        options = dict(w.split("=", 1) for w in words[1:] if "=" in w)
-        lines = self.verbs[words[0]]([w for w in words[1:] if "=" not in w], options)
+        lines = run_step(self.verbs, line)
         return [line_text(line) for line in lines or ()]
 
     def _observer(self, words: list[str], _: Options) -> None:

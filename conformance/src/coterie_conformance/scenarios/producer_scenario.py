@@ -45,6 +45,7 @@ from coterie.wire.messages.logs.produce import (
     TopicProduceResponse,
 )
 from coterie_conformance.scenarios.groups.scenario import ScenarioError
+from coterie_conformance.scenarios.steps import run_step
 
 RECORD_BYTES = 100
 KIP_580 = ("retry_backoff_ms", "retry_backoff_max_ms")
@@ -106,11 +107,7 @@ class ProducerScenario:
     def step(self, line: str) -> list[str]:
         """Runs one step; returns its trace. Raises ScenarioError."""
         self.trace = []
-        words = line.split()
-        if words[0] not in self.verbs:
-            raise ScenarioError(f"{words[0]!r} is not a step; there are {', '.join(sorted(self.verbs))}")
-        options = dict(w.split("=", 1) for w in words[1:] if "=" in w)
-        self.verbs[words[0]]([w for w in words[1:] if "=" not in w], options)
+        run_step(self.verbs, line)
         self.settle()
         return self.trace
 

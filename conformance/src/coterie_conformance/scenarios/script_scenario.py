@@ -13,7 +13,7 @@ from coterie.laboratory.deliveries import Delivered
 from coterie.laboratory.ownership import Ownership, TopicPartition
 from coterie.laboratory.scripts.script_actor import Log
 from coterie.laboratory.world import NetworkFaults, World
-from coterie_conformance.scenarios.groups.scenario import ScenarioError
+from coterie_conformance.scenarios.steps import run_step
 
 GROUP = "g"
 RECORDS_PER_S = 10
@@ -57,12 +57,8 @@ class ScriptScenario(ABC):
 
     def step(self, line: str) -> list[str]:
         """Runs one step; returns its trace."""
-        words = line.split()
-        if words[0] not in self.verbs:
-            raise ScenarioError(f"{words[0]!r} is not a step; there are {', '.join(sorted(self.verbs))}")
         self.trace, before = [], len(self.log)
-        options = dict(w.split("=", 1) for w in words[1:] if "=" in w)
-        self.verbs[words[0]]([w for w in words[1:] if "=" not in w], options)
+        run_step(self.verbs, line)
         since = [item for item in self.log[before:] if isinstance(item[2], self.shown_effects)]
         printed = [f"@{at - self.world.start_ms} {who}: {self.effect_text(effect)}" for at, who, effect in since]
         return printed + self.trace

@@ -14,6 +14,7 @@ from coterie.member.departure import GroupMembershipOperation
 from coterie.member.effects import Assigned, Revoke, Send, TopicPartition
 from coterie.wire.declaration import Message
 from coterie_conformance.scenarios.groups.scenario import ScenarioError
+from coterie_conformance.scenarios.steps import run_step
 
 M = TypeVar("M", bound=GroupMachine)
 Options = dict[str, str]
@@ -58,11 +59,7 @@ class LoneMemberScenario(ABC, Generic[M]):
     def step(self, line: str) -> list[str]:
         """Runs one step; returns its trace. Raises ScenarioError."""
         self.trace = []
-        words = line.split()
-        if words[0] not in self.verbs:
-            raise ScenarioError(f"{words[0]!r} is not a step; there are {', '.join(sorted(self.verbs))}")
-        options = dict(w.split("=", 1) for w in words[1:] if "=" in w)
-        self.verbs[words[0]]([w for w in words[1:] if "=" not in w], options)
+        run_step(self.verbs, line)
         self._settle("")
         return self.trace
 
