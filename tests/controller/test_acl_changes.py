@@ -8,7 +8,7 @@ from coterie.authorizer.acls import Acl, AclOperation, AclResourceType, PatternT
 from coterie.controller import acl_nodes
 from coterie.controller.acl_changes import AclChanges, AclsRead
 from coterie.controller.acl_nodes import AclResource, resource_of
-from coterie.controller.config_changes import KEPT_MS
+from coterie.controller.notifications import KEPT_MS
 from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
 from coterie.laboratory.world import NetworkFaults, World
 from coterie.zookeeper.operations import (

@@ -6,12 +6,12 @@ from __future__ import annotations
 from coterie.controller import nodes
 from coterie.controller.config_changes import (
     GATHER_MS,
-    KEPT_MS,
     READ_AT_ONCE,
     ConfigChanges,
     SettingsChanged,
     SettingsRead,
 )
+from coterie.controller.notifications import KEPT_MS
 from coterie.laboratory.scripts.zookeeper_server import ZooKeeperServer
 from coterie.laboratory.world import NetworkFaults, World
 from coterie.zookeeper.operations import ConnectionLost, Create, List, Operation, SessionExpired, Write, ZooKeeperError

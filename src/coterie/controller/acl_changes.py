@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from coterie.authorizer.acls import Acl, PatternType
 from coterie.controller import acl_nodes
 from coterie.controller.acl_nodes import AclResource
-from coterie.controller.config_changes import KEPT_MS
-from coterie.controller.session_script import SessionScript
+from coterie.controller.notifications import NotificationScript
 from coterie.machines.script import Steps, Wait
-from coterie.zookeeper.operations import Corrupt, Delete, List, NoNode, Read, SessionExpired, Znode
+from coterie.zookeeper.operations import Corrupt, List, Read, Znode
 
 PATTERNS = (PatternType.LITERAL, PatternType.PREFIXED)
 
@@ -26,16 +25,14 @@ class AclsRead:
     acls: tuple[Acl, ...]
 
 
-class AclChanges(SessionScript):
-    """One for each broker with an authorizer. Inputs beside those of a SessionScript: `changed` (a watch fired), `expired`."""
+class AclChanges(NotificationScript):
+    """One for each broker with an authorizer. Inputs beside those of a NotificationScript: `changed` (a watch fired)."""
 
     def __init__(self, now_ms: int) -> None:
-        super().__init__(self._life(), now_ms)
+        super().__init__(now_ms)
         self._changed: set[str] = set()  # paths
-        self._has_expired = False
         self._by_resource: dict[AclResource, list[Acl]] = {}
         self._last = dict.fromkeys(PATTERNS, "")  # the last notification that was read
-        self._read_ms: dict[str, int] = {}  # when each notification was read that is not deleted, by path
 
     def changed(self, path: str) -> None:
         """The watch of a path of `acl_nodes.CHANGES` fired."""
@@ -47,24 +44,7 @@ class AclChanges(SessionScript):
         self._by_resource[resource] = acls
         return self._effect()
 
-    def expired(self) -> None:
-        self._has_expired = True
-        self.nudge()
-
-    def is_over(self) -> bool:
-        return self._has_expired
-
-    def _life(self) -> Steps[None]:
-        while True:
-            self._has_expired = False
-            with suppress(SessionExpired):
-                yield from self._read_all()
-                while not self._has_expired:
-                    yield from self._step()
-            while not self._connected:
-                yield Wait(None)
-
-    def _read_all(self) -> Steps[None]:
+    def _read_at_start(self) -> Steps[None]:
         """The watches are set before the ACLs are read, so that no change is missed."""
         for pattern in PATTERNS:
             self._changed.discard(acl_nodes.CHANGES[pattern])
@@ -116,12 +96,6 @@ class AclChanges(SessionScript):
 
     def _effect(self) -> AclsRead:
         return AclsRead(tuple(_of_all(self._by_resource.values())))
-
-    def _delete_old(self) -> Steps[None]:
-        for path in [path for path, ms in self._read_ms.items() if self.now_ms - ms > KEPT_MS]:
-            with suppress(NoNode):
-                yield from self.ask(Delete(path))
-            del self._read_ms[path]
 
 
 def _of_all(lists: Iterable[list[Acl]]) -> Iterable[Acl]:

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from itertools import islice
 
 from coterie.controller import nodes
-from coterie.controller.session_script import SessionScript
+from coterie.controller.notifications import NotificationScript
 from coterie.machines.script import Steps, Wait
 from coterie.zookeeper import paths
-from coterie.zookeeper.operations import Corrupt, Delete, List, NoNode, Read, ReadEach, SessionExpired, Znode
+from coterie.zookeeper.operations import Corrupt, List, Read, ReadEach, SessionExpired, Znode
 
-KEPT_MS = 15 * 60_000  # a notification, as in Kafka
 READ_AT_ONCE = 200  # notifications, or settings
 GATHER_MS = 100  # between two lots: what is notified meanwhile the broker keeps with one write
 # Topics are read when they are announced.
@@ -54,14 +53,13 @@ class SettingsRead:
     changes: tuple[SettingsChanged, ...]
 
 
-class ConfigChanges(SessionScript):
-    """One for each broker. Inputs beside those of a SessionScript: `changed` (the watch fired), `read`, `expired`."""
+class ConfigChanges(NotificationScript):
+    """One for each broker. Inputs beside those of a NotificationScript: `changed` (the watch fired), `read`."""
 
     def __init__(self, now_ms: int) -> None:
-        super().__init__(self._life(), now_ms)
-        self._is_changed, self._has_expired = True, False
+        super().__init__(now_ms)
+        self._is_changed = True
         self._last = ""  # the last notification that was read
-        self._read_ms: dict[str, int] = {}  # when each notification was read that is not deleted
         self._wanted: dict[Entity, None] = {}
         self._gather_until_ms = 0
 
@@ -79,24 +77,6 @@ class ConfigChanges(SessionScript):
         self._wanted[kind, name] = None
         if kind == nodes.TOPICS_KIND:  # nothing is kept of it with one write
             self._gather_until_ms = 0
-
-    def expired(self) -> None:
-        self._has_expired = True
-        self.nudge()
-
-    def is_over(self) -> bool:
-        return self._has_expired
-
-    def _life(self) -> Steps[None]:
-        while True:
-            self._has_expired = False
-            with suppress(SessionExpired):
-                yield from self._read_at_start()
-                while not self._has_expired:
-                    yield from self._step()
-            while not self._connected:
-                yield Wait(None)
-            self._is_changed = True  # the watch went with the session
 
     def _step(self) -> Steps[None]:
         if self._is_changed:
@@ -132,27 +112,27 @@ class ConfigChanges(SessionScript):
         return (None, -1) if node is None else (nodes.topic_id_of(node.data), node.created)
 
     def _read_at_start(self) -> Steps[None]:
+        self._is_changed = True  # the watch went with the session before
         for kind in READ_AT_START:
             for name in (yield from self.ask(List(nodes.configs(kind)))):
                 self._wanted[kind, name] = None
 
     def _read_new(self) -> Steps[None]:
         names = frozenset((yield from self.ask(List(nodes.CONFIG_CHANGES, watch=True))))
-        self._read_ms = {name: ms for name, ms in self._read_ms.items() if name in names}
+        paths_left = {_change(name) for name in names}
+        self._read_ms = {path: ms for path, ms in self._read_ms.items() if path in paths_left}
         fresh = sorted(name for name in names if name > self._last)
         while fresh:
             lot, fresh = fresh[:READ_AT_ONCE], fresh[READ_AT_ONCE:]
-            read = yield from self.ask(ReadEach(tuple(f"{nodes.CONFIG_CHANGES}/{name}" for name in lot)))
+            read = yield from self.ask(ReadEach(tuple(map(_change, lot))))
             for name, data in zip(lot, read, strict=True):
                 if data is not None:
-                    self._read_ms[name] = self.now_ms
+                    self._read_ms[_change(name)] = self.now_ms
                     with suppress(Corrupt):  # a tool's mistake
                         self._want(*nodes.config_change_of(data))
             self._last = lot[-1]
         yield from self._delete_old()
 
-    def _delete_old(self) -> Steps[None]:
-        for name in [name for name, ms in self._read_ms.items() if self.now_ms - ms > KEPT_MS]:
-            with suppress(NoNode):
-                yield from self.ask(Delete(f"{nodes.CONFIG_CHANGES}/{name}"))
-            del self._read_ms[name]
+
+def _change(name: str) -> str:
+    return f"{nodes.CONFIG_CHANGES}/{name}"
