@@ -18,7 +18,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from coterie.broker.broker import Broker
-from coterie.broker.groups.explanation import STALLED_AFTER_MS, Progress
+from coterie.broker.groups.explanation import Progress
 from coterie.broker.process.log_lines import LINES_PER_SECOND
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.web import handed_groups
@@ -28,6 +28,7 @@ from coterie.records.batch import BatchHeader
 from coterie.records.decoding import decode_records
 from coterie.records.encoding import encode_batch
 from coterie.text.addresses import is_own_host
+from coterie.text.lag import STALLED_AFTER_MS
 from coterie.wire.errors import ErrorCode
 
 Change = Callable[[Broker, str, str], Awaitable[None]]

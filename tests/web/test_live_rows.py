@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.web.group_course import POINT_EVERY_MS, POINTS, STALLED_AFTER_MS, GroupCourse
+from coterie.text.lag import STALLED_AFTER_MS
+from coterie.web.group_course import POINT_EVERY_MS, POINTS, GroupCourse
 from coterie.web.journal_memory import JournalMemory
 from coterie.web.live_rows import LiveRows
 from coterie.web.marks import FLAPS_WITHIN_MS, marks

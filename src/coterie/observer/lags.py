@@ -11,11 +11,11 @@ from coterie.client import Admin, TopicPartition
 from coterie.coordinator import events as e
 from coterie.observer.describer import REQUESTS_PER_S, Describer, RequestRate, now_ms
 from coterie.observer.machine.sights import RecordRead, Sight
+from coterie.text.lag import STALLED_AFTER_MS
 
 REFRESH_EVERY_S = 10.0
 UNREAD_AT_ONCE = 1_000  # groups in a refresh
 TIMES_AT_ONCE = 1_000  # records whose time is read in a refresh
-STALLED_AFTER_MS = 60_000
 
 
 class GroupLag(NamedTuple):

@@ -9,9 +9,10 @@ from array import array
 from collections import deque
 from collections.abc import Iterable
 
+from coterie.text.lag import STALLED_AFTER_MS
+
 POINTS, POINT_EVERY_MS = 30, 5_000  # of lag
 REBALANCES_KEPT = 8
-STALLED_AFTER_MS = 60_000
 
 Partition = tuple[str, int]
 PartitionLag = tuple[Partition, int, int]  # with its committed offset, and its lag in records

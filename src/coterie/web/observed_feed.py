@@ -18,7 +18,7 @@ from coterie.observer.lags import GroupLags
 from coterie.observer.machine.known import KnownGroup
 from coterie.observer.machine.sights import Sight, TopicsSeen
 from coterie.observer.observation import ClusterObservation
-from coterie.web.group_course import STALLED_AFTER_MS
+from coterie.text.lag import STALLED_AFTER_MS
 from coterie.web.group_memory import GroupFacts, GroupMemory, kind_of
 from coterie.web.journal_tail import journal_tail
 from coterie.wire.errors import ErrorCode

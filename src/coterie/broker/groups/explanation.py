@@ -25,9 +25,8 @@ from coterie.coordinator.subscriptions import CONSUMER
 from coterie.coordinator.views.consumer_explanation import explain_consumer_group
 from coterie.coordinator.views.explanation import explain_group
 from coterie.records.batch import NO_TIMESTAMP
-from coterie.text.lag import total_lag, total_lag_ms
+from coterie.text.lag import STALLED_AFTER_MS, total_lag, total_lag_ms
 
-STALLED_AFTER_MS = 60_000
 NOT_PUSHED: dict[str, Any] = {"last_push_ms": None, "pushed": []}
 
 
