@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from coterie.authorizer.acls import AclOperation, AclResourceType
@@ -56,17 +57,8 @@ def offset_commit(checked: CheckedRequest) -> Result:
     request, version = checked.request, checked.call.api_version
     if not checked.access.allows_group(_O.READ, request.group_id):
         return refused(request, version, _OF_GROUP)
-    rows = [
-        OffsetCommitResponseTopic(
-            topic.name,
-            topic.topic_id,
-            [OffsetCommitResponsePartition(p.partition_index, _DENIED) for p in topic.partitions],
-        )
-        for topic in _denied_topics(checked, by_id=version > topic_names.OFFSET_COMMIT)
-    ]
-    if rows and not request.topics:
-        return OffsetCommitResponse(topics=rows)
-    return _after(checked, rows) if rows else checked.proceed()
+    kinds = OffsetCommitResponse, OffsetCommitResponseTopic, OffsetCommitResponsePartition
+    return _committed_topics(checked, *kinds, by_id=version > topic_names.OFFSET_COMMIT)
 
 
 def txn_offset_commit(checked: CheckedRequest) -> Result:
@@ -76,16 +68,25 @@ def txn_offset_commit(checked: CheckedRequest) -> Result:
         return refused(request, version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not access.allows_group(_O.READ, request.group_id):
         return refused(request, version, _OF_GROUP)
+    kinds = TxnOffsetCommitResponse, TxnOffsetCommitResponseTopic, TxnOffsetCommitResponsePartition
+    return _committed_topics(checked, *kinds, by_id=version > topic_names.TXN_OFFSET_COMMIT)
+
+
+def _committed_topics(
+    checked: CheckedRequest,
+    response: Callable[..., Any],
+    topic_row: Callable[..., Any],
+    partition_row: Callable[..., Any],
+    *,
+    by_id: bool,
+) -> Result:
+    """Each topic of a commit. Where none is left, the handler is not called."""
     rows = [
-        TxnOffsetCommitResponseTopic(
-            topic.name,
-            topic.topic_id,
-            [TxnOffsetCommitResponsePartition(p.partition_index, _DENIED) for p in topic.partitions],
-        )
-        for topic in _denied_topics(checked, by_id=version > topic_names.TXN_OFFSET_COMMIT)
+        topic_row(topic.name, topic.topic_id, [partition_row(p.partition_index, _DENIED) for p in topic.partitions])
+        for topic in _denied_topics(checked, by_id=by_id)
     ]
-    if rows and not request.topics:
-        return TxnOffsetCommitResponse(topics=rows)
+    if rows and not checked.request.topics:
+        return response(topics=rows)  # type: ignore[no-any-return]
     return _after(checked, rows) if rows else checked.proceed()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from coterie.authorizer.acls import AclOperation
@@ -75,56 +76,47 @@ def fetch(checked: CheckedRequest) -> Result:
 
 def list_offsets(checked: CheckedRequest) -> Result:
     """Each topic; the denied ones come last."""
-    request, access = checked.request, checked.access
-    request.topics, denied = divided(request.topics, lambda topic: access.allows_topic(_O.DESCRIBE, topic.name))
-    if not denied:
-        return checked.proceed()
-
-    def add(response: Any) -> None:
-        response.topics += [
-            ListOffsetsTopicResponse(
-                topic.name, [ListOffsetsPartitionResponse(p.partition_index, _DENIED) for p in topic.partitions]
-            )
-            for topic in denied
-        ]
-
-    return checked.then(add)
+    return _denied_last(
+        checked,
+        lambda topic: checked.access.allows_topic(_O.DESCRIBE, topic.name),
+        lambda topic: ListOffsetsTopicResponse(
+            topic.name, [ListOffsetsPartitionResponse(p.partition_index, _DENIED) for p in topic.partitions]
+        ),
+    )
 
 
 def offset_for_leader_epoch(checked: CheckedRequest) -> Result:
     """Brokers ask as well (KIP-320)."""
-    request, access = checked.request, checked.access
-    if access.allows_cluster(_O.CLUSTER_ACTION, is_reported=False):
+    if checked.access.allows_cluster(_O.CLUSTER_ACTION, is_reported=False):
         return checked.proceed()
-    request.topics, denied = divided(request.topics, lambda topic: access.allows_topic(_O.DESCRIBE, topic.topic))
-    if not denied:
-        return checked.proceed()
-
-    def add(response: Any) -> None:
-        response.topics += [
-            OffsetForLeaderTopicResult(
-                topic.topic,
-                [OffsetForLeaderPartitionResult(error_code=_DENIED, partition=p.partition) for p in topic.partitions],
-            )
-            for topic in denied
-        ]
-
-    return checked.then(add)
+    return _denied_last(
+        checked,
+        lambda topic: checked.access.allows_topic(_O.DESCRIBE, topic.topic),
+        lambda topic: OffsetForLeaderTopicResult(
+            topic.topic,
+            [OffsetForLeaderPartitionResult(error_code=_DENIED, partition=p.partition) for p in topic.partitions],
+        ),
+    )
 
 
 def delete_records(checked: CheckedRequest) -> Result:
     """Each topic; the denied ones come last."""
-    request, access = checked.request, checked.access
-    request.topics, denied = divided(request.topics, lambda topic: access.allows_topic(_O.DELETE, topic.name))
+    return _denied_last(
+        checked,
+        lambda topic: checked.access.allows_topic(_O.DELETE, topic.name),
+        lambda topic: DeleteRecordsTopicResult(
+            topic.name, [DeleteRecordsPartitionResult(p.partition_index, -1, _DENIED) for p in topic.partitions]
+        ),
+    )
+
+
+def _denied_last(checked: CheckedRequest, is_allowed: Callable[[Any], bool], row: Callable[[Any], Any]) -> Result:
+    """The handler's response to the allowed topics, then a row for each of the others."""
+    checked.request.topics, denied = divided(checked.request.topics, is_allowed)
     if not denied:
         return checked.proceed()
 
     def add(response: Any) -> None:
-        response.topics += [
-            DeleteRecordsTopicResult(
-                topic.name, [DeleteRecordsPartitionResult(p.partition_index, -1, _DENIED) for p in topic.partitions]
-            )
-            for topic in denied
-        ]
+        response.topics += [row(topic) for topic in denied]
 
     return checked.then(add)
