@@ -1,5 +1,5 @@
 """A transaction that ended while it was verified (UnifiedLog.analyzeAndValidateProducerState of Kafka 4.3): whether records or
-offsets that the coordinator said yes to may still be appended."""
+offsets that the coordinator has accepted may still be appended."""
 
 from __future__ import annotations
 

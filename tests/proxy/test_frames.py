@@ -1,4 +1,4 @@
-"""A stream is cut into the same frames whatever the pieces it arrives in; bytes that are passed on are those that arrived."""
+"""A stream's frames do not depend on the pieces in which it arrives; the bytes that are passed on equal the received ones."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from coterie.web.server import ConsoleServer
 
 
 class HandFeed:
-    """A `GroupFeed` whose explanations are those that it is given."""
+    """A `GroupFeed` with fixed explanations."""
 
     def __init__(self) -> None:
         self.memory = GroupMemory()

@@ -27,7 +27,7 @@ NOT_YET = {
 
 
 def test_every_verb_that_takes_a_bootstrap_server_is_in_the_table() -> None:
-    """But those that need Spark, what goes on until it is stopped, and what has a part of its own."""
+    """Except those that need Spark, the servers, and those with a part of their own."""
     import importlib
 
     import click

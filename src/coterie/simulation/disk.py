@@ -80,11 +80,6 @@ class Disk:
             assert isinstance(file, StoredFile)
             file.power_cut(self.rng)
 
-    @property
-    def has_lost(self) -> bool:
-        """Whether a failed sync has left out what a process still reads, until the next power cut."""
-        return any(isinstance(file, StoredFile) and file.lost for file in self.files.values())
-
     def mend(self) -> None:
         """Ends every fault."""
         self.full = self.fails_overlapping = False
