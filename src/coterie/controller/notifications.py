@@ -1,5 +1,5 @@
 """A machine that reads the notifications of a cluster's changes in ZooKeeper, from the start again in each session. It deletes
-those that every broker had time to read (Kafka's ZkNodeChangeNotificationListener).
+each notification that every broker had time to read (Kafka's ZkNodeChangeNotificationListener).
 """
 
 from __future__ import annotations
