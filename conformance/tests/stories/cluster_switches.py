@@ -304,11 +304,11 @@ def notifications_are_deleted_by_the_clock_of_zookeeper(patch: Patch) -> None:
         for path in operation.paths if isinstance(operation, ReadEach) else ():
             node = yield from ask(self, Read(path))
             if isinstance(node, Znode):
-                created_ms[path.rpartition("/")[2]] = node.created_ms
+                created_ms[path] = node.created_ms
         return result
 
     def by_created(self: ConfigChanges) -> Steps[None]:
-        self._read_ms = {name: created_ms[name] for name in self._read_ms}
+        self._read_ms = {path: created_ms[path] for path in self._read_ms}
         yield from delete_old(self)
 
     patch.setattr(ConfigChanges, "ask", noting)
