@@ -57,6 +57,20 @@ def test_no_imports_run_in_a_circle() -> None:
         pytest.fail(" <- ".join(error.args[1]))
 
 
+def test_the_drawing_of_imports_has_at_most_twelve_floors() -> None:
+    graph = grimp.build_graph("coterie", cache_dir=None)
+    for room in graph.find_children("coterie"):
+        graph.squash_module(room)
+    rooms = {
+        room: graph.find_modules_directly_imported_by(room) - {"coterie", room}
+        for room in graph.find_children("coterie")
+    }
+    floors = dict[str, int]()
+    for room in graphlib.TopologicalSorter(rooms).static_order():
+        floors[room] = 1 + max((floors[below] for below in rooms[room]), default=0)
+    assert max(floors.values()) <= 12, sorted(floors.items(), key=lambda item: item[1])
+
+
 def test_no_room_is_called_utils() -> None:
     forbidden = {"utils", "helpers", "common", "base", "manager", "util", "helper", "misc"}
     assert not [p for p in SOURCES if forbidden & {p.stem, *p.parent.relative_to(ROOT).parts}]

@@ -24,9 +24,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
-from coterie.broker.web.http import PROMETHEUS
 from coterie.client import KafkaError
 from coterie.coordinator.journal.evidence import OBSERVED
 from coterie.coordinator.journal.line import JournalLine
@@ -179,4 +179,4 @@ class MetricsServer:
     async def _text(self, request: web.Request) -> web.Response:
         if not self._lags.is_complete:
             await self._refresh_once()
-        return web.Response(body=self._metrics.text(), headers={"Content-Type": PROMETHEUS})
+        return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})

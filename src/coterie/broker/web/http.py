@@ -16,6 +16,7 @@ from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from coterie.broker.clients.pushed_metrics import telemetry_clients
 from coterie.broker.groups.explanation import explained, partitions_of
@@ -33,7 +34,6 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 logger = logging.getLogger(__name__)
 
 LINE_BYTES = 128 * 1024  # of a request: a group's name may have 32 kB, three characters for each in an address
-PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class HttpServer:
@@ -126,7 +126,7 @@ class HttpServer:
         return web.json_response(telemetry_clients(self._broker.clients.telemetry, self._broker.clock.now_ms()))
 
     async def _metrics_text(self, request: web.Request) -> web.Response:
-        return web.Response(body=self._metrics.text(), headers={"Content-Type": PROMETHEUS})
+        return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 
 
 class _ProtocolLines(logging.Handler):
