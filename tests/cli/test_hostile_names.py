@@ -25,8 +25,9 @@ from hypothesis import strategies as st
 from coterie.cli import main
 from coterie.client import Consumer, Producer
 from coterie.client.types import OffsetAndMetadata
-from coterie.console.terminal import VisibleFormatter, visible
+from coterie.console.terminal import VisibleFormatter
 from coterie.testing import LocalBroker
+from coterie.text.hidden import visible
 
 # Written anew, not taken from the code that is asked.
 FORBIDDEN = {

@@ -19,12 +19,12 @@ from coterie.console import history_page, what_if_page
 from coterie.console.page import Markup, element, markup_text, page, table
 from coterie.console.report import LeaderMove, Rebalance, Report, render
 from coterie.console.svg import Line
-from coterie.console.terminal import visible
 from coterie.console.timeline_page import component
 from coterie.coordinator.journal.timeline import Spell, Timeline, TimelineMark
 from coterie.laboratory.what_if import WhatIfSetting
 from coterie.pipeline.history.tables import TABLES
 from coterie.pipeline.what_if import MEASURES
+from coterie.text.hidden import visible
 
 HTML = frozenset(
     {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "pre", "span", "table", "tr", "th", "td"}

@@ -7,9 +7,9 @@ import re
 import pytest
 
 from coterie.console.lanes import LINES_BESIDE, lanes, owner_letters
-from coterie.console.terminal import visible
 from coterie.coordinator.journal.timeline import Band, BandPhase, Spell, Timeline
 from coterie.machines.ownership import UnownedSpell
+from coterie.text.hidden import visible
 
 SECOND = 1000
 

@@ -31,7 +31,7 @@ from coterie.console.svg import (
     round_step,
     small_multiples,
 )
-from coterie.console.terminal import visible
+from coterie.text.hidden import visible
 
 NS = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<b>&\"'\x1b[2J\x00\u202e\ud800\ufffe"

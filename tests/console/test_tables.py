@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from coterie.console import terminal
-from coterie.console.terminal import visible, write_json, write_line, write_table, write_text, write_value
+from coterie.console.terminal import write_json, write_line, write_table, write_text, write_value
+from coterie.text.hidden import visible
 
 # Letters, wide ones, emoji, combining marks, brackets that rich takes for markup, control characters, breaks.
 cells = st.text(st.sampled_from("ab-[]/:漢字😀é\u0301\x1b\n\t\u202e"), max_size=14) | st.sampled_from(

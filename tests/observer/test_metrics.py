@@ -10,6 +10,7 @@ from coterie.client import Admin
 from coterie.coordinator.events import OffsetStored
 from coterie.coordinator.journal.line import JournalLine
 from coterie.coordinator.state import CommittedOffset
+from coterie.observer.describer import RequestRate
 from coterie.observer.lags import GroupLag, GroupLags
 from coterie.observer.machine import sights
 from coterie.observer.machine.observer import GroupObserver
@@ -35,7 +36,7 @@ def test_every_committed_partition_has_a_lag_that_is_never_negative() -> None:
         assert len(committed) == 6
 
         async def lags() -> tuple[list[GroupLag], list[GroupLag]]:
-            seen = GroupLags({"bootstrap.servers": crew.broker.bootstrap_servers})
+            seen = GroupLags({"bootstrap.servers": crew.broker.bootstrap_servers}, RequestRate(1000))
             seen.see(sights.NoCoordinatorSeen(0, GROUP))
             assert not seen.is_complete
             await seen.refresh()
@@ -62,7 +63,7 @@ def texts(metrics: ObservedMetrics) -> list[str]:
 
 def test_rebalances_by_cause_and_evidence() -> None:
     machine = GroupObserver()
-    metrics = ObservedMetrics(machine, GroupLags(NOBODY))
+    metrics = ObservedMetrics(machine, GroupLags(NOBODY, RequestRate(1000)))
     with simulate(seed=1) as world:
         for line in stories.kill(world).lines:
             metrics.count(line)
@@ -78,7 +79,7 @@ def test_the_state_of_a_group() -> None:
     group = SightedGroup()
     group.stored(0, 7, "anna-1")
     group.described(1, "PreparingRebalance", "anna-1", "ben-1")
-    shown = texts(ObservedMetrics(group.observer, GroupLags(NOBODY)))
+    shown = texts(ObservedMetrics(group.observer, GroupLags(NOBODY, RequestRate(1000))))
     assert 'coterie_group_state{group="crew",state="PreparingRebalance"} 1.0' in shown
     assert 'coterie_group_members{group="crew"} 2.0' in shown
     assert 'coterie_group_generation{group="crew"} 7.0' in shown
@@ -86,7 +87,7 @@ def test_the_state_of_a_group() -> None:
 
 def test_the_server_serves_its_own_names_alone() -> None:
     async def asked() -> list[tuple[int, str]]:
-        lags = GroupLags(NOBODY)
+        lags = GroupLags(NOBODY, RequestRate(1000))
         async with MetricsServer(ObservedMetrics(GroupObserver(), lags), lags) as server:
             host, port = await server.start("127.0.0.1", 0)
             url = f"http://{host}:{port}/metrics"
@@ -104,7 +105,7 @@ def test_the_server_serves_its_own_names_alone() -> None:
 
 async def lags_of(servers: str) -> list[GroupLag]:
     """Of the group, as an observer that knows its name alone reads them."""
-    seen = GroupLags({"bootstrap.servers": servers})
+    seen = GroupLags({"bootstrap.servers": servers}, RequestRate(1000))
     seen.see(sights.NoCoordinatorSeen(0, GROUP))
     await seen.refresh()
     seen.close()
@@ -138,7 +139,7 @@ def test_a_partition_is_stalled_after_a_minute_without_a_commit() -> None:
         world.advance(10)
 
         async def stalled() -> list[set[bool]]:
-            seen = GroupLags({"bootstrap.servers": crew.broker.bootstrap_servers})
+            seen = GroupLags({"bootstrap.servers": crew.broker.bootstrap_servers}, RequestRate(1000))
             seen.see(sights.NoCoordinatorSeen(0, GROUP))
             states = []
             for _ in range(2):
@@ -163,7 +164,7 @@ def test_offsets_of_many_groups_are_read_in_few_requests() -> None:
             async with Admin(client) as admin:
                 for name in names:
                     await admin.alter_consumer_group_offsets(name, {("orders", 0): 0})
-            seen = GroupLags(client)
+            seen = GroupLags(client, RequestRate(1000))
             for name in names:
                 seen.see(sights.NoCoordinatorSeen(0, name))
             await seen.refresh()
@@ -192,7 +193,7 @@ def test_the_timeout_of_a_phase_that_lasts() -> None:
             running = asyncio.create_task(observation.run(asyncio.Event()))
             await asyncio.sleep(5)
             running.cancel()
-            every = texts(ObservedMetrics(observation.machine, GroupLags(NOBODY)))
+            every = texts(ObservedMetrics(observation.machine, GroupLags(NOBODY, RequestRate(1000))))
             shown.extend(line for line in every if "timeout" in line)
 
         world.run(watch())
@@ -203,7 +204,7 @@ def test_the_timeout_of_a_phase_that_lasts() -> None:
 
 
 def test_what_is_counted_of_a_removed_group_is_dropped() -> None:
-    metrics = ObservedMetrics(GroupObserver(), GroupLags(NOBODY))
+    metrics = ObservedMetrics(GroupObserver(), GroupLags(NOBODY, RequestRate(1000)))
     cause = {"kind": "member_joined", "evidence": "observed"}
     metrics.count(JournalLine(1, "crew", 1, "stable", "CompletingRebalance", "Stable", [cause], unowned_ms=3))
     assert any("crew" in line for line in texts(metrics))

@@ -13,6 +13,7 @@ import pytest
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.client import Admin, Consumer, Producer
+from coterie.text.hidden import visible
 from coterie.web import event_streams, handed_feed, observed_feed
 from tests.web.browser import chromium, in_a_browser, opened, violations
 from tests.web.explanations import explanation
@@ -65,6 +66,18 @@ async def broker_with_records() -> AsyncIterator[dict[str, Any]]:
         yield client
     finally:
         await broker.stop()
+
+
+def test_pages_show_hidden_characters_as_the_terminal_does() -> None:
+    outside = "\n\r\t\0\x1b\x7f\x9f\u061c\u200b\u200d\u2029\u202e\u2066\ufeff\ufffeé中👩\U0001f600"
+
+    async def go() -> None:
+        async with served(feed_of("crew")) as url, chromium() as browser, opened(browser, url, "/console") as page:
+            script = "async (text) => (await import('/static/live.js')).visible(text)"
+            assert await page.evaluate(script, outside) == visible(outside)
+            assert len(visible(outside)) > 4 * 15
+
+    asyncio.run(go())
 
 
 def test_every_page_is_accessible_and_complains_of_nothing() -> None:
@@ -154,7 +167,7 @@ def test_hostile_names_are_shown_as_text() -> None:
                 shown = await page.inner_text("#groups")
                 assert "<script>alert(1)</script>" in shown
                 assert "\\u202egnirts" in shown
-                assert "\\u001b[31mred" in shown
+                assert "\\x1b[31mred" in shown
                 assert not await page.evaluate("document.querySelectorAll('#groups script').length")
             for name in HOSTILE:
                 async with opened(browser, url, f"/console/groups/{quote(name, safe='')}") as page:

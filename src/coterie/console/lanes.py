@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from coterie.console.tables import ShortIds
-from coterie.console.terminal import text_of, visible
+from coterie.console.terminal import text_of
 from coterie.coordinator.journal.timeline import Band, Timeline
+from coterie.text.hidden import visible
 from coterie.text.quantity import span
 
 if TYPE_CHECKING:

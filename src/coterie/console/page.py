@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from coterie.console.terminal import visible
+from coterie.text.hidden import visible
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --faint: #555; --line: #ddd; --empty: #f4f4f4;

@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from coterie.text.hidden import visible
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
-
-# C0, DEL, C1; marks, embeddings, overrides and isolates of writing direction; line and paragraph separators; and what is
-# no character at all: surrogates, which no encoding can write, and the last two, which XML forbids.
-CONTROLS = "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff"
-_CONTROL, _CONTROL_BUT_BREAKS = f"[{CONTROLS}]", f"(?![\n\t])[{CONTROLS}]"
 
 
 class OutputFailed(Exception):
@@ -33,17 +29,6 @@ class OutputFailed(Exception):
     def __init__(self, cause: OSError) -> None:
         super().__init__(f"cannot write the output: {cause.strerror or cause}")
         self.cause = cause
-
-
-def visible(text: str, *, breaks: bool = False) -> str:
-    """The text with its control characters as escapes. ``breaks``: line breaks and tabs stay as they are."""
-    if text.isascii() and text.isprintable():  # most lines; and a broker's start compiles no pattern
-        return text
-    return re.sub(_CONTROL_BUT_BREAKS if breaks else _CONTROL, _escape, text)
-
-
-def _escape(match: re.Match[str]) -> str:
-    return match.group().encode("unicode_escape").decode("ascii")
 
 
 def is_terminal() -> bool:

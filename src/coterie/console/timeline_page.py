@@ -8,8 +8,8 @@ from functools import cache
 from importlib.resources import files
 
 from coterie.console.page import Markup, Script, Section, element, table
-from coterie.console.terminal import visible
 from coterie.coordinator.journal.timeline import Timeline
+from coterie.text.hidden import visible
 
 MODULES = (
     "timeline_model",

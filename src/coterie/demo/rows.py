@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from coterie.console.terminal import visible
 from coterie.text.files import text_encoding
+from coterie.text.hidden import visible
 from coterie.text.quantity import quantity
 
 FLIGHT_COLUMNS = ("carrier", "flight", "tailnum", "origin", "dest", "time_hour", "dep_delay")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from coterie.client import Admin, TopicPartition
 from coterie.coordinator import events as e
-from coterie.observer.describer import REQUESTS_PER_S, Describer, RequestRate, now_ms
+from coterie.observer.describer import Describer, RequestRate, now_ms
 from coterie.observer.machine.sights import RecordRead, Sight
 from coterie.text.lag import STALLED_AFTER_MS
 
@@ -56,10 +56,11 @@ class _Commit:
 
 
 class GroupLags:
-    """Of every group that is seen; the offsets that a group had before are read once, many groups in a request."""
+    """Of every group that is seen; the offsets that a group had before are read once, many groups in a request. ``rate``:
+    the observation's own, which bounds all that one observer asks of a cluster."""
 
-    def __init__(self, client: dict[str, Any], rate: RequestRate | None = None) -> None:
-        self._rate = rate or RequestRate(REQUESTS_PER_S)
+    def __init__(self, client: dict[str, Any], rate: RequestRate) -> None:
+        self._rate = rate
         self._admin, self._describer = Admin(client), Describer(client, self._rate)
         self._committed: dict[str, dict[TopicPartition, _Commit]] = {}
         self._unread: set[str] = set()

@@ -12,10 +12,10 @@ from coterie.client import KafkaError
 from coterie.coordinator.journal.journal_timeline import JournalTimeline
 from coterie.coordinator.journal.line import JournalLine
 from coterie.observer.describer import now_ms
+from coterie.text.hidden import visible
 from coterie.web.feed import GroupFeed
 from coterie.web.group_memory import GroupMemory
 from coterie.web.journal_memory import history_json
-from coterie.web.pages import visible
 
 LOOK_S, EVERY_S = 0.1, 1.0
 LINES_WAITING = 1_000  # for one page; with more, it gets the whole history again

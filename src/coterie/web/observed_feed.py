@@ -38,7 +38,7 @@ class ObservedFeed:
         self.memory, self.trouble = GroupMemory(), ""
         self._observation = ClusterObservation(client, self._observed, notice)
         self._observation.listeners.append(self._see)
-        self._lags = GroupLags(client)
+        self._lags = GroupLags(client, self._observation.rate)
         self._has_journal = asyncio.Event()  # the cluster has coterie's own
         self._explains_itself = True  # until a broker does not know the request
         self._pulse_admin = Admin({"default.api.timeout.ms": PULSE_MS} | client)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import jinja2
+
+from coterie.text.hidden import HIDDEN, visible
 
 LANGUAGES = {"en": "English", "zh": "中文"}
 DEFAULT_LANGUAGE = "en"
@@ -20,15 +21,6 @@ def texts(language: str) -> dict[str, str]:
     """Name -> text, of texts.json."""
     document = json.loads((files("coterie.web") / "texts.json").read_text("utf-8"))
     return {name: of_languages[language] for name, of_languages in document.items()}
-
-
-# Control characters, and the marks that turn the direction of what follows: as in static/live.js.
-_HIDDEN = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]")
-
-
-def visible(text: str) -> str:
-    """A text from outside as one line in which every character shows."""
-    return _HIDDEN.sub(lambda hidden: f"\\u{ord(hidden[0]):04x}", text)
 
 
 @cache
@@ -56,11 +48,8 @@ def language_of(chosen: Iterable[str | None], accepted: str) -> str:
 def page(template: str, language: str, **values: Any) -> str:
     """The HTML of a page; ``values`` are the template's."""
     of_language = texts(language)
-    return (
-        _environment()
-        .get_template(template)
-        .render(t=of_language, language=language, languages=LANGUAGES, texts_json=script_json(of_language), **values)
-    )
+    shared = {"t": of_language, "languages": LANGUAGES, "texts_json": script_json(of_language), "hidden": HIDDEN}
+    return _environment().get_template(template).render(language=language, **shared, **values)
 
 
 def script_json(value: Any) -> str:

@@ -19,11 +19,11 @@ from coterie.console.terminal import (
     terminal_size,
     terminal_width,
     text_of,
-    visible,
     write_drawing,
     write_json,
     write_line,
 )
+from coterie.text.hidden import visible
 from coterie.text.lag import lag_text
 from coterie.text.quantity import quantity, span
 

@@ -19,8 +19,9 @@ from typing import Any
 
 import click
 
-from coterie.console.terminal import OutputFailed, visible, write_text
+from coterie.console.terminal import OutputFailed, write_text
 from coterie.runtime.interruption import INTERRUPTED, ending, interrupted
+from coterie.text.hidden import visible
 
 READER_GONE = 141
 _OF_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from coterie.console.terminal import visible, write_json, write_line, write_table
+from coterie.console.terminal import write_json, write_line, write_table
 from coterie.runtime.interruption import INTERRUPTED, end_at_once, on_signal
+from coterie.text.hidden import visible
 
 _SECRETS = ("password", ".jaas.config", "ssl.keystore.key", ".client.secret", ".secret.key")  # how their names end
 NO_BROKER = "no broker answers"  # how the client's error begins

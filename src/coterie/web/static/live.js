@@ -8,13 +8,18 @@ export function text(name, values = {}) {
   return (texts[name] ?? name).replace(/\{(\w+)\}/g, (_, key) => values[key] ?? "");
 }
 
-// Control characters, and the marks that turn the direction of what follows: as in pages.py.
-const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+const HIDDEN = new RegExp(`[${document.documentElement.dataset.hidden}]`, "gu"); // of coterie.text.hidden
+const SHORT_ESCAPES = { "\t": "\\t", "\n": "\\n", "\r": "\\r" };
+
+function escaped(character) {
+  const hex = character.charCodeAt(0).toString(16);
+  return SHORT_ESCAPES[character] ?? (hex.length > 2 ? `\\u${hex.padStart(4, "0")}` : `\\x${hex.padStart(2, "0")}`);
+}
 
 /** A text from outside, as one line in which every character shows; cut after `most` characters. */
 export function visible(outside, most = 300) {
   const cut = outside.length > most ? outside.slice(0, most) + "…" : outside;
-  return cut.replace(HIDDEN, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+  return cut.replace(HIDDEN, escaped);
 }
 
 /** Member ids end with a UUID, of which the first part tells them apart for a reader. */
