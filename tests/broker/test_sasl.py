@@ -157,7 +157,7 @@ def test_invalid_credentials_have_one_line_and_one_error(mechanism: str, caplog:
     assert not any(word in line for line in lines for word in ("hunter2", "secret", "nobody"))
 
 
-def test_before_a_login_nothing_else_is_handled() -> None:
+def test_before_a_login_nothing_else_is_handled(caplog: pytest.LogCaptureFixture) -> None:
     async def use(broker: Broker, port: int) -> None:
         raw = await Raw.opened(port)
         assert await raw.request(HeartbeatRequest("g", 1, "m"), 4) is None
@@ -172,6 +172,7 @@ def test_before_a_login_nothing_else_is_handled() -> None:
         raw.close()
 
     with_broker(settings(), use)
+    assert "a request of 600000 bytes; sasl.server.max.receive.size is 524288" in caplog.text
 
 
 def test_a_mechanism_that_is_not_enabled_ends_the_connection(caplog: pytest.LogCaptureFixture) -> None:

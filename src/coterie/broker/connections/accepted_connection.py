@@ -66,7 +66,9 @@ class AcceptedConnection(Receiver):
         self.connection = ClientConnection("", listener=listener)
         self._frames = RequestFrames(broker.max_request_bytes)
         if listener.has_sasl:
-            self._frames.limit = broker.settings.security(listener.name).sasl_server_max_receive_size
+            frames = self._frames
+            frames.limit = broker.settings.security(listener.name).sasl_server_max_receive_size
+            frames.limit_name = "sasl.server.max.receive.size"
             self.connection.authentication = Authentication(changed=self._authenticated)
         self._requests = RequestQueue(broker, self.connection)
         self._in_turn = self._in_line = False  # in line: waiting for its next turn
@@ -148,7 +150,7 @@ class AcceptedConnection(Receiver):
         frames.smallest = 0 if state is not None and state.is_raw else SMALLEST_BYTES
         if state is None or state.is_complete:
             self._broker.connections.unauthenticated.pop(self, None)
-            frames.limit = self._broker.max_request_bytes
+            frames.limit, frames.limit_name = self._broker.max_request_bytes, "socket.request.max.bytes"
 
     # -- turns --------------------------------------------------------------------------------------------------------
 

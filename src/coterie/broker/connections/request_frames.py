@@ -13,12 +13,13 @@ _NOTHING = bytearray()  # of all connections, most of which have no bytes in the
 
 
 class RequestFrames:
-    """What was received and not handled yet. ``needed``: bytes of the next frame, with its size; 4 while that is unknown."""
+    """What was received and not handled yet. ``limit_name``: the setting of the limit. ``needed``: bytes of the next frame,
+    with its size; 4 while that is unknown."""
 
-    __slots__ = ("_at", "_buffer", "limit", "needed", "smallest")
+    __slots__ = ("_at", "_buffer", "limit", "limit_name", "needed", "smallest")
 
     def __init__(self, max_request_bytes: int) -> None:
-        self.limit = max_request_bytes
+        self.limit, self.limit_name = max_request_bytes, "socket.request.max.bytes"
         self.smallest = SMALLEST_BYTES
         self._buffer = _NOTHING
         self._at = 0  # bytes at the start that were taken
@@ -47,7 +48,7 @@ class RequestFrames:
             return False
         (size,) = _SIZE.unpack_from(self._buffer, self._at)
         if not self.smallest <= size <= self.limit:
-            raise CannotAnswer(f"a request of {size} bytes; socket.request.max.bytes is {self.limit}")
+            raise CannotAnswer(f"a request of {size} bytes; {self.limit_name} is {self.limit}")
         self.needed = 4 + int(size)
         return received >= self.needed
 
