@@ -54,6 +54,15 @@ def _aborted(*first_offsets: int, control: bool = True) -> dict[str, Any]:
     return _fetched("NONE", aborted_transactions=listed, records=records)
 
 
+def _marked(code: str) -> dict[str, Any]:
+    return {"markers": [{"producer_id": 1, "topics": [{"name": "$t", "partitions": [{"error_code": code}]}]}]}
+
+
+def _marks_by(need: str, rule: str) -> tuple[Any, ...]:
+    covers = (need, f"WriteTxnMarkers v0 ALTER cluster, {rule}, existing")
+    return "WriteTxnMarkers", 0, covers, {}, _marked("NONE"), _marked("CLUSTER_AUTHORIZATION_FAILED"), OLD
+
+
 # api, its version, what the question is about, its body, both answers, the version of Kafka -> the row
 CASES: dict[str, tuple[Any, ...]] = {
     "a map's order": (
@@ -461,6 +470,10 @@ CASES: dict[str, tuple[Any, ...]] = {
         "2.6 aborted without records",
     ),
     "two aborts": ("Fetch", 10, ("", ""), {}, _aborted(0, control=False), _aborted(0, 3, control=False), OLD, ""),
+    "markers by ALTER": (*_marks_by("ALTER CLUSTER", "allow"), "2.6 markers by ALTER"),
+    "markers by ALTER from a host": (*_marks_by("ALTER CLUSTER", "host"), "2.6 markers by ALTER"),
+    "markers without a rule": (*_marks_by("ALTER CLUSTER", "no rule"), ""),
+    "markers by a right on topics": (*_marks_by("ALTER TOPIC", "allow"), ""),
     "an abort less": ("Fetch", 10, ("", ""), {}, _aborted(0, 3), _aborted(3), OLD, ""),
     "a record more": (
         "Fetch",

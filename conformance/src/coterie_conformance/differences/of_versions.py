@@ -114,6 +114,8 @@ OF_2_6 = (
             recognisers_of_2_6.denied_without_text),
     _of_2_6("idempotence by a topic", "2.6 wants IDEMPOTENT_WRITE of the cluster (KIP-679 is of 2.8)", "InitProducerId", ".*",
             recognisers_of_2_6.asks_about("WRITE TOPIC")),
+    _of_2_6("markers by ALTER", "2.6 wants CLUSTER_ACTION of the cluster (ALTER is enough since KIP-1037)", "WriteTxnMarkers",
+            r"markers\[\]\.topics\[\]\.partitions\[\]\.error_code", recognisers_of_2_6.marks_by_alter),
     _of_2_6("settings of what is refused", "2.6 has this error for topics that were not created too", "CreateTopics",
             r"topics\[\]\.topic_config_error_code", pair("NONE", "TOPIC_AUTHORIZATION_FAILED")),
     _of_2_6("leader epochs", "2.6 raises the leader epoch of __consumer_offsets in the course of a run",

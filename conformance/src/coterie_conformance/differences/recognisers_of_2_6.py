@@ -165,3 +165,10 @@ def denied_without_text(case: DifferingPart) -> bool:
     """A question of the part `acls` that changes settings or quotas: a text here and none there."""
     asked = asks_about("ALTER_CONFIGS TOPIC", "ALTER_CONFIGS CLUSTER")(case)
     return asked and case.part.ours == "a text" and case.part.theirs is None
+
+
+def marks_by_alter(case: DifferingPart) -> bool:
+    """A WriteTxnMarkers of the part `acls` whose user may ALTER the cluster, and no more of it."""
+    need, story = case.question.covers
+    allowed = need == "ALTER CLUSTER" and story.split(", ")[1] in ("allow", "host")
+    return allowed and (case.part.ours, case.part.theirs) == ("NONE", "CLUSTER_AUTHORIZATION_FAILED")
