@@ -10,17 +10,27 @@ from pathlib import Path
 
 import pytest
 
-from coterie_conformance.hostile.attacks import ATTACKS, Address, Attack
+from coterie_conformance.hostile.attack import Address, Attack
+from coterie_conformance.hostile.attacks import ATTACKS
 from coterie_conformance.hostile.bystander import Bystander
-from coterie_conformance.hostile.run import MEMORY_MB, WORST_S, AttackOutcome, broken, carry_out, run_hostile
-from coterie_conformance.hostile.target import coterie_target
+from coterie_conformance.hostile.logins import LOGIN_ATTACKS
+from coterie_conformance.hostile.run import (
+    MEMORY_MB,
+    WORST_S,
+    AttackOutcome,
+    broken,
+    carry_out,
+    run_attacks,
+    run_hostile,
+)
+from coterie_conformance.hostile.target import coterie_target, secured_target
 
 UNHURRIED_S = 10.0  # on a machine that has other work to do
 
 
 def test_a_bystander_and_the_broker_stand_a_little_of_every_attack(tmp_path: Path) -> None:
     outcomes = run_hostile(tmp_path, 0, lambda _: None, small=True)
-    assert [o.attack for o in outcomes] == [attack.name for attack in ATTACKS]
+    assert [o.attack for o in outcomes] == [attack.name for attack in (*ATTACKS, *LOGIN_ATTACKS)]
     for outcome in outcomes:
         assert broken(replace(outcome, worst_s=0.0)) == [], outcome
         assert outcome.worst_s < UNHURRIED_S, outcome
@@ -35,6 +45,7 @@ def test_a_bystander_and_the_broker_stand_a_little_of_every_attack(tmp_path: Pat
         ({"worst_s": 60.0, "silent": True}, "no heartbeat was answered for 60 s"),
         ({"worst_s": WORST_S + 0.1}, "a heartbeat took 1.10 s"),
         ({"memory_mb": MEMORY_MB + 1}, "301 MB of memory"),
+        ({"unbounded": "a frame of 9 bytes is awaited"}, "a frame of 9 bytes is awaited"),
         ({"descriptors": 2}, "2 descriptors left open"),
         ({"tracebacks": 3}, "3 tracebacks"),
     ],
@@ -42,6 +53,42 @@ def test_a_bystander_and_the_broker_stand_a_little_of_every_attack(tmp_path: Pat
 def test_each_bound_is_checked(change: dict[str, float], words: str) -> None:
     fair = AttackOutcome("connections", 10, "10 open", 1.0, WORST_S, MEMORY_MB, 0, 0, 100)
     assert ", ".join(broken(replace(fair, **change))) == words  # type: ignore[arg-type]
+
+
+_UNAUTHENTICATED = {"coterie.connections.max.unauthenticated.ms": "3600000"}
+
+
+@pytest.mark.parametrize(
+    ("attack", "changes", "switch", "words"),
+    [
+        ("frames before a login", {}, "unreadable", "tracebacks"),
+        ("frames after a login", {}, "unreadable", "tracebacks"),
+        ("half-open connections of TLS", _UNAUTHENTICATED, "", "60 connections without a login are still open"),
+        ("handshakes of TLS, a byte at a time", _UNAUTHENTICATED, "", "20 connections without a login are still open"),
+        ("renegotiations of TLS", {}, "renegotiation", "1 of 1 renegotiations are not refused"),
+        (
+            "requests half sent before a login",
+            {"sasl.server.max.receive.size": str(2**31 - 1)},
+            "",
+            "a request of 524289 bytes is awaited before a login",
+        ),
+        ("iterations of SCRAM", {}, "iterations", "a credential of 16,385 iterations is accepted"),
+    ],
+)
+def test_each_attack_sees_its_bound_switched_off(
+    tmp_path: Path, attack: str, changes: dict[str, str], switch: str, words: str
+) -> None:
+    (row,) = (row for row in LOGIN_ATTACKS if row.name == attack)
+    command = ("coterie_conformance.hostile.unbounded", switch, "broker") if switch else ("coterie", "broker")
+    with secured_target(tmp_path, changes, command) as target:
+        (outcome,) = run_attacks(target, tmp_path, 0, lambda _: None, [(row, row.small)])
+    assert words in outcome.wrong
+
+
+def test_every_attack_on_logins_has_its_bound_switched_off() -> None:
+    test = test_each_attack_sees_its_bound_switched_off
+    (cases,) = (mark.args[1] for mark in test.pytestmark)  # type: ignore[attr-defined]
+    assert [case[0] for case in cases] == [attack.name for attack in LOGIN_ATTACKS]
 
 
 def test_a_broker_that_answers_no_more_ends_the_wait(tmp_path: Path) -> None:

@@ -13,8 +13,7 @@ import socket
 import struct
 import time
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import google_crc32c
 
@@ -37,25 +36,14 @@ from coterie.wire.messages.settings.describe_configs import DescribeConfigsReque
 from coterie.wire.messages.topics.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from coterie.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from coterie.wire.primitives import write_unsigned_varint
+from coterie_conformance.hostile.attack import Address, Attack
 
-Address = tuple[str, int]
 PLAIN, COMPACTED = "hostile-plain", "hostile-compacted"
 PRODUCE_VERSION, FETCH_VERSION, LIST_VERSION, COMMIT_VERSION, JOIN_VERSION = 9, 12, 7, 7, 5
 ANSWER_S = 120.0
 BATCHES_PER_REQUEST = 100
 _CRC_AT, _ATTRIBUTES_AT = 17, 21
 GZIP, ZSTD = 1, 4
-
-
-@dataclass(frozen=True, slots=True)
-class Attack:
-    """``amount`` of something; ``small`` of it in the tests."""
-
-    name: str
-    run: Callable[[Address, int, random.Random], str]
-    amount: int
-    small: int
-    on_kafka: bool = True  # whether it makes sense there
 
 
 @contextlib.contextmanager

@@ -9,9 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from coterie_conformance.hostile.attacks import ATTACKS, Attack, make_topics
+from coterie_conformance.hostile.attack import Attack, BoundBrokenError
+from coterie_conformance.hostile.attacks import ATTACKS, make_topics
 from coterie_conformance.hostile.bystander import SILENT_AFTER_S, BrokerSilentError, Bystander
-from coterie_conformance.hostile.target import AttackedBroker, MemoryPeak, coterie_target
+from coterie_conformance.hostile.logins import LOGIN_ATTACKS
+from coterie_conformance.hostile.target import AttackedBroker, MemoryPeak, coterie_target, secured_target
 
 WORST_S = 1.0
 MEMORY_MB = 300.0
@@ -34,6 +36,7 @@ class AttackOutcome:
     tracebacks: int
     log_bytes: int
     silent: bool = False  # no heartbeat was answered any more; ``worst_s`` is how long that was waited for
+    unbounded: str = ""  # the bound of the attack's own that was not held
     wrong: str = ""
 
 
@@ -49,8 +52,12 @@ def carry_out(
     descriptors, tracebacks, log_bytes = target.descriptors(), target.tracebacks(), target.log_bytes()
     since_s = time.time()
     with MemoryPeak(target) as peak:
-        answered = attack.run(target.address, amount, random.Random(f"{seed}-{attack.name}"))
-        silent, worst_s = False, silent_after_s
+        address = target.listeners.get(attack.listener, target.address)
+        answered, unbounded, silent, worst_s = "", "", False, silent_after_s
+        try:
+            answered = attack.run(address, amount, random.Random(f"{seed}-{attack.name}"))
+        except BoundBrokenError as broken_bound:
+            unbounded = str(broken_bound)
         try:
             worst_s = bystander.worst_s(since_s, silent_after_s)
         except BrokerSilentError:
@@ -67,6 +74,7 @@ def carry_out(
         tracebacks=target.tracebacks() - tracebacks,
         log_bytes=target.log_bytes() - log_bytes,
         silent=silent,
+        unbounded=unbounded,
     )
     return AttackOutcome(**(asdict(outcome) | {"wrong": ", ".join(broken(outcome))}))
 
@@ -93,6 +101,8 @@ def broken(outcome: AttackOutcome) -> list[str]:
         wrong.append(f"{outcome.memory_mb:.0f} MB of memory")
     if outcome.descriptors > 0:
         wrong.append(f"{outcome.descriptors} descriptors left open")
+    if outcome.unbounded:
+        wrong.append(outcome.unbounded)
     if outcome.tracebacks:
         wrong.append(f"{outcome.tracebacks} tracebacks")
     return wrong
@@ -124,10 +134,14 @@ def run_attacks(
 def run_hostile(
     folder: Path, seed: int, report: Callable[[AttackOutcome], None], *, small: bool = False
 ) -> list[AttackOutcome]:
-    """All attacks against coterie. Raises RuntimeError where it does not stop."""
-    attacks = [(attack, attack.small if small else attack.amount) for attack in ATTACKS]
-    with coterie_target(folder) as target:
-        return run_attacks(target, folder, seed, report, attacks)
+    """All attacks against coterie, the ones on TLS and SASL against a broker of their own. Raises RuntimeError where one does
+    not stop."""
+    outcomes = []
+    for part, opened, attacks in (("open", coterie_target, ATTACKS), ("secured", secured_target, LOGIN_ATTACKS)):
+        amounts = [(attack, attack.small if small else attack.amount) for attack in attacks]
+        with opened(folder / part) as target:
+            outcomes += run_attacks(target, folder / part, seed, report, amounts)
+    return outcomes
 
 
 def run_hostile_on_kafka(

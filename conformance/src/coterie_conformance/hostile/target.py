@@ -8,12 +8,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import trustme
+
 from coterie.broker.storage.disk import raise_open_file_limit
-from coterie.text.addresses import parse_address
+from coterie.text.addresses import format_address, parse_address
+from coterie_conformance.servers.kafka import free_port
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -25,6 +28,10 @@ SETTINGS = {
     "log.roll.ms": str(2**63 - 1),  # timestamps that lie begin segments, each with its descriptor, as in Apache Kafka
 }
 SAMPLE_EVERY_S = 0.02
+BROKER = ("coterie", "broker")
+UNAUTHENTICATED_MS = 5_000  # of a secured broker
+USER, PASSWORD = "hostile", "hostile-secret"  # who may do everything there
+_LOGIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,7 @@ class AttackedBroker:
     address: tuple[str, int]
     pid: int | None = None
     log: Path | None = None
+    listeners: Mapping[str, tuple[str, int]] = field(default_factory=dict)  # by name; others are at ``address``
 
     def memory_mb(self) -> float:
         """Resident, in MB. Linux's /proc; elsewhere `ps`."""
@@ -86,20 +94,28 @@ class MemoryPeak:
 
 
 @contextlib.contextmanager
-def coterie_target(folder: Path) -> Iterator[AttackedBroker]:
-    """coterie's broker with `SETTINGS`, its log in ``folder``."""
+def coterie_target(
+    folder: Path,
+    settings: Mapping[str, str] = SETTINGS,
+    listeners: Mapping[str, tuple[str, int]] | None = None,
+    command: Sequence[str] = BROKER,
+) -> Iterator[AttackedBroker]:
+    """coterie's broker, its log in ``folder``; ``command`` is followed by its options."""
     folder.mkdir(parents=True, exist_ok=True)
     raise_open_file_limit()
     log = folder / "broker.log"
-    command = [sys.executable, "-m", "coterie", "broker", "--listen", "127.0.0.1:0", "--data", str(folder / "data")]
-    for name, value in SETTINGS.items():
-        command += ["--set", f"{name}={value}"]
+    whole = [sys.executable, "-m", *command, "--data", str(folder / "data")]
+    properties = folder / "broker.properties"
+    properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    whole += ["--properties", str(properties)]
+    if "listeners" not in settings:
+        whole += ["--listen", "127.0.0.1:0"]
     with log.open("w") as out:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=out, text=True)
+        process = subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=out, text=True)
     try:
         assert process.stdout is not None
         address = parse_address(process.stdout.readline().removeprefix("listening on "))
-        yield AttackedBroker(address, process.pid, log)
+        yield AttackedBroker(address, process.pid, log, listeners or {})
     finally:
         process.terminate()
         started_s = time.monotonic()
@@ -109,3 +125,26 @@ def coterie_target(folder: Path) -> Iterator[AttackedBroker]:
             process.kill()
             process.wait()
             raise RuntimeError(f"the broker did not stop within {time.monotonic() - started_s:.0f} s") from None
+
+
+@contextlib.contextmanager
+def secured_target(
+    folder: Path, changes: Mapping[str, str] | None = None, command: Sequence[str] = BROKER
+) -> Iterator[AttackedBroker]:
+    """A broker with TLS, SASL and an authorizer, and a listener without them for the bystander. ``changes`` of its settings."""
+    folder.mkdir(parents=True, exist_ok=True)
+    keys = folder / "broker.pem"
+    trustme.CA().issue_cert("localhost", "127.0.0.1").private_key_and_cert_chain_pem.write_to_path(keys)
+    listeners = {name: ("127.0.0.1", free_port()) for name in ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL")}
+    own = {
+        "listeners": ",".join(f"{name}://{format_address(*address)}" for name, address in listeners.items()),
+        "ssl.keystore.location": str(keys),
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "sasl.jaas.config": f'{_LOGIN_MODULE} required user_{USER}="{PASSWORD}";',
+        "coterie.connections.max.unauthenticated.ms": str(UNAUTHENTICATED_MS),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "auto.create.topics.enable": "false",
+        "super.users": f"User:ANONYMOUS;User:{USER}",
+    }
+    with coterie_target(folder, SETTINGS | own | dict(changes or {}), listeners, command) as target:
+        yield target
