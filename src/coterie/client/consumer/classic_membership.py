@@ -146,10 +146,12 @@ class ClassicMembership(Membership):
     # -- topics -----------------------------------------------------------------------------------------------------------
 
     async def _assign_group(self, effect: AssignGroup) -> None:
-        # What matched a pattern may have been deleted since; Kafka's consumer looks up all topics then, which creates none.
+        """From the metadata at hand, as ConsumerCoordinator.onLeaderElected: a request would queue behind a held Fetch. What
+        has changed since is seen by `_look_at_topics`, which begins the next rebalance."""
+        # What matched a pattern may have been deleted since: it is not created again.
         create = self._cluster.settings.allow_auto_create_topics and self._pattern is None
         try:
-            infos = await self._cluster.refresh(effect.topics, create=create)
+            infos = await self._cluster.topics(effect.topics, create=create)
             for name in effect.topics & self.machine.topics:
                 if name in infos and infos[name].error in _REFUSED_TOPIC:
                     self._complain(error_about(infos[name].error, f"topic {name}"))
