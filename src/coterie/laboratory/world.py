@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 
 @dataclass(slots=True)
@@ -23,6 +24,17 @@ class NetworkFaults:
     break_probability: float = 0.0
     double_probability: float = 0.0
     notice_ms: int = 500
+
+
+class Flight(NamedTuple):
+    """A message between a member and what coordinates its group, with the times (ms) of its way; ``arrives_ms`` None: it is
+    lost. ``message``: the request, the response or the notice; of a script its effect, both ways."""
+
+    leaves_ms: int
+    arrives_ms: int | None
+    member: str
+    kind: str  # request, response, notice
+    message: object
 
 
 CLOCK_DRIFT = 0.1  # by how much a process's clock may run too fast or too slow
@@ -45,6 +57,7 @@ class World:
         self.faults = NetworkFaults()
         self.clock_drift = CLOCK_DRIFT
         self.events = 0
+        self.on_flight: Callable[[Flight], None] | None = None  # sees each message, and changes nothing
         self._queue: list[_Event] = []
         self._timeouts: deque[_Event] = deque()
         self._sequence = 0

@@ -16,7 +16,7 @@ from coterie.laboratory.brokers.member_broker import MemberBroker
 from coterie.laboratory.earliest_timer import EarliestTimer
 from coterie.laboratory.members.actor_commits import ActorCommits
 from coterie.laboratory.ownership import Ownership
-from coterie.laboratory.world import World
+from coterie.laboratory.world import Flight, World
 from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.effects import ConsumerEffect
@@ -45,10 +45,10 @@ class _SentRequest:
         "_is_answered",
         "_life",
         "_lost_back",
-        "_lost_there",
         "_received",
         "_request",
         "_response",
+        "is_lost",
     )
 
     def __init__(
@@ -61,13 +61,13 @@ class _SentRequest:
         self._actor, self._request, self._received, self._failed = actor, request, received, failed
         self._life, self._incarnation, self._is_answered = actor.life, actor.broker.incarnation, False
         world = actor.world
-        self._lost_there = world.chance(world.faults.break_probability)
+        self.is_lost = world.chance(world.faults.break_probability)
         self._lost_back = world.chance(world.faults.break_probability)
 
     def arrive(self) -> None:
         """The request arrives at the broker."""
         actor = self._actor
-        if self._lost_there or not self._is_open():
+        if self.is_lost or not self._is_open():
             self._notice()
             return
         actor.submit(self._request, self._answered)
@@ -99,8 +99,11 @@ class _SentRequest:
     def _answered(self, response: Message) -> None:
         if not self._lost_back:
             self._is_answered, self._response = True, response
-            world = self._actor.world
-            world.after(world.delay_ms(), self._back)
+            world, delay_ms = self._actor.world, self._actor.world.delay_ms()
+            if world.on_flight is not None:
+                arrives_ms = None if self._actor.cut_off() else world.now_ms + delay_ms
+                world.on_flight(Flight(world.now_ms, arrives_ms, self._actor.name, "response", response))
+            world.after(delay_ms, self._back)
 
     def _back(self) -> None:
         """The response arrives at the process."""
@@ -364,7 +367,11 @@ class GroupMemberActor(ABC, Generic[C, M]):
         """To the broker: once, one of the two is called with the result, unless the process ends before."""
         world = self.world
         sent = _SentRequest(self, request, received, failed)
-        world.after(world.delay_ms(), sent.arrive)
+        delay_ms = world.delay_ms()
+        if world.on_flight is not None:
+            arrives_ms = None if sent.is_lost or self.cut_off() else world.now_ms + delay_ms
+            world.on_flight(Flight(world.now_ms, arrives_ms, self.name, "request", request))
+        world.after(delay_ms, sent.arrive)
         # A static member's first join, doubled, is to Kafka a second process under its name, and fences the first.
         first = isinstance(request, JoinGroupRequest) and not request.member_id and request.group_instance_id
         if world.chance(world.faults.double_probability) and not first:

@@ -205,6 +205,7 @@ class RocketMQActor(ScriptActor):
 
         def notified() -> None:
             if self._life == life and not self.cut_off:
+                self.flies("notice", "NOTIFY_CONSUMER_IDS_CHANGED", self.world.now_ms, 0)
                 self.guarded(self.machine.notified)()
 
         return notified

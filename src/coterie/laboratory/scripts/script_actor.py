@@ -12,7 +12,7 @@ from typing import Any
 
 from coterie.laboratory.deliveries import Reader
 from coterie.laboratory.ownership import Ownership, TopicPartition
-from coterie.laboratory.world import World
+from coterie.laboratory.world import Flight, World
 from coterie.machines.script import ScriptMachine
 
 Log = list[tuple[int, str, Any]]  # (time, actor, effect)
@@ -118,9 +118,19 @@ class ScriptActor(ABC):
                 world.after(world.faults.notice_ms, self.guarded(lambda: back(self.unreachable())))
                 return
             answer, ready_ms = self.ask(effect)
-            world.at(ready_ms + world.delay_ms(), self.guarded(lambda: back(answer)))
+            delay_ms = world.delay_ms()
+            self.flies("response", effect, max(ready_ms, world.now_ms), delay_ms)
+            world.at(ready_ms + delay_ms, self.guarded(lambda: back(answer)))
 
-        self.later(world.delay_ms(), arrived)
+        delay_ms = world.delay_ms()
+        self.flies("request", effect, world.now_ms, delay_ms)
+        self.later(delay_ms, arrived)
+
+    def flies(self, kind: str, message: object, leaves_ms: int, delay_ms: int) -> None:
+        """A message of this process is on its way."""
+        if self.world.on_flight is not None:
+            arrives_ms = None if self.cut_off else leaves_ms + delay_ms
+            self.world.on_flight(Flight(leaves_ms, arrives_ms, self.name, kind, message))
 
     def guarded(self, action: Callable[[], None]) -> Callable[[], None]:
         """For this process only; where it is stalled, once it resumes."""

@@ -108,8 +108,9 @@ class ZooKeeperActor(ScriptActor):
         self.pump()
 
     def _connect(self, life: int) -> Session:
-        def event(_: str) -> None:
+        def event(path: str) -> None:
             if self._life == life:
+                self.flies("notice", path, self.world.now_ms, 0)
                 self.guarded(self.machine.changed)()
 
         return self.server.connect(self.session_timeout_ms, event)

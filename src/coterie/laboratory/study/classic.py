@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from coterie.assignors import AssignableTopics
+from coterie.coordinator.consumer.topics.image import TopicsImage
 from coterie.coordinator.outcome import Context, CoordinatorConfig
 from coterie.laboratory.brokers.broker_actor import Answer, BrokerCommand
 from coterie.laboratory.brokers.consumer_broker_actor import ConsumerBrokerActor
@@ -226,6 +227,11 @@ class ConsumerProtocolGroup(KafkaGroup[ReadingConsumer]):
                 self._restart_later(member)
 
         self.load.world.after(RESTART_MS, restart)
+
+    @property
+    def topics(self) -> TopicsImage:
+        """The topics as the coordinator knows them."""
+        return self._consumers.topics
 
     def grow(self, partitions: int) -> None:
         """The coordinator knows at once."""

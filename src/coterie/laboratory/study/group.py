@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -107,6 +108,11 @@ class StudyGroup(ABC, Generic[M]):
     def grow(self, partitions: int) -> None:
         """The topic has so many partitions from now on. Raises NotImplementedError for a protocol without it."""
         raise NotImplementedError(f"{self.load.setting.name}: the study has no topic that grows")
+
+    @property
+    def members(self) -> Mapping[str, M]:
+        """The newest process of each name, also of those that have ended."""
+        return self._members
 
     def alive(self) -> set[str]:
         """The names of the running members."""
