@@ -1,0 +1,136 @@
+"""What happens in a course, event by event: what the reader did, messages on their way, lines of the journal, partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from coterie.coordinator.commands import Command
+from coterie.coordinator.journal.line import JournalLine
+from coterie.coordinator.journal.lines import JournalLines
+from coterie.coordinator.outcome import Context
+from coterie.coordinator.replay import AnyGroup
+from coterie.coordinator.shard import Step
+from coterie.laboratory.ownership import Ownership, TopicPartition
+from coterie.laboratory.playground.rules import OF_MESSAGES, OF_ROCKETMQ, OF_ZOOKEEPER, rule_of_line
+from coterie.laboratory.study.group import StudySetting
+from coterie.laboratory.world import Flight, World
+from coterie.wire.declaration import Message
+from coterie.wire.errors import error_of
+
+
+class PlayedEvent(NamedTuple):
+    """``kind``: act, request, response, notice, line (of the journal), takes, releases; ``arrives_ms``: of a message, None of
+    one that is lost. Times in ms since the beginning."""
+
+    time_ms: int
+    kind: str
+    member: str
+    name: str
+    detail: str
+    rule: str
+    arrives_ms: int | None
+
+
+class WatchedOwnership(Ownership):
+    """The meter, with its spells, and with a listener to each change."""
+
+    def __init__(self, listener: Callable[[str, Set[TopicPartition], Set[TopicPartition], int], None]) -> None:
+        super().__init__(spells=[])
+        self._listener = listener
+
+    def changed(self, name: str, before: Set[Any], after: Set[Any], now_ms: int) -> None:
+        super().changed(name, before, after, now_ms)
+        if before != after:
+            self._listener(name, before, after, now_ms)
+
+
+class Recording:
+    """The events so far. It is a `RequestRecorder` of the broker and the listener of messages and partitions."""
+
+    def __init__(self, setting: StudySetting, shown: Callable[[str], str]) -> None:
+        self._setting, self._shown = setting, shown
+        self.events: list[PlayedEvent] = []
+        self.lines: list[JournalLine] = []
+        self._journal = JournalLines(lambda topic_id: topic_id.rstrip(b".").decode())
+        self._rules = {"zookeeper": OF_ZOOKEEPER, "rocketmq": OF_ROCKETMQ}.get(setting.protocol, OF_MESSAGES)
+        self._hash, self._hashed = sha256(), 0
+        self._world: World
+        self._group_of: Callable[[str], AnyGroup | None]
+
+    def watch(self, world: World, group_of: Callable[[str], AnyGroup | None] | None) -> None:
+        """From now on. ``group_of``: the coordinator's group of an id, where there is a coordinator."""
+        self._world, world.on_flight = world, self._sent
+        if group_of is not None:
+            self._group_of = group_of
+
+    def trace_hash(self) -> str:
+        """SHA-256 of all events, in hexadecimal: equal for equal runs."""
+        for event in self.events[self._hashed :]:
+            self._hash.update(f"{tuple(event)}\n".encode())
+        self._hashed = len(self.events)
+        return self._hash.hexdigest()
+
+    def acted(self, name: str, member: str, detail: str) -> None:
+        """The reader, a lesson or a dropped journal did something."""
+        self._add(self._world.now_ms, "act", member, name, detail, "")
+
+    def _add(
+        self, time_ms: int, kind: str, member: str, name: str, detail: str, rule: str, arrives_ms: int | None = None
+    ) -> None:
+        start_ms = self._world.start_ms
+        arrival = None if arrives_ms is None else arrives_ms - start_ms
+        self.events.append(PlayedEvent(time_ms - start_ms, kind, member, name, detail, rule, arrival))
+
+    # -- messages -----------------------------------------------------------------------------------------------------------
+
+    def _sent(self, flight: Flight) -> None:
+        message, detail = flight.message, ""
+        if isinstance(message, str):
+            name, detail = "notice", message
+        else:
+            name = type(message).__name__.removesuffix("Request").removesuffix("Response")
+        if isinstance(message, Message):
+            code = getattr(message, "error_code", 0)
+            detail = error_of(code).name if code else ""
+        rule = self._rules.get(name, "")
+        self._add(flight.leaves_ms, flight.kind, self._shown(flight.member), name, detail, rule, flight.arrives_ms)
+
+    # -- the broker's recorder ------------------------------------------------------------------------------------------------
+
+    def asked(self, command: Command, ctx: Context) -> None:
+        """Requests are seen as they leave."""
+
+    def happened(self, step: Step) -> None:
+        """A step of the coordinator becomes a line of the journal."""
+        group = self._group_of(step.group_id)
+        line = None if group is None else self._journal.line(step, group, self._world.now_ms)
+        if line is None:
+            return
+        self.lines.append(line)
+        cause = line.causes[0] if line.causes else {"kind": ""}
+        rule = rule_of_line(line.event, cause["kind"], is_consumer=self._setting.protocol == "consumer")
+        member = self._shown(line.member or cause.get("member_id", ""))
+        self._add(self._world.now_ms, "line", member, line.event, self._shown(line.why()), rule)
+
+    def append_failed(self) -> None:
+        """The disk of the playground does not fail."""
+
+    def restarted(self, now_ms: int) -> None:
+        """The broker of the playground does not restart."""
+
+    # -- partitions -----------------------------------------------------------------------------------------------------------
+
+    def owns(self, name: str, before: Set[TopicPartition], after: Set[TopicPartition], now_ms: int) -> None:
+        """A member took and released partitions."""
+        rule = self._rules.get("owns") or self._of_owners()
+        for kind, partitions in (("releases", before - after), ("takes", after - before)):
+            if partitions:
+                detail = " ".join(f"{topic}-{number}" for topic, number in sorted(partitions))
+                self._add(now_ms, kind, self._shown(name), str(len(partitions)), detail, rule)
+
+    def _of_owners(self) -> str:
+        if self._setting.static:
+            return "static_member"
+        return "reconcile" if self._setting.protocol == "consumer" else self._setting.protocol
