@@ -111,7 +111,7 @@ class StudyGroup(ABC, Generic[M]):
 
     @property
     def members(self) -> Mapping[str, M]:
-        """The newest process of each name, also of those that have ended."""
+        """The newest process of each name, ended ones too."""
         return self._members
 
     def alive(self) -> set[str]:
