@@ -13,7 +13,7 @@ import pytest
 from coterie.configuration.setting import SettingError
 from coterie.laboratory.playground.playground import Playground, UnfitAction, shown
 from coterie.laboratory.playground.rules import RULES
-from coterie.laboratory.playground.session import Session, description, texts
+from coterie.laboratory.playground.session import PlaygroundSession, description, texts
 from coterie.laboratory.playground.settings import PROTOCOLS, PlaygroundSetting, protocol_defaults, read_setting
 from coterie.laboratory.study.workload import Event
 
@@ -160,7 +160,7 @@ class TestSession:
         return view
 
     def test_a_page_starts_goes_acts_and_goes_back(self) -> None:
-        session = Session()
+        session = PlaygroundSession()
         first = self.view(session.start(json.dumps({"settings": {"protocol": "cooperative", "members": 2}})))
         assert (first["now_ms"], first["count"], first["is_new"]) == (0, 0, True)
         view = self.view(session.go(30_000))
@@ -178,7 +178,7 @@ class TestSession:
         assert len(session.trace_hash()) == 64
 
     def test_errors_are_sentences(self) -> None:
-        session = Session()
+        session = PlaygroundSession()
         for answer in (
             session.start(json.dumps({"settings": {"members": "many"}})),
             session.act(json.dumps({"kind": "burn"})),

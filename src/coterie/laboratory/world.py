@@ -26,7 +26,7 @@ class NetworkFaults:
     notice_ms: int = 500
 
 
-class Flight(NamedTuple):
+class WorldFlight(NamedTuple):
     """A message between a member and what coordinates its group, with the times (ms) of its way; ``arrives_ms`` None: it is
     lost. ``message``: the request, the response or the notice; of a script its effect, both ways."""
 
@@ -57,7 +57,7 @@ class World:
         self.faults = NetworkFaults()
         self.clock_drift = CLOCK_DRIFT
         self.events = 0
-        self.on_flight: Callable[[Flight], None] | None = None  # sees each message, and changes nothing
+        self.on_flight: Callable[[WorldFlight], None] | None = None  # sees each message, and changes nothing
         self._queue: list[_Event] = []
         self._timeouts: deque[_Event] = deque()
         self._sequence = 0

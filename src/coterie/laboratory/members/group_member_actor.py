@@ -16,7 +16,7 @@ from coterie.laboratory.brokers.member_broker import MemberBroker
 from coterie.laboratory.earliest_timer import EarliestTimer
 from coterie.laboratory.members.actor_commits import ActorCommits
 from coterie.laboratory.ownership import Ownership
-from coterie.laboratory.world import Flight, World
+from coterie.laboratory.world import World, WorldFlight
 from coterie.member.config import MemberConfig
 from coterie.member.consumer.config import ConsumerMemberConfig
 from coterie.member.consumer.effects import ConsumerEffect
@@ -102,7 +102,7 @@ class _SentRequest:
             world, delay_ms = self._actor.world, self._actor.world.delay_ms()
             if world.on_flight is not None:
                 arrives_ms = None if self._actor.cut_off() else world.now_ms + delay_ms
-                world.on_flight(Flight(world.now_ms, arrives_ms, self._actor.name, "response", response))
+                world.on_flight(WorldFlight(world.now_ms, arrives_ms, self._actor.name, "response", response))
             world.after(delay_ms, self._back)
 
     def _back(self) -> None:
@@ -370,7 +370,7 @@ class GroupMemberActor(ABC, Generic[C, M]):
         delay_ms = world.delay_ms()
         if world.on_flight is not None:
             arrives_ms = None if sent.is_lost or self.cut_off() else world.now_ms + delay_ms
-            world.on_flight(Flight(world.now_ms, arrives_ms, self.name, "request", request))
+            world.on_flight(WorldFlight(world.now_ms, arrives_ms, self.name, "request", request))
         world.after(delay_ms, sent.arrive)
         # A static member's first join, doubled, is to Kafka a second process under its name, and fences the first.
         first = isinstance(request, JoinGroupRequest) and not request.member_id and request.group_instance_id

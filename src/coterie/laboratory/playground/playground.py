@@ -21,7 +21,7 @@ from coterie.laboratory.playground.recording import Recording, WatchedOwnership
 from coterie.laboratory.playground.seen_timeline import SeenTimeline
 from coterie.laboratory.playground.settings import MOST_MEMBERS, MOST_PARTITIONS, SCRIPTED, PlaygroundSetting
 from coterie.laboratory.study.classic import ConsumerProtocolGroup, KafkaGroup
-from coterie.laboratory.study.course import Course
+from coterie.laboratory.study.course import StudyCourse
 from coterie.laboratory.study.workload import Event, Plan
 
 OF_MEMBERS = frozenset({"join", "leave", "kill", "vanish", "pause", "cut", "slow"})
@@ -59,7 +59,7 @@ class Playground:
         study, plan = self.setting.study, Plan(0, self.setting.partitions)
         self.recording = Recording(study, shown)
         self._meter = WatchedOwnership(self._owns)
-        self.course = Course(study, plan, self.setting.seed, checks=self._checks, meter=self._meter)
+        self.course = StudyCourse(study, plan, self.setting.seed, checks=self._checks, meter=self._meter)
         self._world = self.course.world
         group = self.course.group
         self._kafka = group if isinstance(group, KafkaGroup) else None

@@ -15,7 +15,7 @@ from coterie.coordinator.shard import Step
 from coterie.laboratory.ownership import Ownership, TopicPartition
 from coterie.laboratory.playground.rules import OF_MESSAGES, OF_ROCKETMQ, OF_ZOOKEEPER, rule_of_line
 from coterie.laboratory.study.group import StudySetting
-from coterie.laboratory.world import Flight, World
+from coterie.laboratory.world import World, WorldFlight
 from coterie.wire.declaration import Message
 from coterie.wire.errors import error_of
 
@@ -85,7 +85,7 @@ class Recording:
 
     # -- messages -----------------------------------------------------------------------------------------------------------
 
-    def _sent(self, flight: Flight) -> None:
+    def _sent(self, flight: WorldFlight) -> None:
         message, detail = flight.message, ""
         if isinstance(message, str):
             name, detail = "notice", message

@@ -42,7 +42,7 @@ def description() -> str:
     )
 
 
-class Session:
+class PlaygroundSession:
     """One page's. Each method returns a JSON object; where something does not fit it is ``{"error": SENTENCE}``."""
 
     def __init__(self) -> None:

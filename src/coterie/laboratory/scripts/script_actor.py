@@ -12,7 +12,7 @@ from typing import Any
 
 from coterie.laboratory.deliveries import Reader
 from coterie.laboratory.ownership import Ownership, TopicPartition
-from coterie.laboratory.world import Flight, World
+from coterie.laboratory.world import World, WorldFlight
 from coterie.machines.script import ScriptMachine
 
 Log = list[tuple[int, str, Any]]  # (time, actor, effect)
@@ -130,7 +130,7 @@ class ScriptActor(ABC):
         """A message of this process is on its way."""
         if self.world.on_flight is not None:
             arrives_ms = None if self.cut_off else leaves_ms + delay_ms
-            self.world.on_flight(Flight(leaves_ms, arrives_ms, self.name, kind, message))
+            self.world.on_flight(WorldFlight(leaves_ms, arrives_ms, self.name, kind, message))
 
     def guarded(self, action: Callable[[], None]) -> Callable[[], None]:
         """For this process only; where it is stalled, once it resumes."""

@@ -24,7 +24,7 @@ CLOSING_MS = 100  # after which it is seen again whether a process has ended
 CHANGES = frozenset({"join", "leave", "kill", "vanish"})
 
 
-class Course:
+class StudyCourse:
     """``plan`` has the group's size, and the members that come first; its events happen only as `happen` is called."""
 
     def __init__(

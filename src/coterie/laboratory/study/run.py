@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.laboratory.study.course import Course
+from coterie.laboratory.study.course import StudyCourse
 from coterie.laboratory.study.group import StudySetting
 from coterie.laboratory.study.measures import Measures
 from coterie.laboratory.study.workload import Plan
@@ -17,7 +17,7 @@ def run(setting: StudySetting, plan: Plan, seed: int, *, checks: bool = True) ->
     return _Run(setting, plan, seed, checks=checks).measures()
 
 
-class _Run(Course):
+class _Run(StudyCourse):
     """A course from the group's formation to the plan's end, and its measures."""
 
     def measures(self) -> Measures:
