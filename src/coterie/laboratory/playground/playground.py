@@ -17,7 +17,7 @@ from coterie.coordinator.views.consumer_explanation import explain_consumer_grou
 from coterie.coordinator.views.explanation import explain_group
 from coterie.laboratory.members.group_member_actor import GROUP
 from coterie.laboratory.ownership import TopicPartition
-from coterie.laboratory.playground.recording import Recording, WatchedOwnership
+from coterie.laboratory.playground.recording import PlayedRecording, WatchedOwnership
 from coterie.laboratory.playground.seen_timeline import SeenTimeline
 from coterie.laboratory.playground.settings import MOST_MEMBERS, MOST_PARTITIONS, SCRIPTED, PlaygroundSetting
 from coterie.laboratory.study.classic import ConsumerProtocolGroup, KafkaGroup
@@ -57,7 +57,7 @@ class Playground:
     def _start(self) -> None:
         """From the beginning, before the first action."""
         study, plan = self.setting.study, Plan(0, self.setting.partitions)
-        self.recording = Recording(study, shown)
+        self.recording = PlayedRecording(study, shown)
         self._meter = WatchedOwnership(self._owns)
         self.course = StudyCourse(study, plan, self.setting.seed, checks=self._checks, meter=self._meter)
         self._world = self.course.world

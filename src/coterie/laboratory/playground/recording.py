@@ -46,7 +46,7 @@ class WatchedOwnership(Ownership):
             self._listener(name, before, after, now_ms)
 
 
-class Recording:
+class PlayedRecording:
     """The events so far. It is a `RequestRecorder` of the broker and the listener of messages and partitions."""
 
     def __init__(self, setting: StudySetting, shown: Callable[[str], str]) -> None:
