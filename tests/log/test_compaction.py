@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from coterie.log.compaction import clean, plan, swap
 from coterie.log.config import LogConfig
 from coterie.log.files.filesystem import MemoryFile, MemoryFileSystem
+from coterie.log.follower_append import append_as_follower
 from coterie.log.partition_log import PartitionLog
 from coterie.log.retention import delete_records
 from coterie.log.time_lookup import max_timestamp_offset, offset_for_timestamp
@@ -156,9 +157,37 @@ def test_an_aborted_record_hides_nothing_and_goes() -> None:
     roll(log)
     compact(log)
     assert newest(log) == {b"k": b"committed", b"k2": b"in time"}
-    raw = b"".join(s.file.read(0, s.size) for s in log.segments)
-    assert b"aborted" not in raw
-    assert not any(h.is_control for _, h in batches(raw))
+    assert b"aborted" not in b"".join(s.file.read(0, s.size) for s in log.segments)
+
+
+def test_a_marker_stays_for_its_time_and_goes_at_the_second_look() -> None:
+    log = new_log()
+    put(log, (b"k", b"1"), producer=7)
+    end(log, 7, committed=True)
+
+    def markers() -> list[int]:
+        return [h.base_offset for segment in log.segments for _, h in segment.headers(0) if h.is_control]
+
+    for now_ms, left in ((1_001, [1]), (1_000, [1]), (1_001, [])):
+        roll(log)
+        compact(log, now_ms, delete_retention_ms=1_000)
+        assert markers() == left
+        assert newest(log) == {b"k": b"1"}
+
+
+def test_a_replica_without_a_marker_gets_it_after_the_leaders_compaction() -> None:
+    """The marker was gone: the replica, once it led, took the record for one of an open transaction, which the producer's next
+    marker aborted. An acknowledged commit of a group's offset was lost (stories of three brokers, seed 800103)."""
+    leader, replica = new_log(), new_log()
+    put(leader, (b"k", b"committed"), producer=7)
+    append_as_follower(replica, leader.read(0, 1_000), 0)
+    end(leader, 7, committed=True)
+    roll(leader)
+    compact(leader)
+    while replica.end_offset < leader.end_offset:
+        append_as_follower(replica, leader.read(replica.end_offset, 1_000), 0)
+    assert not replica.transactions.open
+    assert newest(replica) == newest(leader) == {b"k": b"committed"}
 
 
 def test_nothing_is_cleaned_past_an_open_transaction() -> None:
@@ -353,7 +382,7 @@ def test_the_last_batch_of_an_aborted_transaction_stays_without_records() -> Non
     roll(log)
     compact(log)
     headers = [h for segment in log.segments for _, h in segment.headers(0) if h.producer_id == 9]
-    assert [(h.record_count, h.is_transactional) for h in headers] == [(0, False)]
+    assert [(h.record_count, h.is_transactional) for h in headers if not h.is_control] == [(0, False)]
     assert b"a" not in {key for _, key, _ in records(log)}
 
 

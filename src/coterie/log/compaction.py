@@ -1,11 +1,11 @@
 """Compaction: of each key only the newest value stays (cleanup.policy=compact; Kafka's LogCleaner).
 
 Only closed segments are touched, and only up to the first transaction that is still open there. Records of aborted
-transactions go, and never hide an older value; those of committed ones are kept as plain records, so that they need
-no marker any more. The last batch of a producer that the log knows stays without records, so that its sequence outlives
+transactions go, and never hide an older value; those of committed ones are kept as plain records, so that this log needs
+no marker for them. The last batch of a producer that the log knows stays without records, so that its sequence outlives
 them (BatchRetention.RETAIN_EMPTY). A tombstone goes delete.retention.ms after it was written, in the second compaction it
-lives to see. A batch whose records cannot be read although its checksum is right stays as it is, unless a marker would have to
-stay for it.
+lives to see, and so does a marker: a replica that has the records of its transaction fetches it from here. A batch whose
+records cannot be read although its checksum is right stays as it is, unless a marker would have to stay for it.
 
 `plan` and `swap` belong on the log's own thread; `clean` only reads closed segments, and writes `.cleaned` files and reads them
 once more for their indexes, so it may run elsewhere. A crash leaves the old segments, or the new; never neither.
@@ -311,7 +311,9 @@ def _cleaned_batch(
         cleaned.records_after += header.record_count
         return data
     if header.is_control:
-        return b""
+        is_left = _lasts(plan, header.base_offset, header.max_timestamp)
+        cleaned.records_after += is_left * header.record_count
+        return data if is_left else b""
     kept: list[BatchRecord] = []
     if not _in_aborted(header, aborted) and not _read(
         data, header, lambda records: kept.extend(r for r in records if _stays(plan, r, newest))
@@ -330,4 +332,9 @@ def _stays(plan: CompactionPlan, record: BatchRecord, newest: dict[bytes, int]) 
         return False
     if newest.get(record.key, -1) > record.offset:
         return False
-    return record.value is not None or record.offset >= plan.dirty_from or record.timestamp >= plan.tombstones_before_ms
+    return record.value is not None or _lasts(plan, record.offset, record.timestamp)
+
+
+def _lasts(plan: CompactionPlan, offset: int, timestamp: int) -> bool:
+    """Whether a tombstone, or a marker, has yet to stay for delete.retention.ms, or to see its second compaction."""
+    return offset >= plan.dirty_from or timestamp >= plan.tombstones_before_ms
