@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from reference_pages import (
@@ -21,6 +22,7 @@ from reference_pages import (
     site_map,
     state_diagrams,
 )
+from reference_pages.playground_site import assemble
 
 PARTS: dict[str, Callable[[], str]] = {
     "sections": site_map.sections,
@@ -70,7 +72,14 @@ def _expand_source(app: Any, name: str, source: list[str]) -> None:
     source[0] = expand(source[0])
 
 
+def _add_playground(app: Any, failure: Exception | None) -> None:
+    """The page of the playground is no page of Sphinx's. Its Pyodide comes from the cache alone: a build needs no network."""
+    if failure is None and app.builder.name == "html":
+        assemble(Path(app.outdir) / "playground", fetch=False)
+
+
 def setup(app: Any) -> dict[str, bool]:
     """Called by Sphinx."""
     app.connect("source-read", _expand_source)
+    app.connect("build-finished", _add_playground)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -188,4 +188,4 @@ class TestSession:
     def test_the_description_is_json(self) -> None:
         described = json.loads(description())
         assert set(described["protocols"]) == set(PROTOCOLS)
-        assert described["scripted"] == ["zookeeper", "rocketmq", "rocketmq-orderly"]
+        assert len(described["lessons"]) == 12

@@ -1,4 +1,5 @@
-"""What a page asks of the laboratory, in JSON texts both ways: start, act, go to a time, step, and the hash of the trace.
+"""What a page asks of the laboratory, in JSON texts both ways: start, act, go to a time, step, and the hash of the trace; and
+what a reader's own file would have cost under other settings.
 
 A page in a browser calls these functions in a worker; the desk's Python calls the same ones in the tests.
 """
@@ -6,19 +7,24 @@ A page in a browser calls these functions in a worker; the desk's Python calls t
 from __future__ import annotations
 
 import json
-from importlib.resources import files
+from dataclasses import asdict
 from typing import Any
 
 from coterie.configuration.setting import SettingError
+from coterie.laboratory.playground.dropped import DroppedGroup, UnfitFile, costs, dropped_groups
+from coterie.laboratory.playground.lessons import LESSONS
 from coterie.laboratory.playground.playground import ACTIONS, Playground, UnfitAction
 from coterie.laboratory.playground.rules import RULES
-from coterie.laboratory.playground.settings import PROTOCOLS, SCRIPTED, SETTINGS, protocol_defaults, read_setting
+from coterie.laboratory.playground.settings import SCRIPTED, SETTINGS, protocol_defaults, read_setting, setting_values
 
+_LESSONS = {lesson.name: lesson for lesson in LESSONS}
 EVENTS_SHOWN = 400  # of a view: the last ones
 
 
 def texts() -> dict[str, dict[str, str]]:
     """Name -> language -> text, of texts.json."""
+    from importlib.resources import files  # the page does without it, and starts sooner
+
     document: dict[str, dict[str, str]] = json.loads(
         (files("coterie.laboratory.playground") / "texts.json").read_text("utf-8")
     )
@@ -35,8 +41,8 @@ def description() -> str:
         {
             "settings": settings,
             "protocols": protocol_defaults(),
-            "scripted": [name for name, study in PROTOCOLS.items() if study.protocol in SCRIPTED],
             "actions": sorted(ACTIONS),
+            "lessons": [asdict(lesson) | {"settings": dict(lesson.settings)} for lesson in LESSONS],
             "rules": {name: rule._asdict() for name, rule in RULES.items()},
         }
     )
@@ -48,11 +54,19 @@ class PlaygroundSession:
     def __init__(self) -> None:
         self._playground = Playground(read_setting({}))
         self._seen = 0
+        self._dropped: list[DroppedGroup] = []
 
     def start(self, request: str) -> str:
-        """``{"settings": {NAME: VALUE}}``: a new group."""
+        """A new group: ``{"settings": {NAME: VALUE}}``, with what happens to it in ``{"lesson": NAME}`` alone, or in
+        ``"dropped": N``, the group of the dropped file."""
+        wanted = json.loads(request)
+        lesson = _LESSONS.get(wanted.get("lesson", ""))
         try:
-            self._playground = Playground(read_setting(json.loads(request)["settings"]))
+            if lesson is not None:
+                self._playground = Playground(read_setting(lesson.settings), lesson.actions)
+            else:
+                actions = self._dropped[wanted["dropped"]].actions if "dropped" in wanted else ()
+                self._playground = Playground(read_setting(wanted["settings"]), actions)
         except (SettingError, UnfitAction) as error:
             return json.dumps({"error": str(error)})
         self._seen = 0
@@ -89,6 +103,29 @@ class PlaygroundSession:
                 break
         return self.view()
 
+    def drop(self, text: str) -> str:
+        """The groups of a file's text, in the order of their numbers."""
+        try:
+            self._dropped = dropped_groups(text)
+        except UnfitFile as error:
+            return json.dumps({"error": str(error)})
+        groups = [
+            {"group": g.group, "members": g.members, "changes": len(g.actions), "partitions": g.partitions}
+            for g in self._dropped
+        ]
+        return json.dumps({"groups": groups})
+
+    def costs(self, request: str) -> str:
+        """What a group of the dropped file costs: the measures of ``{"settings": …, "dropped": N}``."""
+        wanted = json.loads(request)
+        try:
+            setting = read_setting(wanted["settings"])
+        except SettingError as error:
+            return json.dumps({"error": str(error)})
+        return json.dumps(
+            asdict(costs(self._dropped[wanted["dropped"]], setting.study, setting.partitions, setting.seed))
+        )
+
     def view(self) -> str:
         """What is to be drawn. ``events``: those since the last view, the last `EVENTS_SHOWN` of them; ``count``: of all."""
         playground, seen = self._playground, self._seen
@@ -97,6 +134,10 @@ class PlaygroundSession:
         view: dict[str, Any] = {
             "now_ms": playground.now_ms,
             "steps": playground.steps,
+            "settings": setting_values(playground.setting),
+            "protocol": playground.setting.protocol,
+            "is_scripted": playground.setting.study.protocol in SCRIPTED,
+            "partitions": playground.course.load.partitions,
             "first": max(seen, len(events) - EVENTS_SHOWN),
             "is_new": seen == 0,
             "events": [event._asdict() for event in events[max(seen, len(events) - EVENTS_SHOWN) :]],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import astuple, dataclass, fields, replace
 from typing import Any, TypeVar
 
 from coterie.configuration import INT, STRING, Rule, Setting, ValueType, at_least, declared, one_of, settings_of
@@ -92,6 +92,11 @@ def read_setting(values: Mapping[str, object]) -> PlaygroundSetting:
     if study.protocol not in SCRIPTED and study.heartbeat_interval_ms >= study.session_timeout_ms:
         raise SettingError("heartbeat.interval.ms must be lower than session.timeout.ms")
     return setting
+
+
+def setting_values(setting: PlaygroundSetting) -> dict[str, object]:
+    """The choices by the names of their settings, as `read_setting` takes them."""
+    return dict(zip(SETTINGS, astuple(setting), strict=True))
 
 
 def protocol_defaults() -> dict[str, dict[str, int]]:
