@@ -2,8 +2,8 @@
 const SHOWN = 300, USUAL = new Set(["Heartbeat", "OffsetCommit", "ConsumerGroupHeartbeat", "Write", "PersistOffsets", "FindConsumers"]);
 
 export class Events {
-  constructor(t, rules) {
-    Object.assign(this, { t, rules, kept: [] });
+  constructor(t, inWords, rules) {
+    Object.assign(this, { t, inWords, rules, kept: [] });
     this.list = document.getElementById("events");
     this.all = document.getElementById("all-events");
     this.all.addEventListener("change", () => this.redraw());
@@ -29,7 +29,7 @@ export class Events {
     const { t } = this;
     if (kind === "act") return t(`act.${name}`, { member, detail });
     if (kind === "takes" || kind === "releases") return t(kind, { member, count: name, detail });
-    if (kind === "line") return `${t(`event.${name}`)}${detail ? `: ${detail}` : ""}`;
+    if (kind === "line") return `${t(`event.${name}`)}${detail ? `: ${this.inWords(detail)}` : ""}`;
     if (kind === "notice") return t("notice", { member, detail });
     const lost = kind === "request" && arrives_ms === null ? ` – ${t("lost")}` : "";
     return `${t(kind, { member, name })}${detail ? ` ${detail}` : ""}${lost}`;

@@ -12,6 +12,9 @@ const wanted = new URLSearchParams(location.search).get("language") ?? navigator
 const language = wanted === "zh" ? "zh" : "en";
 const [texts, built] = await Promise.all(["texts.json", "built.json"].map(async (name) => (await fetch(name)).json()));
 const t = (name, values = {}) => (texts[name]?.[language] ?? name).replace(/\{(\w+)\}/g, (_, key) => String(values[key] ?? ""));
+// The causes in a line of the journal, in the reader's language.
+const causes = Object.entries(texts).filter(([name]) => name.startsWith("timeline.cause.")).map(([, of]) => [of.en, of[language]]);
+const inWords = (why) => causes.reduce((text, [english, own]) => text.replaceAll(english, own), why);
 
 document.documentElement.lang = language;
 document.title = `${t("title")} · coterie`;
@@ -28,7 +31,7 @@ class Page {
   constructor(laboratory, description) {
     Object.assign(this, { laboratory, description, view: null, isPlaying: false, timeline: null, farthestMs: 60_000, endMs: Infinity, busy: false });
     this.stage = new Stage(t, (action) => this.act(action), () => this.speed);
-    this.events = new Events(t, description.rules);
+    this.events = new Events(t, inWords, description.rules);
     this.form = new SettingsForm(t, description, (settings) => this.start({ settings }));
     this.lessons = new Lessons(t, description, (lesson) => this.lesson(lesson));
     this.dropped = new Dropped(t, description, laboratory, () => this.form.values(), (request) => this.start(request), trouble);

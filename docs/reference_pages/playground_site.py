@@ -3,7 +3,8 @@
     python -m reference_pages.playground_site FOLDER [--serve PORT]      (with docs/ on the path; `./run playground` does it)
 
 Pyodide comes from npm, of one version, into a cache outside the repository; nothing of it is committed. Node compiles the
-modules by that very Pyodide, since each version of Python has a bytecode of its own.
+modules by that very Pyodide, since each version of Python has a bytecode of its own; and those of Python's own library, which
+come as sources: compiling them took two thirds of each start.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ SHARED = (
 )
 VERSION = "314.0.7"
 INTEGRITY = "0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A=="  # SHA-512
-RUNTIME = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
+LIBRARY = "python_stdlib.zip"
+RUNTIME = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", LIBRARY, "pyodide-lock.json")
 BUNDLE = "coterie.zip"
 # The modules that a session imports, each with its name in the bundle.
 _MODULES = """
@@ -109,26 +111,39 @@ def pack(files: dict[str, bytes], to: Path) -> None:
             archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
 
 
-def bundle(pyodide: Path, to: Path) -> None:
-    """The modules, compiled by that Pyodide; kept in the cache until one of them changes."""
+def _compile(pyodide: Path, source: Path, kept: Path) -> None:
+    """The zip with its modules compiled by that Pyodide, unless it is there."""
+    if kept.is_file():
+        return
+    arriving = kept.with_suffix(f".{os.getpid()}")
+    command = ["node", str(PAGE / "compile.mjs"), str(pyodide), str(source), str(arriving)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NoRuntime(f"node could not compile the modules: {done.stderr.strip()[-300:]}")
+    arriving.replace(kept)
+
+
+def bundle(pyodide: Path) -> Path:
+    """The modules, compiled; kept in the cache until one of them changes."""
     files = sources()
     script = (PAGE / "compile.mjs").read_bytes()
     digest = hashlib.sha256(b"".join(name.encode() + data for name, data in sorted(files.items())) + script).hexdigest()
     kept = pyodide / f"bundle-{digest[:16]}.zip"
     if not kept.is_file():
+        for former in pyodide.glob("bundle-*.zip"):
+            former.unlink(missing_ok=True)
         with tempfile.TemporaryDirectory() as folder:
-            source, made = Path(folder) / "sources.zip", Path(folder) / BUNDLE
+            source = Path(folder) / BUNDLE
             pack(files, source)
-            command = ["node", str(PAGE / "compile.mjs"), str(pyodide), str(source), str(made)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise NoRuntime(f"node could not compile the modules: {done.stderr.strip()[-300:]}")
-            for former in pyodide.glob("bundle-*.zip"):
-                former.unlink(missing_ok=True)
-            arriving = kept.with_suffix(f".{os.getpid()}")
-            shutil.copy(made, arriving)
-            arriving.replace(kept)
-    shutil.copy(kept, to)
+            _compile(pyodide, source, kept)
+    return kept
+
+
+def library(pyodide: Path) -> Path:
+    """Python's own library, compiled."""
+    kept = pyodide / f"compiled-{LIBRARY}"
+    _compile(pyodide, pyodide / LIBRARY, kept)
+    return kept
 
 
 def texts() -> dict[str, dict[str, str]]:
@@ -151,8 +166,8 @@ def assemble(folder: Path, *, fetch: bool) -> str:
         pyodide = runtime(fetch=fetch)
         (folder / "pyodide").mkdir(exist_ok=True)
         for name in RUNTIME:
-            shutil.copy(pyodide / name, folder / "pyodide")
-        bundle(pyodide, folder / BUNDLE)
+            shutil.copy(library(pyodide) if name == LIBRARY else pyodide / name, folder / "pyodide" / name)
+        shutil.copy(bundle(pyodide), folder / BUNDLE)
     except NoRuntime as error:
         missing = str(error)
     built = {"pyodide": VERSION, "missing": missing}

@@ -97,6 +97,7 @@ def test_cooperative_members_release_only_what_moves() -> None:
 def test_a_member_that_polls_too_slowly_leaves_and_comes_back() -> None:
     _, (_, _, left), (_, _, joined) = bands("slow-poll")
     assert "max.poll.interval.ms" in left
+    assert "poll_interval" in {event.rule for event in events("slow-poll", "line", 40_000)}
     assert "m1 joined" in joined
 
 

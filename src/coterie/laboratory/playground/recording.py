@@ -110,7 +110,9 @@ class PlayedRecording:
             return
         self.lines.append(line)
         cause = line.causes[0] if line.causes else {"kind": ""}
-        rule = rule_of_line(line.event, cause["kind"], is_consumer=self._setting.protocol == "consumer")
+        rule = rule_of_line(
+            line.event, cause["kind"], cause.get("reason", ""), is_consumer=self._setting.protocol == "consumer"
+        )
         member = self._shown(line.member or cause.get("member_id", ""))
         self._add(self._world.now_ms, "line", member, line.event, self._shown(line.why()), rule)
 

@@ -28,6 +28,7 @@ RULES: dict[str, PlayedRule] = {
     "heartbeat": PlayedRule("GroupCoordinator", "heartbeat.txt", "testHeartbeatRebalanceInProgress"),
     "leave": PlayedRule("GroupCoordinator, KIP-800", "leave.txt", "testValidLeaveGroup"),
     "session": PlayedRule("KIP-62", "timers.txt", "testSessionTimeout"),
+    "poll_interval": PlayedRule("KIP-62", "member/heartbeat.txt", "testPollTimeout"),
     "rebalance_timeout": PlayedRule("KIP-62", "rejoin.txt", "testCompleteJoinRemoveNotYetRejoinedDynamicMembers"),
     "sync_timeout": PlayedRule("KIP-752", "timers.txt", "testRebalanceTimesOutWhenSyncRequestIsNotReceived"),
     "static": PlayedRule("KIP-345", "static_members.txt", "testOnLeaderElectedShouldSkipAssignment"),
@@ -125,7 +126,8 @@ _OF_CONSUMERS = {
 }
 
 
-def rule_of_line(event: str, cause: str, *, is_consumer: bool) -> str:
-    """The name of the rule by which a line of the journal was written."""
-    name = _OF_EVENTS.get(event) or _OF_CAUSES.get(cause, "join")
+def rule_of_line(event: str, cause: str, reason: str, *, is_consumer: bool) -> str:
+    """The name of the rule by which a line of the journal was written. ``cause`` and ``reason``: of its first cause."""
+    of_cause = "poll_interval" if "max.poll.interval.ms" in reason else _OF_CAUSES.get(cause, "join")
+    name = _OF_EVENTS.get(event, of_cause)
     return _OF_CONSUMERS.get(name, "epoch" if name == "join" else name) if is_consumer else name
