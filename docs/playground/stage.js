@@ -25,7 +25,9 @@ export class Stage {
     state.textContent = explanation === null ? "" : this.t("state", { ...explanation, state: translated });
     verdict.textContent = explanation?.verdict ?? (view.is_scripted ? this.t("scripted") : "");
     for (const member of view.members) this.drawMember(member, view, timeline);
-    if (!this.isCalm) for (const event of view.events) this.fly(event, view);
+    // After a leap in time only the last second's messages fly, by the reader's clock.
+    const since = view.now_ms - 1000 * Math.max(this.speed(), 0.1);
+    if (!this.isCalm) for (const event of view.events) if (event.time_ms >= since) this.fly(event);
   }
 
   drawMember(member, view, timeline) {
@@ -68,7 +70,7 @@ export class Stage {
   }
 
   // A message flies for as long as it is under way at the speed of now, and for long enough to be seen.
-  fly({ kind, member, name, time_ms, arrives_ms }, view) {
+  fly({ kind, member, name, time_ms, arrives_ms }) {
     const card = this.cards.get(member);
     if (!["request", "response", "notice"].includes(kind) || card === undefined || this.flying >= MOST_FLIGHTS) return;
     const box = this.flights.getBoundingClientRect(), one = card.getBoundingClientRect(), other = this.coordinator.getBoundingClientRect();

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from coterie.console.page import page as report_page
+from coterie.console.timeline_page import timeline_section
 from coterie.laboratory.playground.dropped import DroppedGroup, UnfitFile, costs, dropped_groups
 from coterie.laboratory.playground.playground import Playground
 from coterie.laboratory.playground.session import PlaygroundSession
@@ -71,7 +73,18 @@ def test_a_trace_is_read() -> None:
     ], "a stretch without a change is cut"
 
 
-@pytest.mark.parametrize("text", ["", "hello", "{}", "[1]", '{"a":', "[]", '{"time_ms":1}'])
+def test_the_page_of_a_history_is_read() -> None:
+    playground = Playground(read_setting({"protocol": "eager", "partitions": 8}), ACTIONS)
+    playground.run_until(150_000)
+    page = report_page("Group g", "", [timeline_section("Owners", "", playground.shown_timeline)])
+    [group] = dropped_groups(page)
+    assert (group.group, group.partitions, group.members) == ("g", 8, 4)
+    kinds = [(action.kind, action.member.partition("-")[0]) for action in group.actions]
+    assert sorted(kinds[:3]) == [("join", "m1"), ("join", "m2"), ("join", "m3")]
+    assert kinds[3:] == [("join", "m4"), ("leave", "m3"), ("kill", "m1")]
+
+
+@pytest.mark.parametrize("text", ["<html>", "", "hello", "{}", "[1]", '{"a":', "[]", '{"time_ms":1}'])
 def test_another_file_is_refused_with_what_it_must_be(text: str) -> None:
     with pytest.raises(UnfitFile, match="groups history GROUP --json"):
         dropped_groups(text)

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from coterie.coordinator.journal.line import DEPARTURES, JournalLine
 from coterie.laboratory.churn import MembershipChange, TraceError, at_most, read_trace, shortened
@@ -19,9 +20,11 @@ QUIET_MS = 90_000  # longer stretches without a change are cut to it
 USUAL_PARTITIONS = 12
 _ARRIVALS = frozenset({"member_joined", "static_member_returned", "member_replaced"})
 _ID_END = re.compile(r"-?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+_DATA = re.compile(r'<script type="application/json">(.*?)</script>', re.DOTALL)
 _FORMS = (
     "a journal (what `coterie groups history GROUP --json --all` prints, or the lines of `__coterie_journal` or of "
-    "`coterie observe`), or a CSV of time in ms, add or remove, member"
+    "`coterie observe`), the page of a history that `coterie pipeline report` writes, or a CSV of time in ms, add or remove, "
+    "member"
 )
 
 
@@ -43,8 +46,11 @@ def dropped_groups(text: str) -> list[DroppedGroup]:
     """The groups of a file, the one with the most changes first. Raises UnfitFile."""
     start = text.lstrip()[:1]
     try:
-        groups = _of_journal(_lines(text, is_list=start == "[")) if start in ("{", "[") else [_of_trace(text)]
-    except (TraceError, ValueError) as error:
+        if start == "<":
+            groups = _of_journal(line for document in _timelines(text) for line in _lines_of_timeline(document))
+        else:
+            groups = _of_journal(_lines(text, is_list=start == "[")) if start in ("{", "[") else [_of_trace(text)]
+    except (TraceError, ValueError, KeyError, TypeError) as error:
         raise UnfitFile(f"{error}; the file must be {_FORMS}") from None
     if not groups:
         raise UnfitFile(f"no member joins in the file; it must be {_FORMS}")
@@ -70,6 +76,31 @@ def _lines(text: str, *, is_list: bool) -> Iterator[JournalLine]:
                 yield JournalLine.from_json(line)
             except ValueError as error:
                 raise ValueError(f"line {number}: {error}") from None
+
+
+def _timelines(page: str) -> Iterator[dict[str, Any]]:
+    """The timelines (`Timeline.document`) within a page."""
+    for text in _DATA.findall(page):
+        document = json.loads(text)
+        if isinstance(document, dict) and "timeline" in document:
+            yield document["timeline"]
+
+
+def _lines_of_timeline(document: dict[str, Any]) -> Iterator[JournalLine]:
+    """A timeline's rebalances as lines: at its begin the causes of each, at its end its owners."""
+    for rebalance in document["rebalances"]:
+        begin_ms, (_, last_ms, end_ms) = rebalance["phases"][0][1], rebalance["phases"][-1]
+        reached_ms = last_ms if end_ms is None else end_ms
+        start = JournalLine(begin_ms, document["group"], rebalance["generation"], "rebalance_started", "", "")
+        start.causes = [{"kind": cause["kind"], "member_id": cause["who"]} for cause in rebalance["causes"]]
+        yield start
+        owners: dict[str, dict[str, list[int]]] = {}
+        for lane, owner, from_ms, until_ms in document["owned"]:
+            if from_ms <= reached_ms and (until_ms is None or until_ms > reached_ms):
+                topic, number = document["lanes"][lane]
+                owners.setdefault(document["owners"][owner], {}).setdefault(topic, []).append(number)
+        event = rebalance["event"] or "stable"
+        yield JournalLine(reached_ms, start.group, start.generation, event, "", "", owners=owners)
 
 
 def _of_journal(lines: Iterable[JournalLine]) -> list[DroppedGroup]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from coterie.coordinator.consumer.state import ConsumerGroup
 from coterie.coordinator.journal.journal_timeline import JournalTimeline
+from coterie.coordinator.journal.timeline import Timeline
 from coterie.coordinator.views.consumer_explanation import explain_consumer_group
 from coterie.coordinator.views.explanation import explain_group
 from coterie.laboratory.members.group_member_actor import GROUP
@@ -143,16 +144,21 @@ class Playground:
 
     # -- what is seen ---------------------------------------------------------------------------------------------------------
 
-    def timeline(self) -> dict[str, Any]:
-        """The document of `Timeline.document`; its times are the world's."""
+    @property
+    def shown_timeline(self) -> Timeline:
+        """Up to now; its times are the world's."""
         now_ms = self._world.now_ms
         if self._kafka is None:
-            return self._seen.until(now_ms, self._meter).document(shown)
+            return self._seen.until(now_ms, self._meter)
         for line in self.recording.lines[self._lines :]:
             self._journal.add(line)
         self._lines = len(self.recording.lines)
         self._journal.timeline.reach(self._world.start_ms, now_ms)
-        return self._journal.timeline.document(shown)
+        return self._journal.timeline
+
+    def timeline(self) -> dict[str, Any]:
+        """Its document, with members by their names."""
+        return self.shown_timeline.document(shown)
 
     def members(self) -> list[dict[str, Any]]:
         """Name, alive, owned partitions, stage of the machine, and what holds the member up."""
