@@ -8,6 +8,7 @@ import pytest
 
 from coterie.console.page import page as report_page
 from coterie.console.timeline_page import timeline_section
+from coterie.coordinator.journal.timeline import Band, BandPhase, Spell, Timeline
 from coterie.laboratory.playground.dropped import DroppedGroup, UnfitFile, costs, dropped_groups
 from coterie.laboratory.playground.playground import Playground
 from coterie.laboratory.playground.session import PlaygroundSession
@@ -82,6 +83,23 @@ def test_the_page_of_a_history_is_read() -> None:
     kinds = [(action.kind, action.member.partition("-")[0]) for action in group.actions]
     assert sorted(kinds[:3]) == [("join", "m1"), ("join", "m2"), ("join", "m3")]
     assert kinds[3:] == [("join", "m4"), ("leave", "m3"), ("kill", "m1")]
+
+
+def test_of_a_history_without_causes_the_owners_of_a_generation_are_its_members() -> None:
+    timeline = Timeline("crew")
+    anna, ben = timeline.owner("anna"), timeline.owner("ben")
+    for lane, owner, from_ms, until_ms in ((0, anna, 1_000, None), (1, anna, 1_000, 9_000), (1, ben, 9_000, 20_000)):
+        timeline.owned.append(Spell(timeline.lane(("t", lane)), owner, from_ms, until_ms))
+    timeline.owned.append(Spell(1, anna, 20_000))
+    for number, begin_ms in enumerate((500, 8_500, 19_500), 1):
+        timeline.rebalances.append(Band(number, [BandPhase("PreparingRebalance", begin_ms, begin_ms + 499)], "stable"))
+    timeline.reach(500, 30_000)
+    [group] = dropped_groups(report_page("", "", [timeline_section("", "", timeline)]))
+    assert [(a.time_ms, a.kind, a.member) for a in group.actions] == [
+        (0, "join", "anna"),
+        (8_000, "join", "ben"),
+        (19_000, "kill", "ben"),
+    ]
 
 
 @pytest.mark.parametrize("text", ["<html>", "", "hello", "{}", "[1]", '{"a":', "[]", '{"time_ms":1}'])

@@ -87,20 +87,19 @@ def _timelines(page: str) -> Iterator[dict[str, Any]]:
 
 
 def _lines_of_timeline(document: dict[str, Any]) -> Iterator[JournalLine]:
-    """A timeline's rebalances as lines: at its begin the causes of each, at its end its owners."""
-    for rebalance in document["rebalances"]:
-        begin_ms, (_, last_ms, end_ms) = rebalance["phases"][0][1], rebalance["phases"][-1]
-        reached_ms = last_ms if end_ms is None else end_ms
-        start = JournalLine(begin_ms, document["group"], rebalance["generation"], "rebalance_started", "", "")
-        start.causes = [{"kind": cause["kind"], "member_id": cause["who"]} for cause in rebalance["causes"]]
-        yield start
+    """A timeline's rebalances as lines: each with its causes where they are known, and the owners until the next one begins."""
+    begins_ms = [rebalance["phases"][0][1] for rebalance in document["rebalances"]]
+    for rebalance, begin_ms, next_ms in zip(
+        document["rebalances"], begins_ms, [*begins_ms[1:], document["end_ms"]], strict=True
+    ):
+        causes = [{"kind": cause["kind"], "member_id": cause["who"]} for cause in rebalance["causes"]]
         owners: dict[str, dict[str, list[int]]] = {}
         for lane, owner, from_ms, until_ms in document["owned"]:
-            if from_ms <= reached_ms and (until_ms is None or until_ms > reached_ms):
+            if from_ms < next_ms and (until_ms is None or until_ms >= next_ms):
                 topic, number = document["lanes"][lane]
                 owners.setdefault(document["owners"][owner], {}).setdefault(topic, []).append(number)
-        event = rebalance["event"] or "stable"
-        yield JournalLine(reached_ms, start.group, start.generation, event, "", "", owners=owners)
+        generation, event = rebalance["generation"], rebalance["event"] or "stable"
+        yield JournalLine(begin_ms, document["group"], generation, event, "", "", causes=causes, owners=owners)
 
 
 def _of_journal(lines: Iterable[JournalLine]) -> list[DroppedGroup]:
@@ -131,10 +130,14 @@ def _of_group(group: str, lines: list[JournalLine]) -> DroppedGroup | None:
             if member and (cause["kind"] in _ARRIVALS or cause["kind"] in DEPARTURES):
                 is_arrival = cause["kind"] in _ARRIVALS
                 change(line.time_ms, is_arrival, names.of(member), closed=cause["kind"] == "member_left")
-        for member, topics in (line.owners or {}).items():
+        owners = line.owners or {}
+        for member, topics in owners.items():
             partitions.update((topic, number) for topic, numbers in topics.items() for number in numbers)
             if names.knows(member) or not line.causes:
                 change(line.time_ms, True, names.of(member))
+        if owners and not line.causes:  # what a log has: the owners of a generation are its members
+            for name in sorted(up - {names.of(member) for member in owners}):
+                change(line.time_ms, False, name)
         partitions.update((move["topic"], move["partition"]) for move in line.moved)
         if line.event in ("empty", "group_removed"):
             for name in sorted(up):
