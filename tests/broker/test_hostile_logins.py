@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from coterie.broker.broker import Broker
 from coterie.broker.connections.accepted_connection import AcceptedConnection
+from coterie.broker.connections.listener_tls import ListenerTls
+from coterie.broker.connections.tls_connection import TlsConnection
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.settings.listeners import Listener
 from coterie.laboratory.world import World
@@ -106,18 +108,34 @@ def test_random_bytes_before_a_login(pieces: list[bytes]) -> None:
     Attacked().attack(pieces)
 
 
+def hello(certificates: Certificates) -> bytes:
+    """The first record of a client."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    context = ssl.create_default_context(cafile=str(certificates.ca))
+    client = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
+
+
+def test_a_first_record_that_is_not_whole_takes_no_memory_of_openssl(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    listener, world = Listener("SSL", "", 1, "SSL"), World(1)
+    broker = FramesBroker(world)
+    tls = ListenerTls(BrokerSettings(certificates.settings()), listener)
+    connection, transport = TlsConnection(broker, tls, AcceptedConnection(broker, listener)), FakeTransport()
+    connection.connection_made(transport)
+    whole = hello(certificates)
+    for at in range(len(whole)):
+        assert connection.tls is None
+        connection.data_received(whole[at : at + 1])
+    world.run_until(world.now_ms + 100)
+    assert transport.written[0][0] == 22  # the server's part of the handshake
+
+
 def test_random_and_cut_off_handshakes_of_tls(tmp_path: Path) -> None:
     """And connections that send nothing: a client with a certificate is served beside all of them."""
     certificates, source = Certificates(tmp_path), random.Random(1)
-
-    def hello() -> bytes:
-        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        client = ssl.create_default_context(cafile=str(certificates.ca)).wrap_bio(
-            incoming, outgoing, server_hostname="localhost"
-        )
-        with pytest.raises(ssl.SSLWantReadError):
-            client.do_handshake()
-        return outgoing.read()
 
     async def go() -> None:
         broker = Broker(BrokerSettings(certificates.settings()))
@@ -125,7 +143,7 @@ def test_random_and_cut_off_handshakes_of_tls(tmp_path: Path) -> None:
         writers: list[Any] = []
         for number in range(60):
             _, writer = await asyncio.open_connection("127.0.0.1", port)
-            whole = hello()
+            whole = hello(certificates)
             writer.write([b"", whole[: source.randrange(1, len(whole))], mutated(whole, source)][number % 3])
             writers.append(writer)
         context = ssl.create_default_context(cafile=str(certificates.ca))

@@ -216,7 +216,8 @@ class AcceptedConnection(Receiver):
 
     def _wait_for_turn(self) -> None:
         self._in_line = True
-        self._broker.turns.add(self._take_next_turn)
+        state = self.connection.authentication
+        self._broker.turns.add(self._take_next_turn, of_stranger=state is not None and not state.is_complete)
 
     def _must_wait(self) -> bool:
         """Whether the next frame stays in the buffer for now. A fetch waits for every response before it, as each request does

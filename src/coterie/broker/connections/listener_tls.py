@@ -20,8 +20,8 @@ _Stamp = tuple[object, ...]
 
 
 class ListenerTls:
-    """A connection takes the `context` of the moment at which it is accepted. Files that cannot be used leave the context as it
-    was, with an error in the log."""
+    """A connection takes the `context` of the moment at which its handshake begins. Files that cannot be used leave the context
+    as it was, with an error in the log."""
 
     def __init__(self, settings: BrokerSettings, listener: Listener) -> None:
         """Raises SettingError for settings and files without which the listener cannot be served."""

@@ -1,7 +1,8 @@
 """TLS between a connection's socket and its `AcceptedConnection`, which is counted, bounded and idle from its first byte on.
 
 asyncio's own TLS takes 256 KiB for each connection before the client has sent anything, and tells nobody about a handshake
-that does not end. A step of a handshake takes a millisecond of the loop: it waits for its turn, as long requests do.
+that does not end. A step of a handshake takes a millisecond of the loop: it waits for its turn, behind the clients that have
+logged in. OpenSSL has no part in a connection before its first record is whole: it takes 20 KiB for each.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from coterie.runtime.receiver import Receiver
 
 MAX_HANDSHAKE_BYTES = 65_536  # that wait for a step
 _RECORD_BYTES = 16_384
+_HANDSHAKE, _RECORD_HEAD = 22, 5  # the type of a record, and the size of its head: type, version, uint16 length
 _WRITE_BYTES = 1_048_576  # encrypted before they are given to the socket
 
 
@@ -50,6 +52,7 @@ class TlsConnection(Receiver):
 
     __slots__ = (
         "_began",
+        "_hello",
         "_in_line",
         "_incoming",
         "_inner",
@@ -57,16 +60,18 @@ class TlsConnection(Receiver):
         "_outgoing",
         "_owner",
         "_raw",
-        "_rules",
+        "_settings",
         "tls",
     )
 
     def __init__(self, owner: TlsOwner, settings: ListenerTls, inner: Inner) -> None:
         super().__init__()
         self._owner, self._inner = owner, inner
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = settings.context().wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._rules = settings.mapping_rules
+        self._settings = settings
+        self._hello = b""  # a part of the first record
+        self._incoming: ssl.MemoryBIO = None  # type: ignore[assignment]  # these three: until that is whole
+        self._outgoing: ssl.MemoryBIO = None  # type: ignore[assignment]
+        self.tls: ssl.SSLObject = None  # type: ignore[assignment]
         self._in_line = False  # the next step of the handshake waits for its turn
         self._began = False  # bytes of a handshake have come, and it has neither succeeded nor failed
         self._is_secure = False
@@ -93,19 +98,35 @@ class TlsConnection(Receiver):
 
     def data_received(self, data: bytes) -> None:
         """Bytes of a handshake wait for a turn; later ones are decrypted at once."""
+        if self.tls is None and not self._begin(data):
+            return
         self._incoming.write(data)
         if self._is_secure:
             self._decrypt()
         elif self._incoming.pending > MAX_HANDSHAKE_BYTES:
             self._fail(f"more than {MAX_HANDSHAKE_BYTES} bytes")
         elif not self._in_line:
-            self._in_line = self._began = True
-            self._owner.turns.add(self._shake_hands)
+            self._in_line = True
+            self._owner.turns.add(self._shake_hands, of_stranger=True)
 
     def eof_received(self) -> bool:
         return self._inner.eof_received()
 
     # -- the handshake ------------------------------------------------------------------------------------------------
+
+    def _begin(self, data: bytes) -> bool:
+        """Whether the first record is whole with the data, which is to be read then."""
+        self._began = True
+        whole = self._hello + data
+        is_handshake = whole[0] == _HANDSHAKE
+        if is_handshake and len(whole) < _RECORD_HEAD + int.from_bytes(whole[3:_RECORD_HEAD], "big"):
+            self._hello = whole
+            return False
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._incoming.write(self._hello)
+        self._hello = b""
+        self.tls = self._settings.context().wrap_bio(self._incoming, self._outgoing, server_side=True)
+        return True
 
     def _shake_hands(self) -> None:
         self._in_line = False
@@ -135,7 +156,9 @@ class TlsConnection(Receiver):
         connection, certificate = self._inner.connection, self.tls.getpeercert()
         if certificate and not connection.listener.has_sasl:
             subject: Any = certificate["subject"]
-            connection.principal = Principal(USER, mapped_name(self._rules, distinguished_name(subject)))
+            connection.principal = Principal(
+                USER, mapped_name(self._settings.mapping_rules, distinguished_name(subject))
+            )
 
     def _fail(self, reason: str) -> None:
         self._began = False

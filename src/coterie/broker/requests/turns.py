@@ -52,6 +52,7 @@ class Turns:
         self._aside: deque[tuple[LongWork, Callable[[Outcome], None]]] = deque()
         self._threads = 0
         self._line: deque[Callable[[], None]] = deque()
+        self._strangers: deque[Callable[[], None]] = deque()  # behind the line, but for one in each iteration
         self.spent_s = 0.0
         self._scheduled = False
 
@@ -60,9 +61,10 @@ class Turns:
         self.spent_s += seconds
         self._schedule()
 
-    def add(self, work: Callable[[], None]) -> None:
-        """Calls ``work`` when its turn comes."""
-        self._line.append(work)
+    def add(self, work: Callable[[], None], *, of_stranger: bool = False) -> None:
+        """Calls ``work`` when its turn comes. ``of_stranger``: of a connection without authentication, of which there may be
+        thousands; the work of clients does not wait for theirs."""
+        (self._strangers if of_stranger else self._line).append(work)
         self._schedule()
 
     def _schedule(self) -> None:
@@ -76,8 +78,12 @@ class Turns:
         try:
             while self._line and self._scheduler.time() <= ends_s:
                 self._line.popleft()()
+            while self._strangers:
+                self._strangers.popleft()()
+                if self._scheduler.time() > ends_s:
+                    break
         finally:
-            if self._line:
+            if self._line or self._strangers:
                 self._schedule()
 
     def run_many(self, items: int, work: Work) -> Message | Pending:
