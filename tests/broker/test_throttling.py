@@ -101,6 +101,7 @@ def test_a_quota_that_is_removed_throttles_no_more(broker: FramesBroker) -> None
 
 
 def test_connections_of_one_address_are_bounded(world: World) -> None:
+    """testMaxConnectionsPerIp."""
     broker = FramesBroker(world, max_connections_per_ip="2")
     clients = [Client(broker) for _ in range(3)]
     assert [client.transport.closed for client in clients] == [False, False, True]
@@ -108,9 +109,48 @@ def test_connections_of_one_address_are_bounded(world: World) -> None:
     assert not Client(broker).transport.closed
 
 
+def test_no_limit_of_connections_by_default(world: World, broker: FramesBroker) -> None:
+    """testNoConnectionLimitsByDefault, and max.connections of them: testMaxBrokerWideConnectionLimit."""
+    assert not any(Client(broker).transport.closed for _ in range(200))
+    bounded = FramesBroker(world, max_connections="3")
+    clients = [Client(bounded) for _ in range(4)]
+    assert [client.transport.closed for client in clients] == [False, False, False, True]
+    clients[1].accepted.connection_lost(None)
+    assert not Client(bounded).transport.closed
+
+
 def test_connections_that_come_too_fast_are_closed(world: World, broker: FramesBroker) -> None:
+    """testIpConnectionRateWhenActualRateBelowLimit, testIpConnectionRateWhenActualRateAboveLimit."""
     broker.clients.quotas.alter({(("ip", None),): {"connection_creation_rate": 1.0}})
     closed = [Client(broker).transport.closed for _ in range(12)]
     assert closed == [False] * 10 + [True] * 2
     world.run_until(world.now_ms + 30_000)
     assert not Client(broker).transport.closed
+
+
+def test_refused_connections_do_not_count(world: World, broker: FramesBroker) -> None:
+    """testRejectedIpConnectionUnrecordedFromConnectionRateQuotas: an address that goes on trying has its rate nonetheless."""
+    broker.clients.quotas.alter({(("ip", None),): {"connection_creation_rate": 1.0}})
+    accepted = 0
+    for _ in range(400):
+        world.run_until(world.now_ms + 100)
+        accepted += not Client(broker).transport.closed
+    assert 40 <= accepted <= 52  # one a second for 40 s, and the first burst
+
+
+def test_the_rate_of_an_address_changes_while_it_connects(world: World, broker: FramesBroker) -> None:
+    """testIpConnectionRateMetricUpdate, testEnforcedIpConnectionRateQuotaUpdate."""
+
+    def accepted(count: int) -> int:
+        return sum(not Client(broker).transport.closed for _ in range(count))
+
+    assert accepted(30) == 30
+    broker.clients.quotas.alter({(("ip", None),): {"connection_creation_rate": 1.0}})
+    assert accepted(30) == 10
+    (host,) = {connection.connection.host.lstrip("/") for connection in broker.connections}
+    broker.clients.quotas.alter({(("ip", host),): {"connection_creation_rate": 2.0}})
+    assert accepted(30) == 10
+    broker.clients.quotas.alter({(("ip", host),): {"connection_creation_rate": None}})
+    assert accepted(5) == 0
+    broker.clients.quotas.alter({(("ip", None),): {"connection_creation_rate": None}})
+    assert accepted(5) == 5

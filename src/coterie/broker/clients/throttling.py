@@ -68,8 +68,12 @@ class Throttling:
         return self._record(FETCHED, call, size, now_ms) if api_key == FETCH else 0
 
     def connected(self, address: str, now_ms: int) -> bool:
-        """Whether a new connection from the address is too many for its quota."""
+        """Whether a new connection from the address is too many for its quota; then it does not count, so that an address that
+        goes on trying has its rate nonetheless (Kafka's ConnectionQuotas)."""
         if not self.limits(CONNECTED):
             return False
         limit = limit_of_address(self._known, CONNECTED, address)
-        return limit is not None and self._rates[CONNECTED].record(address, 1, limit, now_ms) > 0
+        if limit is None or not self._rates[CONNECTED].record(address, 1, limit, now_ms):
+            return False
+        self._rates[CONNECTED].record(address, -1, limit, now_ms)
+        return True
