@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.broker.clients.throttling import EXEMPT
 from coterie.broker.connections import accepted_connection
 from coterie.broker.connections.accepted_connection import AcceptedConnection
+from coterie.broker.requests.calls import Call
+from coterie.broker.requests.connection import ClientConnection
 from coterie.laboratory.world import World
 from coterie.quotas.limits import Entity
 from coterie.records.encoding import encode_batch
 from coterie.wire.codec import decode
 from coterie.wire.declaration import Message
+from coterie.wire.errors import ErrorCode
 from coterie.wire.framing import encode_request
 from coterie.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
 from coterie.wire.messages.logs.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from coterie.wire.messages.logs.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from tests.broker.access.restricted_broker import RestrictedBroker
 from tests.fake_transport import FakeTransport
 from tests.frames_broker import FramesBroker
 
@@ -139,7 +144,7 @@ def test_refused_connections_do_not_count(world: World, broker: FramesBroker) ->
 
 
 def test_the_rate_of_an_address_changes_while_it_connects(world: World, broker: FramesBroker) -> None:
-    """testIpConnectionRateMetricUpdate, testEnforcedIpConnectionRateQuotaUpdate."""
+    """testIpConnectionRateMetricUpdate, testEnforcedIpConnectionRateQuotaUpdate. testResponseThrottleTime."""
 
     def accepted(count: int) -> int:
         return sum(not Client(broker).transport.closed for _ in range(count))
@@ -154,3 +159,46 @@ def test_the_rate_of_an_address_changes_while_it_connects(world: World, broker: 
     assert accepted(5) == 0
     broker.clients.quotas.alter({(("ip", None),): {"connection_creation_rate": None}})
     assert accepted(5) == 5
+
+
+def test_the_longer_of_two_quotas_throttles(broker: FramesBroker) -> None:
+    """testResponseThrottleTimeWhenBothProduceAndRequestQuotasViolated,
+    testResponseThrottleTimeWhenBothFetchAndRequestQuotasViolated: that of bytes, here longer than a window."""
+    writer, reader = Client(broker, "writer"), Client(broker, "reader")
+    for name, key in (("writer", "producer_byte_rate"), ("reader", "consumer_byte_rate")):
+        broker.clients.quotas.alter({(("client-id", name),): {"request_percentage": 1e-9, key: 1_000.0}})
+    writer.send(PRODUCE, 7)
+    assert writer.throttle_ms(ProduceResponse, 7) > 1_000
+    reader.send(FETCH, 11)
+    assert reader.throttle_ms(FetchResponse, 11) > 1_000
+
+
+def test_a_client_with_a_large_quota_is_not_throttled(broker: FramesBroker) -> None:
+    """testUnthrottledClient: the default is for the others."""
+    broker.clients.quotas.alter(
+        {(("client-id", None),): {"request_percentage": 1e-9}, APP: {"request_percentage": 2e9}}
+    )
+    client, other = Client(broker), Client(broker, "other")
+    client.send(HEARTBEAT, 3)
+    other.send(HEARTBEAT, 3)
+    assert (client.throttle_ms(HeartbeatResponse, 3), other.throttle_ms(HeartbeatResponse, 3)) == (0, 1_000)
+
+
+def test_what_brokers_send_is_not_throttled(broker: FramesBroker) -> None:
+    """testExemptRequestTime."""
+    broker.clients.quotas.alter({APP: {"request_percentage": 1e-9}})
+    call = Call(0, "app", ClientConnection("/127.0.0.1"))
+    throttling = broker.clients.throttling
+    assert {key: throttling.handled(key, call, 1.0, 0) for key in EXEMPT} == dict.fromkeys(EXEMPT, 0)
+    assert throttling.handled(HeartbeatRequest.api_key, call, 1.0, 0) == 1_000
+
+
+def test_a_request_that_is_denied_is_throttled(world: World) -> None:
+    """testUnauthorizedThrottle."""
+    broker = RestrictedBroker()
+    broker.clients.quotas.alter({APP: {"request_percentage": 1e-9}})
+    client = Client(broker)
+    client.send(HEARTBEAT, 3)
+    (data,) = client.transport.written
+    response, _ = decode(HeartbeatResponse, data[8:], 3)
+    assert (response.error_code, response.throttle_time_ms) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, 1_000)

@@ -67,7 +67,11 @@ PRECEDENCE: list[tuple[Entity, tuple[str, str]]] = [
 
 
 def test_quota_precedence() -> None:
-    """testUserClientIdQuotaParsing and its table: the more special quota counts, and says who shares it."""
+    """The more special quota counts, and says who shares it.
+
+    testUserClientIdQuotaParsing and its table, testClientIdQuotaParsing, testUserQuotaParsing, testQuotaConfigPrecedence,
+    testUserQuotaParsingWithDefaultClientIdQuota, testUserClientQuotaParsingIdWithDefaultClientIdQuota.
+    """
     quotas: dict[Entity, dict[str, float]] = {entity: {BYTES: float(n + 1)} for n, (entity, _) in enumerate(PRECEDENCE)}
     for n, (entity, shared_by) in enumerate(PRECEDENCE):
         assert limit_of(quotas, BYTES, U, C) == Limit(n + 1, shared_by)
@@ -82,3 +86,29 @@ def test_an_address_has_its_own_quota_or_the_default() -> None:
     assert limit_of_address(quotas, key, "10.0.0.1") == 1.0
     assert limit_of_address(quotas, key, "10.0.0.2") == 5.0
     assert limit_of_address({}, key, "10.0.0.1") is None
+
+
+@pytest.mark.parametrize(
+    ("default", "own"),
+    [
+        ((("user", None),), (("user", U),)),
+        ((("user", U),), (("client-id", C), ("user", U))),
+    ],
+)
+def test_a_quota_that_is_set_and_removed(default: Entity, own: Entity) -> None:
+    """testSetAndRemoveDefaultUserQuota, testSetAndRemoveUserQuota, testSetAndRemoveUserClientQuota."""
+    quotas: dict[Entity, dict[str, float]] = {}
+
+    def rate() -> float | None:
+        limit = limit_of(quotas, BYTES, U, C)
+        return None if limit is None else limit.rate
+
+    assert rate() is None
+    quotas[default] = {BYTES: 100.0}
+    assert rate() == 100
+    quotas[own] = {BYTES: 200.0}
+    assert rate() == 200
+    del quotas[own]
+    assert rate() == 100
+    del quotas[default]
+    assert rate() is None

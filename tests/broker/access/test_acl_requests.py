@@ -138,8 +138,38 @@ def test_another_authorizer_is_refused() -> None:
 
 
 def test_rows_of_the_file_hold_every_part() -> None:
+    """testAclOperations, testAclOperations2, testAclDescribe, testAclDelete. testAttemptToCreateInvalidAcls."""
     memory = MemoryFileSystem()
     broker = RestrictedBroker(memory)
     acl = broker.deny("eve", WRITE, AclResourceType.TRANSACTIONAL_ID, "x", pattern=PREFIXED, host="10.0.0.0/8")
     assert RestrictedBroker(memory).acls.authorizer.acls == (acl,)
     assert isinstance(acl, Acl)
+
+
+def test_the_first_versions_see_literal_entries_alone() -> None:
+    """testLegacyAclOpsNeverAffectOrReturnPrefixed."""
+    broker = RestrictedBroker()
+    create(broker, creation("ab"), creation("a", READ, PREFIXED))
+    legacy = DescribeAclsRequest(ANY, "ab", operation=ANY, permission_type=ANY)
+    codes = [resource.pattern_type for resource in broker.ask("admin", legacy, 1).resources]
+    assert codes == [LITERAL]
+    filters = [DeleteAclsFilter(ANY, name, operation=ANY, permission_type=ANY) for name in ("a", "ab")]
+    response = broker.ask("admin", DeleteAclsRequest(filters), 1)
+    assert [len(result.matching_acls) for result in response.filter_results] == [0, 1]
+    assert described(broker) == [("a", PREFIXED, [READ])]
+
+
+def test_who_may_not_alter_the_cluster_alters_no_entry() -> None:
+    """testAclAuthorizationDenied: DESCRIBE shows them, and only ALTER changes them."""
+    broker = RestrictedBroker()
+    create(broker, creation("a"))
+    wanted = DescribeAclsRequest(ANY, resource_name_filter=None, operation=ANY, permission_type=ANY)
+    filters = [DeleteAclsFilter(ANY, "a", LITERAL, operation=ANY, permission_type=ANY)]
+    denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert broker.ask("alice", wanted, 3).error_code == denied
+    broker.allow("alice", AclOperation.DESCRIBE, CLUSTER, "kafka-cluster")
+    assert broker.ask("alice", wanted, 3).error_code == ErrorCode.NONE
+    (created,) = broker.ask("alice", CreateAclsRequest([creation("b")]), 3).results
+    (deleted,) = broker.ask("alice", DeleteAclsRequest(filters), 3).filter_results
+    assert (created.error_code, deleted.error_code) == (denied, denied)
+    assert ("a", LITERAL, [READ]) in described(broker)

@@ -205,6 +205,10 @@ def test_the_check_refuses_and_permits(case: Case) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_super_users_and_without_acl_everybody(case: Case) -> None:
+    """testAuthorizationWithTopicExisting, testAuthorizationWithTopicNotExisting, testAuthorizationFetchV12WithTopicNotExisting,
+    testHostAddressBasedAcls, testDescribeTopicAclWithOperationAll, testDescribeTopicConfigsAclWithOperationAll,
+    testConsumerGroupHeartbeatWithReadAcl, testConsumerGroupHeartbeatWithOperationAll, testConsumerGroupHeartbeatWithoutReadAcl,
+    testConsumerGroupDescribeWithDescribeAcl, testConsumerGroupDescribeWithOperationAll."""
     for broker, user in (
         (RestrictedBroker(), "root"),
         (RestrictedBroker(allow_everyone_if_no_acl_found="true"), "alice"),

@@ -146,6 +146,19 @@ def test_an_idempotent_producer_needs_a_topic_that_it_may_write() -> None:
 
 
 def test_a_regular_expression_matches_what_its_member_may_describe() -> None:
+    """testCreateTopicAuthorizationWithClusterCreate,
+    testCreateTopicsResponseMetadataAndConfig.
+
+    testCreatePermissionMetadataRequestAutoCreate.
+
+    testOffsetFetchAllTopicPartitionsAuthorization, testOffsetFetchMultipleGroupsAuthorization.
+
+    testListGroupApiWithAndWithoutListGroupAcls.
+
+    testMetadataClusterAuthorizedOperationsWithoutDescribeCluster,
+    testMetadataClusterAuthorizedOperationsWithDescribeAndAlterCluster,
+    testDescribeClusterClusterAuthorizedOperationsWithoutDescribeCluster,
+    testDescribeClusterClusterAuthorizedOperationsWithDescribeAndAlterCluster."""
     broker = RestrictedBroker()
     broker.allow("alice", _O.READ, GROUP, "g")
     broker.allow("alice", _O.DESCRIBE, TOPIC, "u")
