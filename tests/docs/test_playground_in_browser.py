@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -26,6 +27,7 @@ pytestmark = [pytest.mark.slow, in_a_browser]
 CALL = "([method, argument]) => window.playground.laboratory.call(method, argument)"
 LOADED = "window.playground?.view != null"
 END_MS = 90_000
+PATIENCE_MS = 240_000  # on a machine that has other work; what is waited for comes in seconds
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
         runtime(fetch=True)
     except NoRuntime as reason:
-        if os.environ.get("CI") == "true":
+        if os.environ.get("CI") == "true" and shutil.which("npm"):
             raise
         pytest.skip(f"LOUD: {reason}")
     folder = tmp_path_factory.mktemp("playground")
@@ -48,7 +50,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @asynccontextmanager
 async def playground(site: str, path: str = "/?language=en", **context: Any) -> AsyncIterator[Page]:
     async with chromium() as browser, opened(browser, site, path, **context) as page:
-        await page.wait_for_function(LOADED, timeout=240_000)
+        page.set_default_timeout(PATIENCE_MS)
+        await page.wait_for_function(LOADED)
         await page.evaluate("window.playground.play(false)")
         yield page
 
