@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,6 +38,12 @@ if TYPE_CHECKING:
 
 _LOG_LINE = "%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s"
 START_ENDS_AFTER_S = 1.0
+# What test modules (testcontainers) wait for in the output of Kafka's images, with the broker's id.
+READY_LINES = (
+    "[BrokerLifecycleManager id={}] Transitioning from RECOVERY to RUNNING.",
+    "[KafkaServer id={}] started",
+    "[KafkaRaftServer nodeId={}] Kafka Server started",
+)
 EPILOG = """\b
 Examples:
   coterie broker --listen 127.0.0.1:9092 --data ./kafka-data
@@ -65,6 +72,11 @@ Examples:
 @settings_option("--set", "settings", help_text="A setting, by Kafka's name")
 @click.option(
     "--properties", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Kafka's server.properties."
+)
+@click.option(
+    "--environment",
+    is_flag=True,
+    help="Take settings from KAFKA_* variables, as Kafka's container images do, and print their lines of a start.",
 )
 @click.option("--fsync", is_flag=True, help="Acknowledge only what is fsynced (log.flush.interval.messages=1).")
 @click.option(
@@ -102,6 +114,7 @@ def broker(
     memory: bool,
     settings: dict[str, str],
     properties: Path | None,
+    environment: bool,
     fsync: bool,
     http: str | None,
     http_names: tuple[str, ...],
@@ -126,7 +139,7 @@ def broker(
     handler.setFormatter(VisibleFormatter(_LOG_LINE, "%Y-%m-%d %H:%M:%S"))
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
     try:
-        checked = _settings(properties, settings, fsync)
+        checked = _settings(properties, os.environ if environment else {}, settings, fsync)
         folder = _data_folder(checked, data, memory)
         listeners = _listeners(checked, listen)
     except SettingError as error:
@@ -153,7 +166,7 @@ def broker(
             await _refuse_exposed(checked, listeners)
         if controlled is not None:
             return await controlled.serve(stop)
-        return await _serve(stop, checked, folder, listeners, http_address, http_names)
+        return await _serve(stop, checked, folder, listeners, http_address, http_names, environment)
 
     sys.exit(run_until_stopped(serve, patient=True))
 
@@ -169,18 +182,21 @@ def _properties_text(path: Path) -> str:
         raise SettingError(f"{path}: {error}") from None
 
 
-def _settings(properties: Path | None, settings: Mapping[str, str], fsync: bool) -> BrokerSettings:
-    """The settings of the command line over those of the file; a warning names the settings without effect. Raises
-    SettingError."""
-    from coterie.broker.settings import BrokerSettings, read_properties, server_properties
+def _settings(
+    properties: Path | None, environment: Mapping[str, str], settings: Mapping[str, str], fsync: bool
+) -> BrokerSettings:
+    """The settings of the command line over those of the environment, over those of the file; a warning names the settings
+    without effect. Raises SettingError."""
+    from coterie.broker.settings import BrokerSettings, environment_properties, read_properties, server_properties
 
     given: dict[str, str] = {}
-    if properties is not None:
-        # Java reads properties as Latin-1; other characters stand in them as \uXXXX.
-        of_file = server_properties(read_properties(_properties_text(properties)))
-        given |= of_file.given
-        if of_file.warning():
-            write_line(f"{properties}: settings {of_file.warning()}", err=True)
+    # Java reads properties as Latin-1; other characters stand in them as \uXXXX.
+    of_file = read_properties(_properties_text(properties)) if properties is not None else {}
+    for source, named in ((properties, of_file), ("environment", environment_properties(environment))):
+        sorted_out = server_properties(named)
+        given |= sorted_out.given
+        if sorted_out.warning():
+            write_line(f"{source}: settings {sorted_out.warning()}", err=True)
     given |= {name: value.strip() for name, value in settings.items()}
     if fsync:
         given["log.flush.interval.messages"] = "1"
@@ -245,6 +261,7 @@ async def _serve(
     listeners: list[Listener],
     http_address: tuple[str, int] | None,
     http_names: tuple[str, ...],
+    as_kafka: bool,
 ) -> int:
     from coterie.broker.broker import Broker
     from coterie.broker.process.allocator import freed_memory
@@ -279,6 +296,8 @@ async def _serve(
     write_line(f"listening on {format_address(bound_host, bound_port)}")
     for other in broker.listeners[1:]:
         write_line(f"listening on {other.text}", err=True)
+    for line in READY_LINES if as_kafka else ():
+        write_line(line.format(broker.node_id))
     failed = asyncio.create_task(broker.failed.wait())
     ending = asyncio.create_task(_end_start(broker))
     await asyncio.wait({failed, stopped}, return_when=asyncio.FIRST_COMPLETED)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from coterie.broker.settings.broker_settings import BrokerSettings, Source, Synonym
 from coterie.broker.settings.broker_table import BROKER_SETTINGS, BrokerConfig
 from coterie.broker.settings.listeners import client_listeners
-from coterie.broker.settings.properties import ServerProperties, read_properties, server_properties
+from coterie.broker.settings.properties import (
+    ServerProperties,
+    environment_properties,
+    read_properties,
+    server_properties,
+)
 from coterie.broker.settings.setting import BrokerSetting, Update
 from coterie.broker.settings.topic_table import TOPIC_SETTINGS, TopicConfig, TopicSetting
 from coterie.configuration import Kind, Setting, SettingError, format_value
@@ -26,6 +31,7 @@ __all__ = [
     "TopicSetting",
     "Update",
     "client_listeners",
+    "environment_properties",
     "format_value",
     "read_properties",
     "server_properties",

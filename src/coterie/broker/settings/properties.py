@@ -11,6 +11,12 @@ from coterie.configuration import SettingError, nearest
 from coterie.text.quantity import listed
 
 _OF_LISTENER = "listener.name."
+_PREFIX = "KAFKA_"
+# Variables of Kafka's image that are for its JVM and not for server.properties (KafkaDockerWrapper).
+_OF_THE_JVM = frozenset(
+    "VERSION HEAP_OPTS LOG4J_OPTS OPTS JMX_OPTS JVM_PERFORMANCE_OPTS GC_LOG_OPTS LOG4J_ROOT_LOGLEVEL LOG4J_LOGGERS "
+    "TOOLS_LOG4J_LOGLEVEL JMX_HOSTNAME JMX_PORT".split()
+)
 MOST_NAMED = 10  # unknown settings: a file of another kind has a name on each line
 
 
@@ -25,6 +31,20 @@ def read_properties(text: str) -> dict[str, str]:
         raise SettingError(
             f"{error.escape} is not an escape of a properties file: write \\u and four hex digits"
         ) from error
+
+
+def environment_properties(environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings in the variables of Kafka's container images: KAFKA_ with a setting's name in capitals, where _ stands for
+    a dot, __ for an underscore and ___ for a hyphen. An empty variable sets nothing."""
+    properties = {}
+    for variable, value in environment.items():
+        name = variable.removeprefix(_PREFIX)
+        if name == variable or name in _OF_THE_JVM or not value.strip():
+            continue
+        # Longer runs first; the characters in between occur in no variable.
+        marked = name.lower().replace("___", "-").replace("__", "\0").replace("_", ".")
+        properties[marked.replace("\0", "_")] = value
+    return properties
 
 
 @dataclass(frozen=True, slots=True)
