@@ -13,6 +13,7 @@ from coterie.broker.settings import (
     BrokerSettings,
     SettingError,
     client_listeners,
+    environment_properties,
     read_properties,
     server_properties,
 )
@@ -166,6 +167,24 @@ def test_settings_of_one_listener() -> None:
     assert settings.security("EXTERNAL", "PLAIN").connections_max_reauth_ms == 5
     with pytest.raises(SettingError, match=r"ssl\.client\.auth must be one of required, requested, none"):
         BrokerSettings({"listener.name.external.ssl.client.auth": "maybe"})
+
+
+@pytest.mark.parametrize(
+    ("variable", "setting"),
+    [
+        ("KAFKA_NUM_PARTITIONS", "num.partitions"),
+        ("KAFKA_LISTENER_NAME_SECURE_SSL_CLIENT_AUTH", "listener.name.secure.ssl.client.auth"),
+        ("KAFKA_LISTENER_NAME_INNER___NET_SSL_CLIENT_AUTH", "listener.name.inner-net.ssl.client.auth"),
+        ("KAFKA_A__B_C", "a_b.c"),
+        ("KAFKA_HEAP_OPTS", None),
+        ("KAFKA_LOG4J_LOGGERS", None),
+        ("PATH", None),
+    ],
+)
+def test_a_variable_of_kafkas_image_is_a_setting(variable: str, setting: str | None) -> None:
+    """KafkaDockerWrapper: _ is a dot, __ an underscore, ___ a hyphen; the JVM's variables are no settings."""
+    assert environment_properties({variable: "3"}) == ({setting: "3"} if setting else {})
+    assert environment_properties({variable: ""}) == {}
 
 
 def test_a_broker_runs_on_a_server_properties_alone(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import os
 import re
 import socket
 import subprocess
@@ -20,6 +21,8 @@ from coterie.broker.settings.listeners import Listener
 from coterie.broker.storage.disk import folder_trouble
 from coterie.cli import main
 from coterie.cli.parts.listening import is_loopback
+from coterie.client.connection.blocking_socket import BrokerSocket
+from coterie.wire.messages.topics.metadata import MetadataRequest, MetadataRequestTopic
 
 MESSAGES = 21  # modules that the coordinator and the logs use; the number may only fall
 
@@ -28,6 +31,38 @@ def start(*arguments: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "coterie", "broker", "--listen", "127.0.0.1:0", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stderr
+
+
+def test_kafkas_variables_are_settings_and_its_lines_tell_of_the_start() -> None:
+    """Those of testcontainers' module of Java, which waits for RECOVERY to RUNNING; Python's waits for one of the others."""
+    variables = {
+        "KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:0,BROKER://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+        "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:1234,BROKER://inside:9093",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "BROKER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "KAFKA_INTER_BROKER_LISTENER_NAME": "BROKER",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_NODE_ID": "7",
+        "KAFKA_LOG_FLUSH_INTERVAL_MESSAGES": "9223372036854775807",
+        "KAFKA_NUM_PARTITIONS": "3",
+    }
+    command = [sys.executable, "-m", "coterie", "broker", "--memory", "--environment", "--set", "num.partitions=4"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | variables) as process:
+        assert process.stdout is not None
+        host, _, port = process.stdout.readline().removeprefix("listening on ").strip().rpartition(":")
+        started = [process.stdout.readline().strip() for _ in range(3)]
+        socket = BrokerSocket(host, int(port))
+        topic = MetadataRequestTopic(name="t")
+        response = socket.request(MetadataRequest(topics=[topic], allow_auto_topic_creation=True))
+        socket.close()
+        process.terminate()
+    assert started == [
+        "[BrokerLifecycleManager id=7] Transitioning from RECOVERY to RUNNING.",
+        "[KafkaServer id=7] started",
+        "[KafkaRaftServer nodeId=7] Kafka Server started",
+    ]
+    assert [(one.node_id, one.host, one.port) for one in response.brokers] == [(7, "localhost", 1234)]
+    assert [len(one.partitions) for one in response.topics] == [4]  # the command line's
 
 
 def test_a_lone_broker_imports_what_it_needs() -> None:

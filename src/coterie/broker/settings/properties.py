@@ -13,10 +13,10 @@ from coterie.text.quantity import listed
 _OF_LISTENER = "listener.name."
 _PREFIX = "KAFKA_"
 # Variables of Kafka's image that are for its JVM and not for server.properties (KafkaDockerWrapper).
-_OF_THE_JVM = frozenset(
-    "VERSION HEAP_OPTS LOG4J_OPTS OPTS JMX_OPTS JVM_PERFORMANCE_OPTS GC_LOG_OPTS LOG4J_ROOT_LOGLEVEL LOG4J_LOGGERS "
-    "TOOLS_LOG4J_LOGLEVEL JMX_HOSTNAME JMX_PORT".split()
-)
+_OF_THE_JVM = frozenset({
+    "VERSION", "OPTS", "HEAP_OPTS", "JMX_OPTS", "JMX_HOSTNAME", "JMX_PORT", "JVM_PERFORMANCE_OPTS", "GC_LOG_OPTS",
+    "LOG4J_OPTS", "LOG4J_ROOT_LOGLEVEL", "LOG4J_LOGGERS", "TOOLS_LOG4J_LOGLEVEL",
+})  # fmt: skip
 MOST_NAMED = 10  # unknown settings: a file of another kind has a name on each line
 
 

@@ -22,7 +22,6 @@ EXTRAS = "http,zookeeper,tls,oauth,schemas"
 # Not imported by what is in the file, and found by PyInstaller all the same.
 EXCLUDED = ("tkinter", "unittest", "pydoc", "lib2to3", "setuptools", "pip")
 STATIC_PROGRAMS = {"busybox": "busybox-static", "bash-static": "bash-static"}  # to the Debian package of each
-APPLETS = "sh awk base64 cat cut echo env grep head hostname id kill ls mkdir nc ps rm sed sleep sort tail tr true wc".split()
 
 
 def environment() -> Path:
@@ -30,7 +29,16 @@ def environment() -> Path:
     folder = BUILD / "environment"
     if not (folder / "bin" / "python").exists():
         _call(sys.executable, "-m", "venv", folder)
-    pip = (folder / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", "-c", ROOT / "constraints.txt")
+    pip = (
+        folder / "bin" / "python",
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--disable-pip-version-check",
+        "-c",
+        ROOT / "constraints.txt",
+    )
     _call(*pip, "-r", HERE / "requirements.txt", f"{ROOT}[{EXTRAS}]")
     _call(*pip, "--force-reinstall", "--no-deps", ROOT)  # the version may be that of the last build
     return folder / "bin"
@@ -72,7 +80,8 @@ def image() -> Path:
     (root / "bin").mkdir()
     shutil.copy2(str(programs["bash-static"]), root / "bin" / "bash")
     shutil.copy2(str(programs["busybox"]), root / "bin" / "busybox")
-    for applet in APPLETS:
+    applets = subprocess.run([root / "bin" / "busybox", "--list"], capture_output=True, text=True, check=True).stdout
+    for applet in set(applets.split()) - {"bash", "busybox"}:
         (root / "bin" / applet).symlink_to("busybox")
     (root / "tmp").mkdir()
     (root / "tmp").chmod(0o1777)
