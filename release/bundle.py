@@ -29,16 +29,8 @@ def environment() -> Path:
     folder = BUILD / "environment"
     if not (folder / "bin" / "python").exists():
         _call(sys.executable, "-m", "venv", folder)
-    pip = (
-        folder / "bin" / "python",
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--disable-pip-version-check",
-        "-c",
-        ROOT / "constraints.txt",
-    )
+    options = ("-q", "--disable-pip-version-check", "-c", ROOT / "constraints.txt")
+    pip = (folder / "bin" / "python", "-m", "pip", "install", *options)
     _call(*pip, "-r", HERE / "requirements.txt", f"{ROOT}[{EXTRAS}]")
     _call(*pip, "--force-reinstall", "--no-deps", ROOT)  # the version may be that of the last build
     return folder / "bin"

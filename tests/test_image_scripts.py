@@ -24,7 +24,7 @@ def run(script: str, tmp_path: Path, *arguments: str, **variables: str) -> list[
     program.write_text(COTERIE)
     program.chmod(0o755)
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", **variables}
-    command = ["bash", IMAGE / script, *arguments]
+    command = ["bash", str(IMAGE / script), *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
 
 

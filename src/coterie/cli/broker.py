@@ -135,9 +135,7 @@ def broker(
     from coterie.broker.settings import SettingError
     from coterie.runtime.extras import require
 
-    handler = logging.StreamHandler()
-    handler.setFormatter(VisibleFormatter(_LOG_LINE, "%Y-%m-%d %H:%M:%S"))
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
+    _log(logging.INFO if verbose else logging.WARNING)
     try:
         checked = _settings(properties, os.environ if environment else {}, settings, fsync)
         folder = _data_folder(checked, data, memory)
@@ -169,6 +167,12 @@ def broker(
         return await _serve(stop, checked, folder, listeners, http_address, http_names, environment)
 
     sys.exit(run_until_stopped(serve, patient=True))
+
+
+def _log(level: int) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(VisibleFormatter(_LOG_LINE, "%Y-%m-%d %H:%M:%S"))
+    logging.basicConfig(level=level, handlers=[handler])
 
 
 def _properties_text(path: Path) -> str:
