@@ -182,3 +182,30 @@ def test_what_a_process_left_unsynced_is_on_the_disk_before_a_repeated_batch_is_
     assert story.produce(produce(b"one", 0)) == ErrorCode.NONE
     story.power_cut()
     assert story.log().end_offset == 1, "an acknowledged record is gone"
+
+
+RETURNS_S = 5.0
+
+
+def test_a_leader_whose_machine_lost_power_is_followed_again_at_once() -> None:
+    """A fetch waited for the dead machine until replica.socket.timeout.ms, 30 s, also once that broker led again (stories of
+    three brokers, seed 801936)."""
+    with simulate(1) as world:
+        broker = world.broker({"auto.leader.rebalance.enable": "false"}, brokers=3)
+        broker.create_topic("t", 1)
+        cluster = broker.cluster
+        first = cluster.leader("t", 0)
+        assert first is not None
+        world.advance(1)
+        broker.power_cut(first.broker_id)
+        world.until(lambda: cluster.leader("t", 0) not in (None, first), "another leader")
+        broker.restart(first.broker_id)
+        world.until(lambda: cluster.in_sync("t", 0) == {1, 2, 3}, "all in sync")
+        world.run(cluster.move_leader("t", 0, first.broker_id))
+        began_s = world.now_s
+        replica = first.broker.topics.partition("t", 0).replica
+        assert replica is not None
+        world.until(
+            lambda: all(r.end_offset == 0 for r in replica.leading().remotes.values()), "fetches of all followers"
+        )
+        assert world.now_s - began_s < RETURNS_S

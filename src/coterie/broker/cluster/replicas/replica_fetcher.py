@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -64,10 +63,13 @@ class ReplicaFetchers:
         self._closed = False
 
     def wake(self) -> None:
-        """Each leader with followers here has a fetcher."""
-        for fetcher, _ in self._running.values():
-            fetcher.woken.set()
+        """Each leader with followers here has a fetcher. The connection to one that has none any more ends: its machine may be
+        without power, and a fetch that waits there would hold up what it leads next (Kafka's shutdownIdleFetcherThreads)."""
         leaders = {leader for replica in self.manager.replicas.followers() if (leader := _leader_of(replica)) >= 0}
+        for leader, (fetcher, _) in self._running.items():
+            fetcher.woken.set()
+            if leader not in leaders:
+                fetcher.connection.close()
         for leader in () if self._closed else leaders - self._running.keys():
             fetcher = _LeaderFetcher(self, leader)
             self._running[leader] = fetcher, asyncio.get_running_loop().create_task(self._run(fetcher))
@@ -124,12 +126,12 @@ class _LeaderFetcher:
     def _next_requests(self, followers: list[Replica]) -> list[_Sent]:
         """Each round begins with another partition: a response may be full before it has come to the last one."""
         self._rounds += 1
-        first = self._rounds % len(followers)
+        first, now_ms = self._rounds % len(followers), self._all.now_ms()
         sent = []
         for replica in followers[first:] + followers[:first]:
             role = replica.role
             assert isinstance(role, Follower)
-            request = role.next_request(self._all.now_ms())
+            request = role.next_request(now_ms)
             if request is not None:
                 sent.append(_Sent(replica, role, request))
         return sent
@@ -160,17 +162,18 @@ class _LeaderFetcher:
                 continue
             assert row is not None
             assert isinstance(one.request, EpochLookup)
-            with _isolated(one, self._all.now_ms()):
+            try:
                 one.role.epoch_ended(one.request, EndOfEpoch(row.leader_epoch, row.end_offset))
+            except Exception:
+                self._rest(one)
             self._manager.show_high_watermark(one.replica)
 
     def _is_refused(self, one: _Sent, code: int | None) -> bool:
         """``code`` None: there was no response. An error that replicas do not know is passed over like none, until the back-off
         ends."""
-        now_ms = self._all.now_ms()
         if code == 0:
             return False
-        error = None if code is None else _REPLICA_ERRORS.get(code)
+        now_ms, error = self._all.now_ms(), None if code is None else _REPLICA_ERRORS.get(code)
         if error is None:
             one.role.failed(one.request, now_ms)
         else:
@@ -188,7 +191,12 @@ class _LeaderFetcher:
         for topic in () if response is None else response.responses:
             rows |= {(topic.topic, row.partition_index): row for row in topic.partitions}
         for one in sent:
-            await self._fetched(one, rows.get(one.replica.partition))
+            row = rows.get(one.replica.partition)
+            if row is None or row.error_code != ReplicaError.OFFSET_OUT_OF_RANGE.value:
+                self._fetched(one, row)
+            elif one.is_current:
+                await self._find_ends(one)
+                self._manager.show_high_watermark(one.replica)
         await self._synced([one.replica.partition for one in sent])
 
     async def _synced(self, partitions: list[TopicPartition]) -> None:
@@ -207,21 +215,22 @@ class _LeaderFetcher:
         if left:
             await synced.wait()
 
-    async def _fetched(self, one: _Sent, row: PartitionData | None) -> None:
+    def _fetched(self, one: _Sent, row: PartitionData | None) -> None:
         if not one.is_current:
             return
         assert isinstance(one.request, ReplicaFetch)
-        if row is not None and row.error_code == ReplicaError.OFFSET_OUT_OF_RANGE.value:
-            await self._find_ends(one, one.request)
-        elif not self._is_refused(one, None if row is None else row.error_code):
+        if not self._is_refused(one, None if row is None else row.error_code):
             assert row is not None
-            with _isolated(one, self._all.now_ms()):
+            try:
                 one.role.fetched(one.request, fetch_requests.fetched(row))
+            except Exception:
+                self._rest(one)
         self._manager.show_high_watermark(one.replica)
 
-    async def _find_ends(self, one: _Sent, request: ReplicaFetch) -> None:
+    async def _find_ends(self, one: _Sent) -> None:
         """Where the leader's log begins and ends, by ListOffsets."""
-        ends = []
+        request, ends = one.request, list[int]()
+        assert isinstance(request, ReplicaFetch)
         for timestamp in (fetch_requests.EARLIEST, fetch_requests.LATEST):
             message = fetch_requests.end_of_log(request, one.replica.partition, timestamp)
             response = await self._request(message, ListOffsetsResponse, LIST_OFFSETS_VERSION)
@@ -230,18 +239,15 @@ class _LeaderFetcher:
                 return
             assert row is not None
             ends.append(row.offset)
-        with _isolated(one, self._all.now_ms()):
+        try:
             one.role.out_of_range(request, *ends)
+        except Exception:
+            self._rest(one)
 
-
-@contextlib.contextmanager
-def _isolated(one: _Sent, now_ms: int) -> Iterator[None]:
-    """What fails for one partition holds up no other: it is tried again after the back-off."""
-    try:
-        yield
-    except Exception:
+    def _rest(self, one: _Sent) -> None:
+        """What fails for one partition holds up no other: it is tried again after the back-off."""
         logger.exception("%s-%d cannot follow broker %d for now", *one.replica.partition, one.role.leader)
-        one.role.rest_until(now_ms + one.role.config.replica_fetch_backoff_ms)
+        one.role.rest_until(self._all.now_ms() + one.role.config.replica_fetch_backoff_ms)
 
 
 def _earliest(followers: Iterable[Replica]) -> int | None:
