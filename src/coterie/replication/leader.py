@@ -258,8 +258,10 @@ class Leader:
 
     def _advance(self, now_ms: int) -> list[Effect]:
         """The high watermark is the least end offset of the ISR and of the replicas that are caught up: they may join soon."""
-        oldest_ms, remotes = now_ms - self.config.replica_lag_time_max_ms, self.remotes
         high_watermark = self.log.end_offset
+        if high_watermark <= self.log.high_watermark:
+            return []
+        oldest_ms, remotes = now_ms - self.config.replica_lag_time_max_ms, self.remotes
         for replica in self._maximal_isr():
             if replica != self.broker_id and remotes[replica].end_offset < high_watermark:
                 high_watermark = remotes[replica].end_offset

@@ -30,21 +30,6 @@ LISTED_TASKS = 20  # in an error
 CANCELLED_TIMERS = 100  # with fewer the heap keeps them
 
 
-class SimulatedTimer(asyncio.TimerHandle):
-    """Of two that are due at the same time the one that was made first runs first."""
-
-    __slots__ = ("_number",)
-
-    def __init__(self, number: int, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._number = number
-
-    def __lt__(self, other: Any) -> bool:
-        if self._when != other._when:  # type: ignore[attr-defined]
-            return bool(self._when < other._when)  # type: ignore[attr-defined]
-        return bool(self._number < other._number)
-
-
 class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
     """``is_virtual`` is what a program may ask a loop for that has a stand-in for the passing of real time, as a thread.
     ``executor_s``: a function in a thread ends within this time."""
@@ -52,7 +37,9 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
     is_virtual = True
     network: SimulatedNetwork
     _ready: Any
-    _scheduled: list[SimulatedTimer]
+    _scheduled: list[
+        tuple[float, int, asyncio.TimerHandle]
+    ]  # of two that are due together the one that was made first is first
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__()
@@ -61,7 +48,7 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
         self.is_over = False
         self.turns = 0
         self.executor_s = MAX_EXECUTOR_S
-        self._lively_s, self._lively_turns = 0.0, 0
+        self._lively_s, self._lively_turns = 0.0, LIVELOCK_TURNS
         self._timer_numbers = itertools.count()
         self._cancelled_timers = 0
         self._buried: list[asyncio.Task[Any]] = []
@@ -95,10 +82,10 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
         self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         """``when`` is of the world's clock."""
-        timer = SimulatedTimer(next(self._timer_numbers), when, callback, args, self, context)
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
         if self.is_over:
             return timer
-        heapq.heappush(self._scheduled, timer)
+        heapq.heappush(self._scheduled, (when, next(self._timer_numbers), timer))
         timer._scheduled = True  # type: ignore[attr-defined]
         return timer
 
@@ -111,61 +98,52 @@ class SimulationLoop(asyncio.base_events.BaseEventLoop, VirtualLoop):
         if self._cancelled_timers > CANCELLED_TIMERS and self._cancelled_timers * 2 > len(self._scheduled):
             self._drop_cancelled_timers()
         self.now_s += TURN_S
-        if not self._ready:
+        ready = self._ready
+        if not ready:
             self._move_on()
-        self._notice_livelock()
-        scheduled, ready = self._scheduled, self._ready
-        while scheduled and scheduled[0].when() <= self.now_s:
-            timer = heapq.heappop(scheduled)
+        self.turns += 1
+        if self.turns >= self._lively_turns:
+            self._notice_livelock()
+        scheduled, now_s = self._scheduled, self.now_s
+        while scheduled and scheduled[0][0] <= now_s:
+            timer = heapq.heappop(scheduled)[2]
             timer._scheduled = False  # type: ignore[attr-defined]
             ready.append(timer)
-        self.turns += 1
         for _ in range(len(ready)):
             handle = ready.popleft()
-            if not handle.cancelled():
-                self._run(handle)
+            if not handle._cancelled:
+                process = handle._context.get(CURRENT)
+                if process is None or process.state is ProcessState.RUNNING or process.takes(handle):
+                    handle._run()
         if self._is_enough():
             self.stop()
 
     def _move_on(self) -> None:
-        """To the next timer. Raises Deadlock where there is none."""
-        self._drop_timers_of_the_dead()
-        if not self._scheduled:
-            if self._stopping:  # type: ignore[attr-defined]
+        """To the next timer; time does not pass for those of the dead. Raises Deadlock where there is none."""
+        scheduled = self._scheduled
+        while scheduled:
+            when, _, timer = scheduled[0]
+            if not timer.cancelled() and not _is_dead(timer):
+                self.now_s = max(self.now_s, when)
                 return
+            heapq.heappop(scheduled)
+            self._cancelled_timers -= timer.cancelled()
+            timer._scheduled = False  # type: ignore[attr-defined]
+        if not self._stopping:  # type: ignore[attr-defined]
             raise Deadlock(f"nothing is scheduled after {self.now_s:.3f} s. {self._waiting()}")
-        self.now_s = max(self.now_s, self._scheduled[0].when())
 
     def _notice_livelock(self) -> None:
-        if self.now_s - self._lively_s > LIVELOCK_S:
-            self._lively_s, self._lively_turns = self.now_s, self.turns
-        elif self.turns - self._lively_turns > LIVELOCK_TURNS:
+        """Once in LIVELOCK_TURNS."""
+        if self.now_s - self._lively_s <= LIVELOCK_S:
             raise Livelock(
                 f"{LIVELOCK_TURNS} turns of the loop in {LIVELOCK_S} s, at {self.now_s:.3f} s. {self._waiting()}"
             )
-
-    def _drop_timers_of_the_dead(self) -> None:
-        """Those in front; time must not pass for them."""
-        scheduled = self._scheduled
-        while scheduled and (scheduled[0].cancelled() or _is_dead(_process_of(scheduled[0]))):
-            timer = heapq.heappop(scheduled)
-            self._cancelled_timers -= timer.cancelled()
-            timer._scheduled = False  # type: ignore[attr-defined]
+        self._lively_s, self._lively_turns = self.now_s, self.turns + LIVELOCK_TURNS
 
     def _drop_cancelled_timers(self) -> None:
-        self._scheduled = [timer for timer in self._scheduled if not timer.cancelled()]
+        self._scheduled = [entry for entry in self._scheduled if not entry[2].cancelled()]
         heapq.heapify(self._scheduled)
         self._cancelled_timers = 0
-
-    def _run(self, handle: asyncio.Handle) -> None:
-        process = _process_of(handle)
-        if process is not None and process.state is not ProcessState.RUNNING:
-            if process.state is ProcessState.PAUSED:
-                process.hold(handle)
-                return
-            if process.state is ProcessState.KILLED:
-                return
-        handle._run()
 
     # -- processes --------------------------------------------------------------------------------------------------------
 
@@ -318,12 +296,9 @@ def _forget(task: asyncio.Task[Any]) -> None:
         process.tasks.pop(task, None)
 
 
-def _process_of(handle: asyncio.Handle) -> SimulatedProcess | None:
+def _is_dead(handle: asyncio.Handle) -> bool:
     context: contextvars.Context = handle._context  # type: ignore[attr-defined]
-    return context.get(CURRENT)
-
-
-def _is_dead(process: SimulatedProcess | None) -> bool:
+    process = context.get(CURRENT)
     return process is not None and process.state is ProcessState.KILLED
 
 

@@ -119,9 +119,11 @@ class SimulatedProcess:
         """Sets its wall clock forward, or back; the monotonic one does not move."""
         self.clock_offset_s += seconds
 
-    def hold(self, handle: asyncio.Handle) -> None:
-        """Keeps a callback until `resume`."""
-        self._held.append(handle)
+    def takes(self, handle: asyncio.Handle) -> bool:
+        """Whether a callback runs now: that of a paused process is kept until `resume`, that of a killed one is dropped."""
+        if self.state is ProcessState.PAUSED:
+            self._held.append(handle)
+        return self.state in (ProcessState.RUNNING, ProcessState.ENDED)
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):

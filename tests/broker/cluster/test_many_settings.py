@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from coterie.client.connection.connection import Connection
-from coterie.simulation.loop import SimulationLoop, _process_of
+from coterie.simulation.loop import SimulationLoop
+from coterie.simulation.process import CURRENT
 from coterie.testing.simulated import WorldBroker, simulate
 from coterie.wire.declaration import Message
 from coterie.wire.messages.settings.alter_client_quotas import (
@@ -67,7 +68,7 @@ def metered(loop: SimulationLoop, monkeypatch: pytest.MonkeyPatch) -> list[float
     """The processor time of each process in each turn of the loop from now on: a broker in a process of its own has no more."""
     turns: list[float] = []
     of_turn: dict[object, float] = {}
-    once, run = loop._run_once, loop._run
+    once, run = loop._run_once, asyncio.Handle._run  # type: ignore[attr-defined]
 
     def run_once() -> None:
         of_turn.clear()
@@ -77,11 +78,11 @@ def metered(loop: SimulationLoop, monkeypatch: pytest.MonkeyPatch) -> list[float
     def run_handle(handle: asyncio.Handle) -> None:
         began_s = time.thread_time()
         run(handle)
-        process = _process_of(handle)
+        process = handle._context.get(CURRENT)  # type: ignore[attr-defined]
         of_turn[process] = of_turn.get(process, 0.0) + time.thread_time() - began_s
 
     monkeypatch.setattr(loop, "_run_once", run_once)
-    monkeypatch.setattr(loop, "_run", run_handle)
+    monkeypatch.setattr(asyncio.Handle, "_run", run_handle)
     return turns
 
 

@@ -159,7 +159,8 @@ class ReplicaManager:
     def fetch(self, partition: TopicPartition, request: ReplicaFetch) -> ReplicaFetched:
         """A follower's. Raises ReplicaRefusal."""
         result, effects = self.replicas.leader(partition, request.current_leader_epoch).fetch(request, self._now_ms())
-        self.act(effects)
+        if effects:
+            self.act(effects)
         return result
 
     def end_of_epoch(self, partition: TopicPartition, request: EpochLookup) -> EndOfEpoch:
