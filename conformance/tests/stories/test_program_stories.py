@@ -37,6 +37,16 @@ def test_a_deletion_waits_for_a_reassignment_whose_controller_was_replaced() -> 
     run_story_seed(8, minutes=0.25, brokers=4)
 
 
+def test_a_late_end_of_a_transaction_may_end_the_next_one_before_kip_890() -> None:
+    """A request that was carried out 12 s late committed the next transaction of its producer, which has the same epoch."""
+    run(802908, minutes=0.5)
+
+
+def test_a_new_leader_waits_for_its_followers_before_there_is_rest() -> None:
+    """Its followers had not fetched from it, for 4 s, when the story took the cluster to be at rest, and left the ISR then."""
+    run_story_seed(801936, minutes=0.5, brokers=3)
+
+
 def test_the_same_seed_is_the_same_story() -> None:
     assert run(1_000) == run(1_000)
     assert run(1_000).trace != run(1_001).trace

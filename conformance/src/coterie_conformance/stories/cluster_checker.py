@@ -11,7 +11,7 @@ from coterie.controller.assignment import ReplicaAssignment
 from coterie.log.partition_log import PartitionLog
 from coterie.records.batch import batches
 from coterie.records.decoding import decode_records
-from coterie.replication.leader import Leader
+from coterie.replication.leader import UNKNOWN_OFFSET, Leader
 from coterie.replication.states import TopicPartition
 from coterie.testing.cluster_brokers import ClusterBrokers, ClusteredBroker
 from coterie.zookeeper import paths
@@ -143,6 +143,8 @@ class ClusterChecker:
             return f"{partition} has open transactions of the producers {list(open_transactions)}"
         if set(leader.state.isr) != set(replicas):
             return f"{partition} on {replicas} has the ISR {leader.state.isr}"
+        if any(remote.end_offset == UNKNOWN_OFFSET for remote in leader.remotes.values()):
+            return f"a replica of {partition} has not fetched from the leader {leader.broker_id} yet"
         if partition[0] not in INTERNAL_TOPICS and any(log.end_offset != leader.high_watermark for log in logs):
             return (
                 f"{partition} ends at {[log.end_offset for log in logs]}, its high watermark is {leader.high_watermark}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from coterie.coordinator.transactions.state import BUMPS_FROM
 from coterie.testing.faults import FaultRule
 from coterie.wire.errors import ErrorCode
 from coterie_conformance.stories.faults import FaultRow, StoryFaults
@@ -20,6 +23,8 @@ REFUSALS = {
 }
 DELAYS_S = (0.5, 4.0, 12.0)
 MOST = 4
+# Of EndTxn before KIP-890: after its client's timeout it ends the next transaction, of the same epoch, as in Apache Kafka.
+LONGEST_END_S = 0.5
 
 
 def _lose_responses(faults: StoryFaults) -> bool:
@@ -32,10 +37,12 @@ def _refuse(faults: StoryFaults) -> bool:
     return _add(faults, FaultRule(api, None, None, faults.rng.randint(1, MOST), REFUSALS[api]))
 
 
-def _delay(faults: StoryFaults) -> bool:
+def _delay(faults: StoryFaults, *, bumps_epochs: bool) -> bool:
     rng = faults.rng
-    rule = FaultRule(rng.choice(LATE_APIS), None, None, rng.randint(1, MOST), delay_s=rng.choice(DELAYS_S))
-    return _add(faults, rule)
+    api, count, delay_s = rng.choice(LATE_APIS), rng.randint(1, MOST), rng.choice(DELAYS_S)
+    if api == "EndTxn" and not bumps_epochs:
+        delay_s = min(delay_s, LONGEST_END_S)
+    return _add(faults, FaultRule(api, None, None, count, delay_s=delay_s))
 
 
 def _add(faults: StoryFaults, rule: FaultRule) -> bool:
@@ -43,8 +50,10 @@ def _add(faults: StoryFaults, rule: FaultRule) -> bool:
     return True
 
 
-ROWS = (
-    FaultRow("responses_lost", 3, _lose_responses),
-    FaultRow("requests_refused", 2, _refuse),
-    FaultRow("requests_late", 3, _delay),
-)
+def request_rows(transaction_version: int) -> list[FaultRow]:
+    """Of a story with that level of transaction.version."""
+    return [
+        FaultRow("responses_lost", 3, _lose_responses),
+        FaultRow("requests_refused", 2, _refuse),
+        FaultRow("requests_late", 3, partial(_delay, bumps_epochs=transaction_version >= BUMPS_FROM)),
+    ]

@@ -15,7 +15,7 @@ from coterie.laboratory.checking.consumer_group_checker import check_consumer_gr
 from coterie.log.partition_log import PartitionLog
 from coterie.testing.simulated import SimulatedWorld, WorldBroker, simulate
 from coterie_conformance.group_stories.seed import naming_seed, without_log_lines
-from coterie_conformance.stories import checkers, log_rules, member_rules, request_faults
+from coterie_conformance.stories import checkers, log_rules, member_rules
 from coterie_conformance.stories.administration import Administration, GivenProducerIds
 from coterie_conformance.stories.administrators import claim_ids, delete_records
 from coterie_conformance.stories.beginnings import create_offsets_topic, plant_orphan, set_transaction_version
@@ -39,6 +39,7 @@ from coterie_conformance.stories.plan import (
     draw_plan,
 )
 from coterie_conformance.stories.programs import StoryWork, produce, transact
+from coterie_conformance.stories.request_faults import request_rows
 
 FAULT_EVERY_S = 4.0
 REST_S = 240.0  # after the last fault: sessions, transactions and leases expire
@@ -88,7 +89,7 @@ class ProgramStory:
             else None
         )
         self.programs = self._programs()
-        rows = (*TABLE, *request_faults.ROWS, *cluster_rows(self.administration))
+        rows = (*TABLE, *request_rows(plan.transaction_version), *cluster_rows(self.administration))
         self.faults = StoryFaults(
             world,
             self.broker,
