@@ -7,6 +7,7 @@ import base64
 import json
 from typing import Any
 
+import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,6 +88,7 @@ def _protobuf_file() -> tuple[str, bytes]:
     return base64.b64encode(file.SerializeToString()).decode(), path + message.SerializeToString()
 
 
+@pytest.mark.slow  # a process of its own reads the values
 def test_values_by_the_schemas_of_a_registry() -> None:
     descriptor, seat = _protobuf_file()
     documents: dict[str, dict[str, Any]] = {
@@ -100,6 +102,7 @@ def test_values_by_the_schemas_of_a_registry() -> None:
         "/schemas/ids/3?format=serialized": {"schemaType": "PROTOBUF", "schema": descriptor},
         "/schemas/ids/4": {"schemaType": "JSON", "schema": "{}"},
         "/schemas/ids/5": {"schemaType": "THRIFT", "schema": ""},
+        "/schemas/ids/6": {"schema": json.dumps({"type": "array", "items": "null"})},
     }
     requests: list[str] = []
 
@@ -137,6 +140,14 @@ def test_values_by_the_schemas_of_a_registry() -> None:
                 read = await registry.payload(data)
                 assert read.kind == "hex"
                 assert (read.problem or "").startswith(problem), read.problem
+            # Ten bytes that stand for an array of 2^40 nulls end the process that reads them, and nothing else waits for them.
+            endless = HEAD.pack(0, 6) + b"\x80\x80\x80\x80\x80\x40" + b"\0"
+            read = await registry.payload(endless)
+            assert read.kind == "hex"
+            assert "takes more than 1 s to read" in (read.problem or "") or "MemoryError" in (read.problem or "")
+            assert (await registry.payload(_avro(ORDER, {"id": 9, "to": "LGA"}, 1))).kind == "avro", (
+                "by another process"
+            )
             assert (await registry.payload(b"flights")).kind == "text"
             assert (await registry.payload(None)).kind == "null"
         finally:

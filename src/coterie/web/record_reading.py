@@ -12,6 +12,7 @@ from coterie.web.schema_registry import SchemaRegistry
 
 MOST_RECORDS = 200
 WAIT_S, POLL_MS = 3.0, 500
+READING_S = 5.0  # of all values of a page by their schemas; those after it are shown as they are
 END, START = -1, -2
 
 
@@ -37,13 +38,14 @@ class RecordReader:
                 offset = end if at < 0 else at
         begin = min(max(end - most if offset is None else offset, start), end)
         records = await self._from(tp, begin, end, most) if begin < end else []
+        until_s = asyncio.get_running_loop().time() + READING_S
         return {
             "topic": topic,
             "partition": partition,
             "start": start,
             "end": end,
             "from": begin,
-            "records": [await self._row(record) for record in records],
+            "records": [await self._row(record, until_s) for record in records],
         }
 
     async def _from(self, tp: TopicPartition, begin: int, end: int, most: int) -> list[Record]:
@@ -64,14 +66,16 @@ class RecordReader:
                 records += [record for record in polled.get(tp, ()) if record.offset < end]
         return records[:most]
 
-    async def _row(self, record: Record) -> dict[str, Any]:
+    async def _row(self, record: Record, until_s: float) -> dict[str, Any]:
         return {
             "offset": record.offset,
             "time_ms": record.timestamp_ms,
-            "key": (await self._payload(record.key))._asdict(),
-            "value": (await self._payload(record.value))._asdict(),
+            "key": (await self._payload(record.key, until_s))._asdict(),
+            "value": (await self._payload(record.value, until_s))._asdict(),
             "headers": [[name, payload(value)._asdict()] for name, value in record.headers],
         }
 
-    async def _payload(self, data: bytes | None) -> Payload:
-        return payload(data) if self._registry is None else await self._registry.payload(data)
+    async def _payload(self, data: bytes | None, until_s: float) -> Payload:
+        if self._registry is None or asyncio.get_running_loop().time() > until_s:
+            return payload(data)
+        return await self._registry.payload(data)
