@@ -12,7 +12,7 @@ from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.web.handed_groups import HandedGroups
 from coterie.broker.web.http import HttpServer
-from coterie.cli.broker import _console_of
+from coterie.cli.broker_pages import console_of
 from coterie.client import Consumer
 from coterie.web.handed_feed import UPDATE_S, HandedFeed
 from tests.web.streams import events
@@ -23,7 +23,7 @@ def with_console(story: Callable[[Broker, str, str], Awaitable[None]]) -> None:
         broker = Broker(BrokerSettings({"group.initial.rebalance.delay.ms": "0"}))
         host, port = await broker.start("127.0.0.1", 0)
         try:
-            server = HttpServer(broker, (), _console_of(broker, host, port))
+            server = HttpServer(broker, (), console_of(broker, host, port))
             address = await broker.serve_http(server, "127.0.0.1", 0)
             await story(broker, f"{host}:{port}", f"http://{address[0]}:{address[1]}")
         finally:

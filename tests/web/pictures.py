@@ -17,7 +17,7 @@ from playwright.async_api import Page
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.broker.web.http import HttpServer
-from coterie.cli.broker import _console_of
+from coterie.cli.broker_pages import console_of
 from coterie.client import Admin, Consumer, Producer
 from tests.web.browser import chromium, opened
 
@@ -70,7 +70,7 @@ async def take(folder: Path) -> None:
     server = f"{host}:{port}"
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(broker.stop)
-        address = await broker.serve_http(HttpServer(broker, (), _console_of(broker, host, port)), "127.0.0.1", 0)
+        address = await broker.serve_http(HttpServer(broker, (), console_of(broker, host, port)), "127.0.0.1", 0)
         url = f"http://{address[0]}:{address[1]}"
         async with Admin({"bootstrap.servers": server}) as admin:
             await admin.create_topic("flights", 6, {"retention.ms": "86400000"})

@@ -16,7 +16,8 @@ from click.testing import CliRunner
 from coterie.broker.broker import Broker
 from coterie.broker.settings import BrokerSettings
 from coterie.cli import main
-from coterie.client import Admin, Consumer, Producer
+from coterie.client import Admin, Consumer, Producer, TopicPartition
+from tests.broker_process import BrokerProcess, free_port
 from tests.web.feeds import HandFeed, served
 
 TOKEN = "a token of many characters"
@@ -201,3 +202,40 @@ def test_what_the_command_refuses(options: str, sentence: str, tmp_path: Path) -
     done = CliRunner().invoke(main, ["console", *words], catch_exceptions=True)
     assert done.exit_code == 2
     assert sentence in " ".join(done.output.split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("allowed", [True, False])
+def test_the_console_within_a_broker_changes_what_its_start_allowed(tmp_path: Path, allowed: bool) -> None:
+    http = f"127.0.0.1:{free_port()}"
+    broker = BrokerProcess(tmp_path, "--http", http, *(["--allow-changes"] if allowed else []))
+
+    async def go() -> None:
+        async with Admin({"bootstrap.servers": broker.address}) as admin, aiohttp.ClientSession() as session:
+            await admin.create_topic("flights", 1)
+            change = {"kind": "produce", "topic": "flights", "value": "v" * 2_000}
+            async with session.post(f"http://{http}/api/changes/work", json=change) as response:
+                assert response.status == (200 if allowed else 404)
+            async with session.get(f"http://{http}/console/topics/flights") as response:
+                assert ('data-change="produce"' in await response.text()) == allowed
+            end = (await admin.list_offsets({("flights", 0): -1}))[TopicPartition("flights", 0)]
+            assert end == (1 if allowed else 0)
+
+    try:
+        asyncio.run(go())
+    finally:
+        broker.stop()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ([], "--allow-changes goes with --http"),
+        (["--http", "0.0.0.0:0"], "--allow-changes needs an --http on loopback"),
+    ],
+)
+def test_changes_within_a_broker_need_a_console_on_loopback(options: list[str], sentence: str) -> None:
+    words = ["broker", "--memory", "--listen", "127.0.0.1:0", "--allow-changes", *options]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code != 0
+    assert sentence in done.output

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from coterie.cli.broker_pages import HttpPages, http_pages, serve_http
 from coterie.cli.parts.invocation import run_until_stopped, settings_option
 from coterie.cli.parts.listening import (
     DEFAULT_LISTEN,
     address_of,
     bind_trouble,
     resolves_to_loopback,
-    warn_of_exposure,
 )
 from coterie.cli.parts.ranges import IntegerRange
 from coterie.console.terminal import VisibleFormatter, write_line
@@ -28,10 +28,6 @@ from coterie.text.addresses import format_address
 from coterie.text.quantity import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from aiohttp.web import Application
-
     from coterie.broker.broker import Broker
     from coterie.broker.settings import BrokerSettings
     from coterie.broker.settings.listeners import Listener
@@ -92,6 +88,11 @@ Examples:
     help="A further name by which the HTTP address is reached, such as a proxy's; may be given again.",
 )
 @click.option(
+    "--allow-changes",
+    is_flag=True,
+    help="With --http: the console offers to reset offsets, delete groups and write records.",
+)
+@click.option(
     "--insecure",
     is_flag=True,
     help="Listen beyond loopback without authentication, for everybody who reaches the address.",
@@ -118,6 +119,7 @@ def broker(
     fsync: bool,
     http: str | None,
     http_names: tuple[str, ...],
+    allow_changes: bool,
     insecure: bool,
     control: str | None,
     control_token_file: Path | None,
@@ -151,11 +153,7 @@ def broker(
         controlled = control_api.checked(control, control_token_file, brokers or 1, checked.given, listen)
     elif control_token_file or brokers:
         raise click.UsageError("--control-token-file and --brokers go with --control.")
-    if http_names and http is None:
-        raise click.UsageError("--http-name goes with --http.")
-    http_address = None if http is None else address_of(http, "--http")
-    if http is not None:
-        require("http", "coterie broker --http")
+    pages = http_pages(http, http_names, allow_changes=allow_changes)
     if checked.current.zookeeper_connect:
         require("zookeeper", "zookeeper.connect")
 
@@ -164,7 +162,7 @@ def broker(
             await _refuse_exposed(checked, listeners)
         if controlled is not None:
             return await controlled.serve(stop)
-        return await _serve(stop, checked, folder, listeners, http_address, http_names, environment)
+        return await _serve(stop, checked, folder, listeners, pages, environment)
 
     sys.exit(run_until_stopped(serve, patient=True))
 
@@ -263,8 +261,7 @@ async def _serve(
     settings: BrokerSettings,
     data: Path | None,
     listeners: list[Listener],
-    http_address: tuple[str, int] | None,
-    http_names: tuple[str, ...],
+    pages: HttpPages | None,
     as_kafka: bool,
 ) -> int:
     from coterie.broker.broker import Broker
@@ -294,7 +291,7 @@ async def _serve(
             raise
         write_line(f"Error: {sentence}", err=True)
         return 1
-    if http_address is not None and not await _serve_http(broker, http_address, http_names):
+    if pages is not None and not await serve_http(broker, pages):
         await broker.stop()
         return 1
     write_line(f"listening on {format_address(bound_host, bound_port)}")
@@ -347,39 +344,3 @@ def _start_trouble(error: Exception, settings: BrokerSettings, data: Path | None
     if isinstance(error, OSError) and data is not None:
         return folder_trouble(data, error)
     return None
-
-
-async def _serve_http(broker: Broker, address: tuple[str, int], names: tuple[str, ...]) -> bool:
-    """Serves groups and metrics over HTTP as well; False, with an error written, where the address cannot be used. On loopback
-    with the console: elsewhere that asks for TLS, which `coterie console` has. Its clients need a listener without TLS and
-    SASL."""
-    from coterie.broker.web.http import HttpServer
-
-    plain = next((one for one in broker.listeners if not (one.has_tls or one.has_sasl)), None)
-    console = _console_of(broker, *plain.address) if plain and await resolves_to_loopback(*address) else None
-    try:
-        host, port = await broker.serve_http(HttpServer(broker, names, console), *address)
-    except OSError as error:
-        where = format_address(*address)
-        write_line(f"Error: cannot listen on {where} for HTTP: {bind_trouble(error)}; choose another --http", err=True)
-        return False
-    warn_of_exposure("--http", host, port, "can read every group")
-    write_line(f"groups and metrics on http://{format_address(host, port)}", err=True)
-    if console is not None:
-        write_line(f"console on http://{format_address(host, port)}/console", err=True)
-    return True
-
-
-def _console_of(broker: Broker, host: str, port: int) -> Callable[[Application], None]:
-    """The console over what the broker hands; its clients use the broker's own listener."""
-    from coterie.broker.web.handed_groups import HandedGroups
-    from coterie.web.handed_feed import HandedFeed
-    from coterie.web.server import Console
-
-    feed = HandedFeed(HandedGroups(broker), {"bootstrap.servers": format_address(host, port)})
-
-    def add_to(app: Application) -> None:
-        Console(feed).add_to(app)
-        app.cleanup_ctx.append(feed.running)
-
-    return add_to

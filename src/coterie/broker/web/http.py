@@ -1,4 +1,4 @@
-"""The groups over HTTP, for people and for Prometheus; needs the extra coterie[http]. GET only.
+"""The groups over HTTP, for people and for Prometheus; needs the extra coterie[http]. GET only, but for the console.
 
 /groups            every group with its state and lag
 /groups/NAME       one group explained: the same document as `coterie groups why NAME --json`
@@ -52,7 +52,10 @@ class HttpServer:
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listens; returns the address. Raises OSError."""
         self._names.add(host.lower())
-        app = web.Application(client_max_size=1024, middlewares=[self._refuse_other_hosts])
+        most = (
+            1024 if self._console is None else 1024 * 1024
+        )  # bytes of a request's body: the console may write records
+        app = web.Application(client_max_size=most, middlewares=[self._refuse_other_hosts])
         app.router.add_get("/", self._index)
         app.router.add_get("/groups", self._groups)
         app.router.add_get("/groups/{group}", self._group)
