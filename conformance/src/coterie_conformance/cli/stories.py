@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
+from coterie.cli.parts.ranges import IntegerRange
 from coterie.console.terminal import write_line, write_lines
 from coterie.text.quantity import quantity
 from coterie_conformance.cli.seed_results import Result
@@ -25,6 +26,7 @@ Examples:
   coterie-conformance stories --seeds 200
   coterie-conformance stories --first 4711 --seeds 1
   coterie-conformance stories --brokers 3 --minutes 1
+  coterie-conformance stories --hashes 2 --seeds 1000 --minutes 0.05
   coterie-conformance stories --of members --seeds 10000 --spark 'local[*]'
 """
 )
@@ -37,8 +39,14 @@ Examples:
     help="What runs under faults.",
 )
 @click.option("--brokers", type=click.Choice(["1", "3", "4"]), help="How many brokers; by default the seed decides.")
+@click.option(
+    "--hashes",
+    type=IntegerRange(2),
+    metavar="N",
+    help="Compare the traces of each seed in N fresh processes, each with another PYTHONHASHSEED.",
+)
 @seed_options
-def stories(subject: str, brokers: str | None, **options: Any) -> None:
+def stories(subject: str, brokers: str | None, hashes: int | None, **options: Any) -> None:
     """Run brokers and clients under random faults.
 
     Programs are the production ones, with nothing replaced but time, network and disks. The others are of the laboratory:
@@ -47,8 +55,11 @@ def stories(subject: str, brokers: str | None, **options: Any) -> None:
     Exits 1 where a seed breaks a rule. A failure is printed at once, with its seed and the commit; those of members at the end
     also with their stories in the language of tests/spec, shrunk.
     """
-    if brokers is not None and subject != "programs":
-        raise click.UsageError("--brokers goes with --of programs; leave one of them out")
+    if (brokers is not None or hashes is not None) and subject != "programs":
+        raise click.UsageError("--brokers and --hashes go with --of programs; leave one of them out")
+    if hashes is not None:
+        seeds = range(options["first"], options["first"] + options["seeds"])
+        _compare_traces(seeds, options["minutes"], None if brokers is None else int(brokers), hashes)
     named = subject if brokers is None else f"programs at {quantity(int(brokers), 'broker')}"
     minutes: float = options["minutes"]
     SeedRun(**options).run(
@@ -77,6 +88,18 @@ def _one(subject: str, seed: int, minutes: float, brokers: int | None) -> Result
         return seed, {name: report[name] for name in STORIES[subject]} | {subject: 1}, ""
     except FuzzFailure as failure:
         return seed, {}, str(failure)
+
+
+def _compare_traces(seeds: range, minutes: float, brokers: int | None, hashes: int) -> NoReturn:
+    from coterie_conformance.stories.traces import different_traces
+
+    differ = 0
+    for seed, traces in different_traces(seeds, minutes, brokers, range(hashes)):
+        differ += 1
+        write_line(f"seed {seed} has another trace in another process: {', '.join(traces)}", color="red", err=True)
+    if not differ:
+        write_line(f"{quantity(len(seeds), 'seed')} have the same traces in {quantity(hashes, 'process', 'processes')}")
+    raise SystemExit(1 if differ else 0)
 
 
 def _write_stories(seeds: list[int], minutes: float) -> None:
