@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import json
 import time
+from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -179,9 +181,10 @@ def _write_polled(consumer: Consumer, polled: dict[TopicPartition, list[Record]]
     try:
         for tp, records in polled.items():
             if at_once:
-                for piece in _pieces(records):
-                    write_values([_written(record.value) for record in piece])
-                    unwritten[tp] = piece[-1].offset + 1
+                values = _written_values(records)
+                for begin, end in _pieces(values):
+                    write_values(values[begin:end])
+                    unwritten[tp] = records[end - 1].offset + 1
             for record in () if at_once else records:
                 _write(record, as_json)
                 unwritten[tp] = record.offset + 1
@@ -191,16 +194,19 @@ def _write_polled(consumer: Consumer, polled: dict[TopicPartition, list[Record]]
         raise
 
 
-def _pieces(records: list[Record]) -> Iterator[list[Record]]:
-    """The records in pieces of PIECE_BYTES of values, or of one that is larger."""
-    begin = size = 0
-    for index, record in enumerate(records):
-        more = len(record.value) if isinstance(record.value, bytes) else 0
-        if size + more > PIECE_BYTES and index > begin:
-            yield records[begin:index]
-            begin, size = index, 0
-        size += more
-    yield records[begin:]
+def _written_values(records: list[Record]) -> list[bytes]:
+    values: list[Any] = [record.value for record in records]
+    return values if set(map(type, values)) == {bytes} else list(map(_written, values))
+
+
+def _pieces(values: list[bytes]) -> Iterator[tuple[int, int]]:
+    """Where pieces of PIECE_BYTES, or of one value that is larger, begin and end."""
+    ends = list(accumulate(map(len, values)))
+    begin = written = 0
+    while begin < len(values):
+        end = max(bisect_right(ends, written + PIECE_BYTES), begin + 1)
+        yield begin, end
+        begin, written = end, ends[end - 1]
 
 
 def _write(record: Record, as_json: bool) -> None:
