@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -257,5 +258,23 @@ def test_a_live_page_shows_what_changes(tmp_path: Path) -> None:
             await page.reload()
             await page.locator(".timeline-details h3").wait_for(timeout=10_000)
             assert "Rebalance 3 of 3" in await page.locator(".timeline-details h3").inner_text()
+
+    asyncio.run(go())
+
+
+def test_a_page_that_was_open_before_its_group_begins_with_the_group(tmp_path: Path) -> None:
+    async def go() -> None:
+        feed = HandFeed()
+        feed.memory.rows.put(row("crew"))
+        async with served(feed) as url, chromium() as browser, opened(browser, url, "/console/groups/crew") as page:
+            await page.locator(".timeline-plot").wait_for()
+            by_ms = await page.evaluate("Date.now()") - BEGIN_MS - 60_000
+            for line in lines():
+                feed.memory.journal.add(replace(line, time_ms=line.time_ms + by_ms))
+            await page.locator(".timeline-details").get_by_text("Rebalances: 3. Members: 3.").wait_for(timeout=10_000)
+            await page.locator(".timeline-plot").focus()
+            await page.keyboard.press("m")  # what is shown, in the address
+            begin, end = map(int, (await page.evaluate("location.hash")).strip("#").split("-")[:2])
+            assert abs(BEGIN_MS + by_ms - begin) < (end - begin) * 0.05, "no empty minutes before it"
 
     asyncio.run(go())

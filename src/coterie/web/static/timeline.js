@@ -56,8 +56,9 @@ class TimelineView {
   // -- what the page calls -------------------------------------------------------------------------------------------------
 
   append(changes) {
+    const isFirst = this.model.isEmpty;
     this.model.append(changes);
-    this.follow();
+    if (isFirst && !this.model.isEmpty) this.fit(); else this.follow();
     this.refresh();
   }
 
@@ -178,7 +179,7 @@ class TimelineView {
   // A live page begins with the last rebalances.
   recent() {
     const { model, nowMs } = this, from = Math.min(model.rebalances.at(-RECENT)?.from ?? nowMs, nowMs - LEAST_RECENT_MS);
-    if (!model.isLive || from <= model.beginMs) return;
+    if (!model.isLive || model.isEmpty || from <= model.beginMs) return;
     [this.from, this.to, this.isWhole] = [from, nowMs + (nowMs - from) * 0.01, false];
   }
 

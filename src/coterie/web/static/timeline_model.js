@@ -15,7 +15,7 @@ export class TimelineModel {
 
   replace(document) {
     Object.assign(this, {
-      group: document.group, beginMs: document.begin_ms, endMs: document.end_ms, isLive: document.is_live,
+      group: document.group, isEmpty: document.begin_ms === 0, beginMs: document.begin_ms || Date.now(), endMs: document.end_ms, isLive: document.is_live,
       isWhole: document.is_whole, lanes: [], owners: [], owned: [], unowned: [], waiting: [], rebalances: [], moments: [],
       spells: [], // by lane: its spells of ownership, in order
     });
@@ -41,6 +41,7 @@ export class TimelineModel {
       this.rebalances[index] = { ...rebalance, from: rebalance.phases[0][1], until: rebalance.phases.at(-1)[2] };
     }
     for (const { from } of changes.rebalances.length ? this.rebalances.slice(0, 1) : []) this.beginMs = Math.min(this.beginMs, from);
+    if (changes.end_ms) this.isEmpty = false;
     if (changes.lanes.length) this.order = this.lanesInOrder();
     if (changes.owners.length) this.names = shortNames(this.owners);
     this.gapItems = this.unowned.map(([ranges, since, detected, until]) => ({ ranges, since, detected, until }));
