@@ -271,3 +271,25 @@ def test_a_prediction_is_drawn_beside_what_was() -> None:
             assert await violations(page) == []
 
     asyncio.run(go())
+
+
+def test_a_stranger_finds_in_three_clicks_why_a_group_paused() -> None:
+    """Who knows nothing of rebalances: the group that is marked, the step back to what happened last, and its words."""
+
+    async def go() -> None:
+        feed = feed_of("billing", "quiet")
+        feed.memory.rows.put(row("crew", marks=["waits"], why="ben was silent for its session timeout"))
+        feed.explanations["crew"] = explanation("crew")
+        began_ms = 1_795_000_000_000
+        causes = [{"kind": "session_timeout", "member_id": "ben", "client_id": "ben"}]
+        for at_ms, event in ((0, "rebalance_started"), (9_000, "generation_formed"), (9_200, "stable")):
+            feed.memory.take(line("crew", event, began_ms + at_ms, causes=causes))
+        async with served(feed) as url, chromium() as browser, opened(browser, url, "/console") as page:
+            await page.get_by_text("crew", exact=True).click()
+            await page.locator(".timeline-details").get_by_text("Rebalances: 1").wait_for(timeout=PATIENCE_MS)
+            await page.get_by_role("button", name="Previous rebalance").click()
+            words = await page.locator(".timeline-details").inner_text()
+            assert "ben was silent for its session timeout" in words
+            assert "9.2 s" in words, "for how long it paused"
+
+    asyncio.run(go())
